@@ -1,0 +1,41 @@
+# Mangrove: `make demo` runs the product, `make test` runs the tests; both set everything up first.
+VENV ?= .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test soak check format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make the virtual environment and install everything, pinned
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup
+	scripts/setup $(VENV)
+	@touch $(STAMP)
+
+demo: $(STAMP) ## Run a five-city federation of real brokers with traffic and report
+	$(VENV)/bin/mangrove demo
+
+test: $(STAMP) ## Run all tests (real brokers, real sockets)
+	$(PY) -m pytest -m "not soak"
+
+soak: $(STAMP) ## Run the long tests
+	$(PY) -m pytest -m soak --timeout 1800
+
+check: $(STAMP) ## Lint, type-check and check the import rules
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(PY) -m pytest -q tests/test_architecture.py
+
+format: $(STAMP) ## Rewrite the code in the house format
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(STAMP) ## Run the benchmarks, each a ratio measured in one run
+	$(VENV)/bin/mangrove bench gateway
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .mangrove

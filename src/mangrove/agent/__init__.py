@@ -1,0 +1,1 @@
+"""The agent of a domain: runs its brokers and its gateway."""

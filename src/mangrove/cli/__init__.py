@@ -1,0 +1,1 @@
+"""The `mangrove` command. Modules here import the heavy rooms inside their functions, never at the top."""

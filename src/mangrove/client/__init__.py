@@ -1,0 +1,1 @@
+"""The SDK: publish and subscribe with contracts."""

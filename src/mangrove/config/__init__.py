@@ -1,0 +1,1 @@
+"""The federation file: YAML to model, all mistakes reported at once."""

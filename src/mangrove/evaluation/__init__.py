@@ -1,0 +1,1 @@
+"""The published experiments, driven through the production code."""

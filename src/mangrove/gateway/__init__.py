@@ -1,0 +1,1 @@
+"""The gateway daemon: overlay engine, sockets and the head broker."""

@@ -1,0 +1,1 @@
+"""Pure planning: capacity, risk, allocation, mirroring, case base. No I/O, no clock."""

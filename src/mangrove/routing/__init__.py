@@ -1,0 +1,1 @@
+"""Pure routing: graphs, geography, paths and tables. No I/O, no clock."""

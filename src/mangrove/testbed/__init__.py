@@ -1,0 +1,1 @@
+"""A whole federation on one machine, with emulated WAN links."""
