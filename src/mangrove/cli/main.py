@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -11,12 +12,23 @@ from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
     name="mangrove",
-    help="Resilient, QoS-aware, federated publish/subscribe messaging over real brokers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("bench")(bench.bench)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Resilient, QoS-aware, federated publish/subscribe messaging over real brokers."""
+    if version:
+        from mangrove import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
 
 
 def main() -> None:

@@ -1,0 +1,187 @@
+"""Throughput and latency over two Mangrove gateways, beside a native NATS leaf node between the same servers.
+
+Two nats-servers run once. In the account NATIVE a leaf-node connection joins them; in the account MANGROVE
+two gateways do. The same load (256-byte messages, one publisher process, one subscriber process) goes through
+both in turns, several rounds, so that what disturbs the machine disturbs both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from mangrove.broker.nats_server import nats_server
+from mangrove.broker.ports import PortReservation
+from mangrove.broker.process import ManagedProcess
+from mangrove.gateway.daemon import READY_LINE
+from mangrove.gateway.settings import Call, GatewaySettings, Listen
+from mangrove.model.federation import Domain, Federation, Link
+from mangrove.testbed.load import Load, Outcome, run_load
+
+RATIO_BAR = 0.35
+RATIO_AIM = 0.5
+LATENCY_RATE_MSG_S = 5000.0
+ROUNDS = 3
+PATHS = ("native", "mangrove")
+
+
+def run(seed: int, quick: bool) -> dict[str, object]:
+    """Measure both paths in turns. The load is fixed, so the seed changes nothing."""
+    del seed
+    with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
+        return asyncio.run(_run(Path(directory), ports, quick))
+
+
+async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str, object]:
+    client = [ports.take("127.0.0.1") for _ in "ab"]
+    leaf = [ports.take("127.0.0.1") for _ in "ab"]
+    gate = [ports.take("127.0.0.1") for _ in "ab"]
+    processes = [
+        nats_server("a", _server_config("a", client[0], leaf[0], None), directory),
+        nats_server("b", _server_config("b", client[1], leaf[1], leaf[0]), directory),
+    ]
+    federation = Federation(
+        name="bench",
+        domains={name: Domain(name=name, base_port=1) for name in "ab"},
+        links=(Link(between=("a", "b")),),
+    )
+    for index, name in enumerate("ab"):
+        settings = GatewaySettings(
+            federation=federation,
+            domain=name,
+            leaf_url=f"nats-leaf://mangrove:mangrove@127.0.0.1:{leaf[index]}",
+            management_url=None,
+            listen=(Listen("127.0.0.1", gate[index]),),
+            calls=(Call("b", "127.0.0.1", gate[1]),) if name == "a" else (),
+        )
+        path = directory / f"gateway-{name}.json"
+        path.write_bytes(msgspec.json.encode(settings))
+        processes.append(
+            ManagedProcess(
+                f"gateway-{name}",
+                [sys.executable, "-m", "mangrove.gateway.daemon", str(path)],
+                log_path=directory / "logs" / f"gateway-{name}.log",
+                ready_text=READY_LINE,
+            )
+        )
+    started: list[ManagedProcess] = []
+    try:
+        for process in processes:
+            await process.start()
+            started.append(process)
+        await asyncio.sleep(1.0)
+        return await asyncio.to_thread(_measure, client, quick)
+    finally:
+        for process in reversed(started):
+            await process.stop()
+
+
+def _server_config(name: str, client: int, leaf: int, remote: int | None) -> str:
+    remotes = (
+        f'remotes: [ {{ url: "nats-leaf://native:native@127.0.0.1:{remote}", account: NATIVE }} ]'
+        if remote
+        else ""
+    )
+    users = ", ".join(
+        f"{{ user: {account}, password: {account}, account: {account.upper()} }}" for account in PATHS
+    )
+    return f"""
+server_name: "{name}"
+listen: "127.0.0.1:{client}"
+accounts {{
+  NATIVE {{ users: [ {{ user: native, password: native }} ] }}
+  MANGROVE {{ users: [ {{ user: mangrove, password: mangrove }} ] }}
+}}
+leafnodes {{
+  listen: "127.0.0.1:{leaf}"
+  authorization {{ users: [ {users} ] }}
+  {remotes}
+}}
+"""
+
+
+def _measure(client: list[int], quick: bool) -> dict[str, object]:
+    messages = 200_000 if quick else 1_000_000
+    loads = {
+        "one topic": Load(messages=messages),
+        "1,000 topics": Load(messages=messages, topics=1000),
+    }
+    throughput: dict[str, dict[str, list[float]]] = {}
+    for title, load in loads.items():
+        rates: dict[str, list[float]] = {path: [] for path in PATHS}
+        for _ in range(1 if quick else ROUNDS):
+            for path in PATHS:
+                outcome = _through(path, client, load)
+                if outcome.received < 0.9 * load.messages:
+                    raise RuntimeError(f"{path}: only {outcome.received} of {load.messages} messages arrived")
+                rates[path].append(outcome.rate_msg_s)
+        throughput[title] = rates
+    paced = Load(messages=int(LATENCY_RATE_MSG_S * (2 if quick else 5)), rate_msg_s=LATENCY_RATE_MSG_S)
+    latency = {}
+    for path in PATHS:
+        outcome = _through(path, client, paced)
+        cuts = statistics.quantiles(outcome.latencies_s, n=100)
+        latency[path] = {
+            "received": outcome.received,
+            "sent": paced.messages,
+            "p50_ms": 1000 * cuts[49],
+            "p99_ms": 1000 * cuts[98],
+        }
+    summary: dict[str, object] = {}
+    for title, rates in throughput.items():
+        medians = {path: statistics.median(rates[path]) for path in PATHS}
+        summary[title] = {
+            "native_msg_s": medians["native"],
+            "mangrove_msg_s": medians["mangrove"],
+            "ratio": medians["mangrove"] / medians["native"],
+            "rounds": rates,
+        }
+    return {"throughput": summary, "latency_at_5000_msg_s": latency}
+
+
+def _through(path: str, client: list[int], load: Load) -> Outcome:
+    options = f'{{"verbose":false,"pedantic":false,"user":"{path}","pass":"{path}","protocol":1}}'
+    return run_load(("127.0.0.1", client[0], options), ("127.0.0.1", client[1], options), load)
+
+
+def missed(result: dict[str, object]) -> list[str]:
+    """The ratio for one topic, the case of the bar, must reach it."""
+    throughput = msgspec.convert(result["throughput"], dict[str, dict[str, object]])
+    ratio = msgspec.convert(throughput["one topic"]["ratio"], float)
+    return [] if ratio >= RATIO_BAR else [f"throughput ratio {ratio:.2f} is below {RATIO_BAR}"]
+
+
+def render(result: dict[str, object], console: Console) -> None:
+    """Two tables: throughput and latency."""
+    throughput = msgspec.convert(result["throughput"], dict[str, dict[str, object]])
+    table = Table(title="Throughput, 256-byte messages (median of the rounds)")
+    for column in ("load", "native leaf node", "two gateways", "ratio"):
+        table.add_column(column, justify="left" if column == "load" else "right")
+    for title, row in throughput.items():
+        table.add_row(
+            title,
+            f"{row['native_msg_s']:,.0f} msg/s",
+            f"{row['mangrove_msg_s']:,.0f} msg/s",
+            f"{row['ratio']:.2f}",
+        )
+    console.print(table)
+    table = Table(title=f"Latency at {LATENCY_RATE_MSG_S:,.0f} msg/s")
+    for column in ("path", "p50", "p99", "arrived"):
+        table.add_column(column, justify="left" if column == "path" else "right")
+    latency = msgspec.convert(result["latency_at_5000_msg_s"], dict[str, dict[str, float]])
+    for path, figures in latency.items():
+        table.add_row(
+            path,
+            f"{figures['p50_ms']:.2f} ms",
+            f"{figures['p99_ms']:.2f} ms",
+            f"{figures['received']:,.0f} of {figures['sent']:,.0f}",
+        )
+    console.print(table)
+    console.print(f"bar: ratio at least {RATIO_BAR} for one topic; aim {RATIO_AIM}")

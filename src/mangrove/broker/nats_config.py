@@ -1,0 +1,75 @@
+"""nats-server configuration files, rendered from values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mangrove.model.endpoints import BrokerEndpoints
+
+# MQTT keeps its sessions in JetStream; these bounds are ample for that and keep a broker from filling a disk.
+SESSION_MEMORY = "64MB"
+SESSION_DISK = "1GB"
+MANAGEMENT_MEMORY = "64MB"
+MANAGEMENT_DISK = "2GB"
+LOG_SIZE = "32MB"
+
+
+def data_broker_config(
+    endpoints: BrokerEndpoints,
+    directory: Path,
+    *,
+    max_message_bytes: int,
+    head_leaf_url: str | None = None,
+) -> str:
+    """Configuration of a head broker, or of an edge broker that is a leaf node of `head_leaf_url`."""
+    sections = [
+        _common(endpoints, directory, max_message_bytes),
+        # A JetStream domain of its own keeps the MQTT sessions of a broker apart from its leaf nodes'.
+        f"jetstream {{ store_dir: {_quoted(directory / endpoints.name / 'jetstream')}, "
+        f"domain: {_quoted(endpoints.name)}, "
+        f"max_memory_store: {SESSION_MEMORY}, max_file_store: {SESSION_DISK} }}",
+        f"mqtt {{ listen: {_quoted(f'{endpoints.host}:{endpoints.mqtt_port}')} }}",
+    ]
+    if endpoints.leaf_port is not None:
+        sections.append(f"leafnodes {{ listen: {_quoted(f'{endpoints.host}:{endpoints.leaf_port}')} }}")
+    if head_leaf_url is not None:
+        sections.append(
+            f'leafnodes {{ reconnect: "250ms", remotes: [ {{ url: {_quoted(head_leaf_url)} }} ] }}',
+        )
+    return "\n".join(sections) + "\n"
+
+
+def management_broker_config(endpoints: BrokerEndpoints, directory: Path) -> str:
+    """Configuration of a management broker: JetStream for coordination, no data listeners."""
+    return "\n".join(
+        [
+            _common(endpoints, directory, 1 << 20),
+            f"jetstream {{ store_dir: {_quoted(directory / endpoints.name / 'jetstream')}, "
+            f"max_memory_store: {MANAGEMENT_MEMORY}, max_file_store: {MANAGEMENT_DISK} }}",
+            "",
+        ]
+    )
+
+
+def _common(endpoints: BrokerEndpoints, directory: Path, max_message_bytes: int) -> str:
+    lines = [
+        f"server_name: {_quoted(endpoints.name)}",
+        f"listen: {_quoted(f'{endpoints.host}:{endpoints.client_port}')}",
+        f"max_payload: {max_message_bytes}",
+        f"log_file: {_quoted(log_path(directory, endpoints.name))}",
+        f"logfile_size_limit: {LOG_SIZE}",
+        "logfile_max_num: 3",
+    ]
+    if endpoints.monitor_port is not None:
+        lines.append(f"http: {_quoted(f'{endpoints.host}:{endpoints.monitor_port}')}")
+    return "\n".join(lines)
+
+
+def log_path(directory: Path, name: str) -> Path:
+    """Where a process of that name logs."""
+    return directory / "logs" / f"{name}.log"
+
+
+def _quoted(value: object) -> str:
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'

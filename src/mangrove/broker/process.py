@@ -1,0 +1,179 @@
+"""Child processes with an owner: started, watched, restarted when they die, ended with their parent.
+
+A child asks the kernel to kill it when its parent dies (PR_SET_PDEATHSIG), so that not even `kill -9` of the
+parent leaves a broker behind. The signal follows the *thread* that started the child: start processes from
+the thread that lives longest, normally the main one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mangrove.errors import MangroveError
+
+log = logging.getLogger(__name__)
+
+READY_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 5.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+STABLE_AFTER_S = 10.0
+_PR_SET_PDEATHSIG = 1
+
+
+class ProcessFailedError(MangroveError):
+    """A child process did not become ready."""
+
+    def __init__(self, name: str, problem: str, log_path: Path, log_tail: str) -> None:
+        self.name = name
+        self.log_path = log_path
+        tail = "".join(f"\n  | {line}" for line in log_tail.splitlines()[-8:])
+        super().__init__(f"{name} {problem}{tail}", hint=f"the whole log is in {log_path}")
+
+
+class ManagedProcess:
+    """One child process and its log file."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log_path: Path,
+        ready_text: str,
+        stdin: int = asyncio.subprocess.DEVNULL,
+        on_restart: Callable[[str], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.log_path = log_path
+        self.restarts = 0
+        self._argv = list(argv)
+        self._ready_text = ready_text.encode()
+        self._stdin = stdin
+        self._on_restart = on_restart
+        self._process: asyncio.subprocess.Process | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, while it runs."""
+        running = self._process is not None and self._process.returncode is None
+        return self._process.pid if running and self._process is not None else None
+
+    @property
+    def stdin(self) -> asyncio.StreamWriter | None:
+        """The child's standard input, if it was asked for."""
+        return self._process.stdin if self._process is not None else None
+
+    async def start(self) -> None:
+        """Start the process, wait until it says that it is ready, and watch it from then on."""
+        try:
+            await self._launch()
+        except BaseException:
+            await self._terminate()
+            raise
+        self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
+
+    async def stop(self) -> None:
+        """End the process and stop watching it."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watcher
+            self._watcher = None
+        await self._terminate()
+
+    async def _launch(self) -> None:
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        offset = self.log_path.stat().st_size if self.log_path.exists() else 0
+        parent = os.getpid()
+        with self.log_path.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                stdin=self._stdin,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order
+                preexec_fn=lambda: _die_with_parent(parent),
+            )
+        await self._wait_until_ready(self._process, offset)
+
+    async def _wait_until_ready(self, process: asyncio.subprocess.Process, offset: int) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while self._ready_text not in self._log_since(offset):
+            if process.returncode is not None:
+                raise self._failure(f"exited with status {process.returncode} before it was ready", offset)
+            if time.monotonic() > deadline:
+                raise self._failure(f"was not ready within {READY_TIMEOUT_S:g} s", offset)
+            await asyncio.sleep(0.02)
+
+    def _log_since(self, offset: int) -> bytes:
+        with self.log_path.open("rb") as log_file:
+            log_file.seek(offset)
+            return log_file.read(1 << 20)
+
+    def _failure(self, problem: str, offset: int) -> ProcessFailedError:
+        tail = self._log_since(offset).decode(errors="replace")
+        return ProcessFailedError(self.name, problem, self.log_path, tail)
+
+    async def _watch(self) -> None:
+        """Restart the process whenever it ends by itself; pause longer the more often that happens."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            assert self._process is not None
+            started = time.monotonic()
+            status = await self._process.wait()
+            if time.monotonic() - started > STABLE_AFTER_S:
+                pause_s = FIRST_PAUSE_S
+            log.warning("%s ended with status %s; restarting in %.1f s", self.name, status, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            self.restarts += 1
+            try:
+                await self._launch()
+            except ProcessFailedError as error:
+                log.error("%s", error.message)
+                await self._terminate()
+            else:
+                log.warning("%s is back (restart %d)", self.name, self.restarts)
+                if self._on_restart is not None:
+                    self._on_restart(self.name)
+
+    async def _terminate(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            log.warning("%s did not end within %g s; killing it", self.name, STOP_TIMEOUT_S)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+if sys.platform == "linux":
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def _die_with_parent(parent: int) -> None:
+        """Runs in the child between fork and exec."""
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # the parent died before the request was in force
+            os._exit(1)
+
+else:
+
+    def _die_with_parent(parent: int) -> None:
+        """Other systems have no such request; children end when their parent stops them."""

@@ -1,0 +1,199 @@
+"""The gateway process: puts the overlay engine, the head broker and the links together.
+
+Run by the agent as `python -m mangrove.gateway.daemon SETTINGS.json`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import nats
+import uvloop
+from nats.aio.msg import Msg
+
+from mangrove.errors import MangroveError
+from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.links import Links
+from mangrove.gateway.settings import GatewaySettings, read_settings
+from mangrove.model.status import Drop, GatewayStatus, gateway_status_subject
+from mangrove.overlay.engine import (
+    ChangeSubscriptions,
+    DeliverMessages,
+    DropMessages,
+    Instruction,
+    OverlayEngine,
+    SendFrame,
+)
+from mangrove.overlay.seen_frames import Verdict
+from mangrove.routing.forwarding import ShortestPaths
+
+log = logging.getLogger(__name__)
+
+READY_LINE = "gateway ready"
+
+
+class Gateway:
+    """One gateway: events from sockets go to the engine, its instructions go back to the sockets."""
+
+    def __init__(self, settings: GatewaySettings, epoch: int) -> None:
+        federation = settings.federation
+        self._settings = settings
+        self._started = time.monotonic()
+        self._ledger = Ledger()
+        forwarding = ShortestPaths(
+            settings.domain,
+            federation.domain_order,
+            [(*link.between, federation.link_weight(link)) for link in federation.links],
+        )
+        self._engine = OverlayEngine(federation, settings.domain, epoch, forwarding)
+        self._head = HeadConnection(
+            self._engine,
+            settings.leaf_url,
+            self._ledger,
+            max_message_bytes=federation.max_message_bytes,
+            queue_bytes=federation.queue_bytes,
+            buffer_done=lambda: self._carry_out(self._engine.flush()),
+            interest_changed=self._pass_on_interest,
+        )
+        self._links = Links(
+            self._engine,
+            tuple(link.other(settings.domain) for link in federation.links_of(settings.domain)),
+            queue_bytes=federation.queue_bytes,
+            carry_out=self._carry_out,
+            dropped=self._ledger.drop_body,
+        )
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case SendFrame(peer, frame):
+                    self._links[peer].send(frame)
+                case DeliverMessages(frame):
+                    self._head.deliver(frame.body)
+                case ChangeSubscriptions(add, remove):
+                    self._head.change_subscriptions(add, remove)
+                case DropMessages(frame, reason):
+                    self._ledger.drop_body(frame.body, reason)
+
+    def _pass_on_interest(self) -> None:
+        added, removed = self._head.local_interest.take_changes()
+        self._carry_out(self._engine.change_local_interest(added, removed))
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        servers = await self._links.listen(self._settings.listen)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._head.run(), name="head")
+                for call in self._settings.calls:
+                    tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
+                tasks.create_task(self._expire_interest(), name="interest holdover")
+                if self._settings.management_url:
+                    tasks.create_task(self._answer_status(self._settings.management_url), name="status")
+                log.info(READY_LINE)
+        finally:
+            for server in servers:
+                server.close()
+            await self._links.close()
+
+    async def _expire_interest(self) -> None:
+        """Withdraw interest that was not confirmed after the head broker came back."""
+        loop = asyncio.get_running_loop()
+        interest = self._head.local_interest
+        while True:
+            await asyncio.sleep(0.5)
+            interest.expire(loop.time())
+            if interest.pending:
+                self._pass_on_interest()
+
+    async def _answer_status(self, url: str) -> None:
+        """Answer status requests on the management broker for as long as the gateway lives."""
+
+        async def answer(message: Msg) -> None:
+            await message.respond(msgspec.json.encode(self.status()))
+
+        async def quiet(error: Exception) -> None:
+            log.debug("management broker: %s", error)
+
+        while True:
+            try:
+                connection = await nats.connect(
+                    url,
+                    name=f"gateway-{self._engine.domain}",
+                    max_reconnect_attempts=-1,
+                    error_cb=quiet,
+                    reconnect_time_wait=0.5,
+                )
+            except (OSError, nats.errors.Error) as error:
+                log.warning("management broker %s: %s; trying again", url, error)
+                await asyncio.sleep(1.0)
+                continue
+            try:
+                await connection.subscribe(gateway_status_subject(self._engine.domain), cb=answer)
+                await asyncio.Event().wait()
+            finally:
+                with contextlib.suppress(nats.errors.Error, OSError):
+                    await connection.close()
+
+    def status(self) -> GatewayStatus:
+        """The gateway's account of itself."""
+        self._head.book()
+        ledger = self._ledger
+        return GatewayStatus(
+            domain=self._engine.domain,
+            epoch=self._engine.epoch,
+            uptime_s=time.monotonic() - self._started,
+            head_connected=self._head.connected,
+            links=self._links.status(),
+            interest={name: len(known.subjects) for name, known in self._engine.interest.domains()},
+            subscribed=len(self._engine.subscribed),
+            sent=ledger.sent.total(),
+            delivered=ledger.delivered.total(),
+            duplicates=self._engine.verdicts[Verdict.DUPLICATE],
+            drops=tuple(
+                Drop(topic=topic, reason=reason, count=count)
+                for (topic, reason), count in ledger.dropped.most_common(100)
+            ),
+            topics_sent=dict(ledger.sent.most_common(100)),
+            topics_delivered=dict(ledger.delivered.most_common(100)),
+        )
+
+
+async def _serve(settings: GatewaySettings) -> None:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await Gateway(settings, epoch=time.time_ns()).run()
+    log.info("gateway stopped")
+
+
+def main() -> None:
+    """Run one gateway until it is told to stop."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        settings = read_settings(Path(sys.argv[1]))
+    except MangroveError as error:
+        sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
+        sys.exit(error.exit_code)
+    # The working set is long-lived; fewer collections mean fewer pauses in the data path.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    uvloop.run(_serve(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""The gateway's side towards its own brokers: a leaf-node connection to the head broker.
+
+Outward: messages that other domains want are sorted into the engine's flows, a buffer at a time. Inward: the
+bodies of frames are written to the broker as they came, after a check; only where the domain has queue groups
+for a subject are they named in its control line. Interest of the domain's subscribers arrives by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from mangrove.broker.leaf import LeafProtocol
+from mangrove.broker.wire import DISCARD, Entry, WireError, parse_message_line, scan
+from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.out_queue import OutQueue
+from mangrove.model.subjects import REPLY_PREFIX, is_internal
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.local_interest import LocalInterest
+from mangrove.overlay.subject_trie import SubjectTrie
+
+log = logging.getLogger(__name__)
+
+MAX_KNOWN_LINES = 1 << 16
+RECONNECT_S = 0.2
+DEFAULT_LEAF_PORT = 7422
+REQUESTS = "(requests and replies)"
+
+
+class HeadConnection:
+    """Keeps the leaf-node connection up and carries messages through it in both directions."""
+
+    def __init__(
+        self,
+        engine: OverlayEngine,
+        url: str,
+        ledger: Ledger,
+        *,
+        max_message_bytes: int,
+        queue_bytes: int,
+        buffer_done: Callable[[], None],
+        interest_changed: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._url = url
+        self._ledger = ledger
+        self._max_message_bytes = max_message_bytes
+        self._buffer_done = buffer_done
+        self._interest_changed = interest_changed
+        self._outbound_lines: dict[bytes, Entry] = {}
+        self._inbound_lines: dict[bytes, Entry] = {}
+        # Requests and replies have subjects that are used once: booked, but not remembered.
+        self._outbound_once: list[Entry] = []
+        self._inbound_once: list[Entry] = []
+        self._groups: SubjectTrie[str] = SubjectTrie()
+        self._refused = _Refused(ledger, max_message_bytes)
+        self._keep = _Keep(self)
+        self._queue = OutQueue(queue_bytes, lambda body: ledger.drop_body(body, "head broker unreachable"))
+        self._protocol: LeafProtocol | None = None
+        self._lost = asyncio.Event()
+        self.local_interest = LocalInterest()
+        self.connected = False
+
+    # -- connection ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Connect, and connect again whenever the broker goes away, until cancelled."""
+        loop = asyncio.get_running_loop()
+        parts = urlsplit(self._url)
+        failed = False
+        try:
+            while True:
+                self._lost.clear()
+                protocol = LeafProtocol(
+                    f"gateway-{self._engine.domain}", self._url, self, self._outbound_lines
+                )
+                try:
+                    await loop.create_connection(
+                        lambda p=protocol: p,  # type: ignore[misc]
+                        parts.hostname or "127.0.0.1",
+                        parts.port or DEFAULT_LEAF_PORT,
+                    )
+                except OSError as error:
+                    if not failed:
+                        log.warning("head broker %s: %s; trying again", self._where, error)
+                    failed = True
+                else:
+                    failed = False
+                    self._protocol = protocol
+                    await self._lost.wait()
+                await asyncio.sleep(RECONNECT_S)
+        finally:
+            if self._protocol is not None:
+                self._protocol.close("the gateway stops")
+
+    @property
+    def _where(self) -> str:
+        parts = urlsplit(self._url)
+        return f"{parts.hostname}:{parts.port}"
+
+    def leaf_ready(self) -> None:
+        """Subscribe to what the other domains want, then let waiting messages out."""
+        assert self._protocol is not None
+        info = self._protocol.info
+        log.info(
+            "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
+        )
+        self.connected = True
+        self._protocol.subscribe(f"{REPLY_PREFIX}>")
+        for subject in self._engine.subscribed:
+            self._protocol.subscribe(subject)
+        self._queue.open(self._write)
+
+    def leaf_lost(self, reason: str) -> None:
+        """Hold what comes in until the broker is back."""
+        log.warning("lost the head broker %s: %s", self._where, reason)
+        self.connected = False
+        self._protocol = None
+        self._queue.shut()
+        self._groups = SubjectTrie()
+        self.forget_lines()
+        self.local_interest.head_lost(asyncio.get_running_loop().time())
+        self._lost.set()
+
+    def leaf_writable(self, writable: bool) -> None:
+        """The broker's socket can take more, or for now cannot."""
+        if writable:
+            self._queue.open(self._write)
+        else:
+            self._queue.shut()
+
+    def _write(self, buffers: list[bytes]) -> None:
+        if self._protocol is not None:
+            self._protocol.write(buffers[0])
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that wait for the head broker."""
+        return self._queue.held_bytes
+
+    # -- interest -----------------------------------------------------------------------------------------
+
+    def leaf_interest(self, subject: str, group: str, wanted: bool) -> None:
+        """A subscription came or went somewhere in this domain."""
+        if is_internal(subject):
+            return
+        if group:
+            changed = self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
+            if changed:
+                self.forget_lines()
+        self.local_interest.change(subject, group, wanted)
+
+    def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
+        """Follow what the other domains want."""
+        self.forget_lines()
+        if self._protocol is None or not self.connected:
+            return
+        for subject in add:
+            self._protocol.subscribe(subject)
+        for subject in remove:
+            self._protocol.unsubscribe(subject)
+
+    def forget_lines(self) -> None:
+        """What lines mean has changed: book their counts and learn them anew."""
+        self.book()
+        self._outbound_lines.clear()
+        self._inbound_lines.clear()
+
+    def book(self) -> None:
+        """Bring the ledger up to date."""
+        self._ledger.fold(self._outbound_lines.values(), self._ledger.sent)
+        self._ledger.fold(self._inbound_lines.values(), self._ledger.delivered)
+
+    # -- outward ------------------------------------------------------------------------------------------
+
+    def leaf_buffer_done(self) -> None:
+        """One buffer from the broker is sorted: send it on."""
+        if self.local_interest.pending:
+            self._interest_changed()
+        if self._outbound_once:
+            self._ledger.fold(self._outbound_once, self._ledger.sent)
+            self._outbound_once.clear()
+        self._buffer_done()
+
+    def leaf_message_line(self, line: bytes) -> Entry:
+        """Where a message from this domain's clients goes."""
+        message = parse_message_line(line)
+        subject, reply = message.subject, message.reply
+        if message.size_bytes > self._max_message_bytes:
+            return Entry(message.skip, self._refused.of(subject), subject)
+        if subject.startswith(REPLY_PREFIX):
+            domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
+            flow = self._engine.flows.flow_to(domain)
+        else:
+            flow = self._engine.flows.flow_of(subject)
+        if flow is None:
+            entry = Entry(message.skip, DISCARD)
+        elif reply or subject is not message.subject:
+            if reply and not reply.startswith(REPLY_PREFIX):
+                reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
+            entry = Entry(message.skip, flow, REQUESTS, message.line(subject, reply))
+            self._outbound_once.append(entry)
+            return entry
+        else:
+            entry = Entry(message.skip, flow, subject)
+        if len(self._outbound_lines) >= MAX_KNOWN_LINES:
+            self.forget_lines()
+        self._outbound_lines[line] = entry
+        return entry
+
+    # -- inward -------------------------------------------------------------------------------------------
+
+    def deliver(self, body: bytes) -> None:
+        """Write the messages of a frame to the head broker."""
+        try:
+            if scan(body, self._inbound_lines, self._inbound_line) != len(body):
+                raise WireError("the last message is cut off")
+        except WireError as error:
+            log.error("refused the rest of a frame from another domain: %s", error)
+            self._ledger.drop("(malformed)", "malformed body")
+        if self._inbound_once:
+            self._ledger.fold(self._inbound_once, self._ledger.delivered)
+            self._inbound_once.clear()
+
+    def _inbound_line(self, line: bytes) -> Entry:
+        message = parse_message_line(line)
+        if message.subject.startswith("$"):
+            raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
+        groups = tuple(sorted(self._groups.match(message.subject)))
+        rewritten = message.line(message.subject, message.reply, groups) if groups else None
+        if message.reply or is_internal(message.subject):
+            entry = Entry(message.skip, self._keep, REQUESTS, rewritten)
+            self._inbound_once.append(entry)
+            return entry
+        entry = Entry(message.skip, self._keep, message.subject, rewritten)
+        if len(self._inbound_lines) >= MAX_KNOWN_LINES:
+            self.forget_lines()
+        self._inbound_lines[line] = entry
+        return entry
+
+
+class _Keep:
+    """The flow of checked messages to the head broker."""
+
+    def __init__(self, head: HeadConnection) -> None:
+        self._head = head
+
+    def take(self, messages: bytes, count: int) -> None:
+        self._head._queue.send(b"", messages)
+
+
+class _Refused:
+    """Flows that refuse messages above the limit, one per topic, so that each refusal names its topic."""
+
+    def __init__(self, ledger: Ledger, limit_bytes: int) -> None:
+        self._ledger = ledger
+        self._reason = f"larger than the federation's limit of {limit_bytes} bytes"
+
+    def of(self, topic: str) -> _RefusedTopic:
+        return _RefusedTopic(self._ledger, topic, self._reason)
+
+
+class _RefusedTopic:
+    def __init__(self, ledger: Ledger, topic: str, reason: str) -> None:
+        self._ledger = ledger
+        self._topic = topic
+        self._reason = reason
+
+    def take(self, messages: bytes, count: int) -> None:
+        self._ledger.drop(self._topic, self._reason, count)

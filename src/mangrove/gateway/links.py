@@ -1,0 +1,274 @@
+"""Overlay links: TCP connections to the neighbouring gateways, greeted before anything else.
+
+For each link one side calls (the one whose name sorts first) and the other listens. A link that breaks is
+called again with growing pauses; frames wait meanwhile in a bounded queue. A peer that sends garbage, belongs
+to another federation or speaks another protocol version loses its connection, with the reason in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from mangrove.gateway.out_queue import OutQueue
+from mangrove.gateway.settings import Call, Listen
+from mangrove.model.status import LinkStatus
+from mangrove.overlay.engine import Instruction, OverlayEngine
+from mangrove.overlay.frames import Frame, FrameDecoder, FrameError, Goodbye, control_frame
+
+log = logging.getLogger(__name__)
+
+GREETING_TIMEOUT_S = 5.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 2.0
+WRITE_HIGH_WATER_BYTES = 1 << 20
+MAX_UNGREETED = 64
+
+
+class Link:
+    """The near end of the link to one neighbour: its queue, its counters, its present connection if any."""
+
+    def __init__(self, peer: str, queue_bytes: int, dropped: Callable[[bytes, str], None]) -> None:
+        self.peer = peer
+        self.queue = OutQueue(queue_bytes, lambda body: dropped(body, f"queue to {peer} full"))
+        self.connection: LinkProtocol | None = None
+        self.frames_out = self.frames_in = self.bytes_out = self.bytes_in = 0
+        self.connects = 0
+        self.last_error = ""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, now or when the neighbour is back."""
+        head = frame.head()
+        self.frames_out += 1
+        self.bytes_out += len(head) + len(frame.body)
+        self.queue.send(head, frame.body)
+
+    def status(self) -> LinkStatus:
+        """The link's account of itself."""
+        return LinkStatus(
+            peer=self.peer,
+            up=self.connection is not None,
+            frames_out=self.frames_out,
+            frames_in=self.frames_in,
+            bytes_out=self.bytes_out,
+            bytes_in=self.bytes_in,
+            queued_bytes=self.queue.held_bytes,
+            reconnects=max(0, self.connects - 1),
+            last_error=self.last_error,
+        )
+
+
+class LinkProtocol(asyncio.Protocol):
+    """One connection to a neighbour."""
+
+    def __init__(self, links: Links, expected: str | None) -> None:
+        self._links = links
+        self._expected = expected
+        self._decoder = FrameDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._timeout: asyncio.TimerHandle | None = None
+        self._link: Link | None = None
+        self._reason = ""
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say HELLO and wait for the peer's."""
+        transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
+        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport = transport
+        if not self._links.admit(self):
+            self.close("too many connections that have not greeted")
+            return
+        transport.write(self._links.engine.hello().encode())
+        self._timeout = asyncio.get_running_loop().call_later(
+            GREETING_TIMEOUT_S, self.close, f"no HELLO within {GREETING_TIMEOUT_S:g} s"
+        )
+
+    def data_received(self, data: bytes) -> None:
+        """Decode frames and hand them to the engine."""
+        try:
+            frames = self._decoder.feed(data)
+            if self._link is None and frames:
+                self._greeted(frames.pop(0))
+            if self._link is not None:
+                self._link.bytes_in += len(data)
+                self._link.frames_in += len(frames)
+                self._links.received(self._link.peer, frames)
+        except FrameError as error:
+            self.close(error.message)
+
+    def _greeted(self, hello: Frame) -> None:
+        peer = self._links.engine.greet(hello, self._expected)
+        if self._timeout is not None:
+            self._timeout.cancel()
+        self._link = self._links.attach(peer, self)
+
+    def eof_received(self) -> None:
+        """The peer stopped sending; a frame that was under way is lost."""
+        if self._decoder.held_bytes:
+            self._reason = self._reason or f"cut off inside a frame ({self._decoder.held_bytes} bytes held)"
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clean up, and tell why."""
+        if self._timeout is not None:
+            self._timeout.cancel()
+        reason = self._reason or str(exc or "the peer closed the connection")
+        who = self._link.peer if self._link else self._expected or self._address()
+        self._links.detach(self, self._link, who, reason)
+        self._transport = None
+        self.closed.set()
+
+    def pause_writing(self) -> None:
+        """The socket is full: let frames wait in the link's own queue."""
+        if self._link is not None and self._link.connection is self:
+            self._link.queue.shut()
+
+    def resume_writing(self) -> None:
+        """The socket drained."""
+        if self._link is not None and self._link.connection is self:
+            self._link.queue.open(self.write)
+
+    def write(self, buffers: list[bytes]) -> None:
+        """Write buffers in one go."""
+        if self._transport is not None:
+            self._transport.writelines(buffers)
+
+    def close(self, reason: str) -> None:
+        """Tell the peer why, and close."""
+        self._reason = self._reason or reason
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(control_frame(Goodbye(reason=reason)).encode())
+            self._transport.close()
+
+    def _address(self) -> str:
+        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return f"{peer[0]}:{peer[1]}" if peer else "an unknown peer"
+
+
+class Links:
+    """All links of a gateway."""
+
+    def __init__(
+        self,
+        engine: OverlayEngine,
+        peers: tuple[str, ...],
+        *,
+        queue_bytes: int,
+        carry_out: Callable[[list[Instruction]], None],
+        dropped: Callable[[bytes, str], None],
+    ) -> None:
+        self.engine = engine
+        self._carry_out = carry_out
+        self._links = {peer: Link(peer, queue_bytes, dropped) for peer in peers}
+        self._ungreeted: set[LinkProtocol] = set()
+        self._connections: set[LinkProtocol] = set()
+        self.refused = 0
+
+    def __getitem__(self, peer: str) -> Link:
+        return self._links[peer]
+
+    def status(self) -> tuple[LinkStatus, ...]:
+        """All links' accounts."""
+        return tuple(self._links[peer].status() for peer in sorted(self._links))
+
+    # -- sockets ------------------------------------------------------------------------------------------
+
+    async def listen(self, addresses: tuple[Listen, ...]) -> list[asyncio.Server]:
+        """Open the listening sockets."""
+        loop = asyncio.get_running_loop()
+        servers = []
+        for address in addresses:
+            server = await loop.create_server(
+                lambda: LinkProtocol(self, None), address.host, address.port, reuse_address=True
+            )
+            log.info("listening for neighbours on %s:%d", address.host, address.port)
+            servers.append(server)
+        return servers
+
+    async def keep_calling(self, call: Call) -> None:
+        """Keep a connection to a neighbour until cancelled."""
+        loop = asyncio.get_running_loop()
+        link = self._links[call.peer]
+        pause_s = FIRST_PAUSE_S
+        local = (call.local_host, 0) if call.local_host else None
+        while True:
+            greeted_before = link.connects
+            protocol = LinkProtocol(self, call.peer)
+            try:
+                await loop.create_connection(
+                    lambda p=protocol: p,
+                    call.host,
+                    call.port,
+                    local_addr=local,
+                )
+            except OSError as error:
+                if str(error) != link.last_error:
+                    link.last_error = str(error)
+                    log.warning(
+                        "cannot reach %s at %s:%d: %s; trying again", call.peer, call.host, call.port, error
+                    )
+            else:
+                await protocol.closed.wait()
+            pause_s = FIRST_PAUSE_S if link.connects > greeted_before else min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+
+    async def close(self) -> None:
+        """Say goodbye to all neighbours."""
+        waiting = [connection.closed.wait() for connection in self._connections]
+        for connection in list(self._connections):
+            connection.close("the gateway stops")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await asyncio.gather(*waiting)
+
+    # -- called by connections ----------------------------------------------------------------------------
+
+    def admit(self, connection: LinkProtocol) -> bool:
+        """Count a new connection; strangers cannot pile up."""
+        self._connections.add(connection)
+        if len(self._ungreeted) >= MAX_UNGREETED:
+            return False
+        self._ungreeted.add(connection)
+        return True
+
+    def attach(self, peer: str, connection: LinkProtocol) -> Link:
+        """A greeted connection serves the link from now on; an older one gives way."""
+        self._ungreeted.discard(connection)
+        link = self._links[peer]
+        previous, link.connection = link.connection, connection
+        if previous is not None:
+            previous.close("replaced by a newer connection")
+        link.connects += 1
+        link.last_error = ""
+        log.info("link to %s is up", peer)
+        self._carry_out(self.engine.peer_up(peer))
+        link.queue.open(connection.write)
+        return link
+
+    def detach(self, connection: LinkProtocol, link: Link | None, who: str, reason: str) -> None:
+        """A connection ended."""
+        self._ungreeted.discard(connection)
+        self._connections.discard(connection)
+        if link is None:
+            self.refused += 1
+            log.warning("refused the connection with %s: %s", who, reason)
+            if who in self._links:
+                self._links[who].last_error = reason
+        elif link.connection is connection:
+            link.connection = None
+            link.queue.shut()
+            link.last_error = reason
+            self.engine.peer_down(link.peer)
+            log.warning("link to %s is down: %s", who, reason)
+
+    def received(self, peer: str, frames: list[Frame]) -> None:
+        """Frames came in from a greeted neighbour."""
+        for frame in frames:
+            self._carry_out(self.engine.receive(peer, frame))

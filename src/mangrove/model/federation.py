@@ -1,0 +1,113 @@
+"""A federation as the user described it: domains, links, topics; no address resolved yet."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import msgspec
+
+from mangrove.model.topics import TopicRules
+
+DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
+DEFAULT_QUEUE_BYTES = 64 << 20
+EARTH_RADIUS_KM = 6371.0088
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """An edge broker of a domain; `capacity` in messages per second, if known."""
+
+    capacity: float | None = None
+
+
+class External(msgspec.Struct, frozen=True, kw_only=True):
+    """Brokers of a domain that somebody else runs."""
+
+    head: str
+    leaf: str
+    monitor: str | None = None
+    edges: tuple[str, ...] = ()
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """One site."""
+
+    name: str
+    location: tuple[float, float] | None = None
+    edges: tuple[Edge, ...] = ()
+    address: str = "127.0.0.1"
+    base_port: int
+    external: External | None = None
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """An overlay link between two domains; the emulated figures only matter to the testbed."""
+
+    between: tuple[str, str]
+    delay_ms: float | None = None
+    jitter_ms: float = 0.0
+    bandwidth_mbps: float | None = None
+    loss_ratio: float = 0.0
+    endpoints: dict[str, str] = {}
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the testbed has anything to emulate on this link."""
+        return bool(self.delay_ms or self.jitter_ms or self.bandwidth_mbps or self.loss_ratio)
+
+    def other(self, domain: str) -> str:
+        """The far end, seen from `domain`."""
+        first, second = self.between
+        return second if domain == first else first
+
+
+class Federation(msgspec.Struct, frozen=True, kw_only=True):
+    """Domains, the links between them, and the contracts of their topics."""
+
+    name: str
+    domains: dict[str, Domain]
+    links: tuple[Link, ...] = ()
+    topics: TopicRules = TopicRules()
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    queue_bytes: int = DEFAULT_QUEUE_BYTES
+
+    @property
+    def domain_order(self) -> tuple[str, ...]:
+        """Domains in the order that gives each its number on the wire; the same at every gateway."""
+        return tuple(sorted(self.domains))
+
+    def links_of(self, domain: str) -> tuple[Link, ...]:
+        """The links that end at `domain`."""
+        return tuple(link for link in self.links if domain in link.between)
+
+    def link_weight(self, link: Link) -> float:
+        """Cost of a link for routing, in milliseconds: its delay, else light in fibre, else 1.
+
+        A millimetre-long link still costs something, so that distances fall strictly along every path.
+        """
+        if link.delay_ms:
+            return link.delay_ms
+        first, second = (self.domains[name].location for name in link.between)
+        if first is None or second is None:
+            return 1.0
+        return max(great_circle_km(first, second) / 200.0, 0.001)
+
+    def topology_hash(self) -> str:
+        """Names what all gateways must agree on: numbering of domains, links and contracts."""
+        agreed = (
+            self.name,
+            self.domain_order,
+            sorted((*sorted(link.between), self.link_weight(link)) for link in self.links),
+            self.topics,
+            self.max_message_bytes,
+        )
+        return hashlib.blake2b(msgspec.msgpack.encode(agreed), digest_size=12).hexdigest()
+
+
+def great_circle_km(first: tuple[float, float], second: tuple[float, float]) -> float:
+    """Distance on the sphere between two (latitude, longitude) points in degrees (haversine)."""
+    lat1, lon1, lat2, lon2 = map(math.radians, (*first, *second))
+    half = (
+        math.sin((lat2 - lat1) / 2) ** 2 + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
+    )
+    return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, half)))

@@ -1,0 +1,71 @@
+"""What the parts of a running federation report of themselves."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One overlay link, seen from one end."""
+
+    peer: str
+    up: bool
+    frames_out: int
+    frames_in: int
+    bytes_out: int
+    bytes_in: int
+    queued_bytes: int
+    reconnects: int
+    last_error: str = ""
+
+
+class Drop(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that ended before they arrived."""
+
+    topic: str
+    reason: str
+    count: int
+
+
+class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A gateway's account of itself."""
+
+    domain: str
+    epoch: int
+    uptime_s: float
+    head_connected: bool
+    links: tuple[LinkStatus, ...]
+    interest: dict[str, int]
+    subscribed: int
+    sent: int
+    delivered: int
+    duplicates: int
+    drops: tuple[Drop, ...]
+    topics_sent: dict[str, int] = {}
+    topics_delivered: dict[str, int] = {}
+
+
+class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker, from its own monitoring pages."""
+
+    name: str
+    role: str
+    url: str
+    reachable: bool
+    version: str = ""
+    uptime: str = ""
+    connections: int = 0
+    subscriptions: int = 0
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    slow_consumers: int = 0
+    leaf_nodes: int = 0
+    memory_bytes: int = 0
+    cpu_percent: float = 0.0
+
+
+def gateway_status_subject(domain: str) -> str:
+    """Where a gateway answers on its domain's management broker."""
+    return f"mangrove.{domain}.gateway.status"

@@ -1,0 +1,70 @@
+"""Subjects: validity, wildcards, and which subjects stay inside a domain.
+
+A subject is a list of tokens joined by dots. A pattern may use `*` for exactly one token and, as its last
+token, `>` for one or more. MQTT topics arrive as subjects already: nats-server maps `a/b` to `a.b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAX_SUBJECT_BYTES = 1024
+
+REPLY_PREFIX = "_MGR."
+"""Subjects under this prefix lead back to a requester: `_MGR.<domain>.<its inbox>`."""
+
+
+def subject_problem(text: str, *, wildcards: bool) -> str:
+    """Why `text` is not a valid subject (or pattern, if `wildcards`), or an empty string if it is one."""
+    if not text:
+        return "it is empty"
+    if len(text.encode()) > MAX_SUBJECT_BYTES:
+        return f"it is longer than {MAX_SUBJECT_BYTES} bytes"
+    if any(character.isspace() or not character.isprintable() for character in text):
+        return "it contains white space or a control character"
+    tokens = text.split(".")
+    if "" in tokens:
+        return "it has an empty token (two dots in a row, or a dot at an end)"
+    for position, token in enumerate(tokens):
+        if token in ("*", ">") and not wildcards:
+            return f"it contains the wildcard {token!r}"
+        if token == ">" and position != len(tokens) - 1:
+            return "'>' may only be the last token"
+    return ""
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether the literal `subject` falls under `pattern`."""
+    return covers(pattern, subject)
+
+
+def covers(wide: str, narrow: str) -> bool:
+    """Whether every subject that falls under `narrow` also falls under `wide`."""
+    wide_tokens = wide.split(".")
+    narrow_tokens = narrow.split(".")
+    for position, token in enumerate(wide_tokens):
+        if token == ">":
+            return len(narrow_tokens) > position
+        if position == len(narrow_tokens):
+            return False
+        other = narrow_tokens[position]
+        if token == "*":
+            if other == ">":
+                return False
+        elif token != other:
+            return False
+    return len(wide_tokens) == len(narrow_tokens)
+
+
+def covered_by_any(patterns: Iterable[str], subject: str) -> bool:
+    """Whether one of `patterns` covers `subject`."""
+    return any(covers(pattern, subject) for pattern in patterns)
+
+
+def is_internal(subject: str) -> bool:
+    """Whether a subject belongs to the machinery of one site and is never federated.
+
+    `$…` is the broker's own traffic (JetStream, MQTT sessions, system events); `_…` are inboxes and our own
+    reply subjects, which travel by their own rule.
+    """
+    return subject.startswith(("$", "_"))

@@ -1,0 +1,89 @@
+"""Topics and their contracts: what a message is owed on its way."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from mangrove.model.subjects import covers, matches
+
+
+class Late(StrEnum):
+    """What happens to a message that has missed its deadline."""
+
+    DELIVER = "deliver"
+    DROP = "drop"
+
+
+class Order(StrEnum):
+    """What order subscribers see."""
+
+    NONE = "none"
+    PUBLISHER = "publisher"
+
+
+class Scope(StrEnum):
+    """How far a topic travels."""
+
+    FEDERATION = "federation"
+    DOMAIN = "domain"
+
+
+class Contract(msgspec.Struct, frozen=True, kw_only=True):
+    """What the messages of a topic are owed. The default is best effort over one path."""
+
+    match: str
+    deadline_ms: float | None = None
+    paths: int = 1
+    separation_km: float = 0.0
+    mirror: bool = False
+    durable: bool = False
+    order: Order = Order.NONE
+    late: Late = Late.DELIVER
+    scope: Scope = Scope.FEDERATION
+
+
+BEST_EFFORT = Contract(match=">")
+
+
+class TopicRules(msgspec.Struct, frozen=True):
+    """The contracts of a federation in file order; the first match wins, and none means best effort."""
+
+    contracts: tuple[Contract, ...] = ()
+
+    def index_of(self, subject: str) -> int:
+        """Position of the contract that governs a literal subject; `len(contracts)` means best effort."""
+        for index, contract in enumerate(self.contracts):
+            if matches(contract.match, subject):
+                return index
+        return len(self.contracts)
+
+    def contract_of(self, subject: str) -> Contract:
+        """The contract that governs a literal subject."""
+        index = self.index_of(subject)
+        return self.contracts[index] if index < len(self.contracts) else BEST_EFFORT
+
+    def stays_home(self, pattern: str) -> bool:
+        """Whether every subject under `pattern` is certain to stay in its domain.
+
+        True when the first rule that could match any part of `pattern` covers all of it with scope `domain`.
+        A wider pattern (`>` over a domain-scoped `plant.>`) is federated, and its messages judged one by one.
+        """
+        for contract in self.contracts:
+            if covers(contract.match, pattern):
+                return contract.scope is Scope.DOMAIN
+            if overlaps(contract.match, pattern):
+                return False
+        return False
+
+
+def overlaps(first: str, second: str) -> bool:
+    """Whether some subject falls under both patterns."""
+    first_tokens, second_tokens = first.split("."), second.split(".")
+    for left, right in zip(first_tokens, second_tokens, strict=False):
+        if ">" in (left, right):
+            return True
+        if "*" not in (left, right) and left != right:
+            return False
+    return len(first_tokens) == len(second_tokens)
