@@ -21,8 +21,8 @@ from mangrove.broker.nats_server import nats_server
 from mangrove.broker.ports import PortReservation
 from mangrove.broker.process import ManagedProcess
 from mangrove.gateway.daemon import READY_LINE
-from mangrove.gateway.settings import Call, GatewaySettings, Listen
 from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.gateway_settings import Call, GatewaySettings, Listen
 from mangrove.testbed.load import Load, Outcome, run_load
 
 RATIO_BAR = 0.35

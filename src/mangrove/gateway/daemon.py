@@ -23,7 +23,8 @@ from mangrove.errors import MangroveError
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
-from mangrove.gateway.settings import GatewaySettings, read_settings
+from mangrove.gateway.settings import read_settings
+from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.status import Drop, GatewayStatus, gateway_status_subject
 from mangrove.overlay.engine import (
     ChangeSubscriptions,

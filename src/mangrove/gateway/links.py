@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import cast
 
 from mangrove.gateway.out_queue import OutQueue
-from mangrove.gateway.settings import Call, Listen
+from mangrove.model.gateway_settings import Call, Listen
 from mangrove.model.status import LinkStatus
 from mangrove.overlay.engine import Instruction, OverlayEngine
 from mangrove.overlay.frames import Frame, FrameDecoder, FrameError, Goodbye, control_frame

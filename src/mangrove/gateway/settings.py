@@ -1,4 +1,4 @@
-"""What a gateway process is told when it starts: one JSON file, every address resolved."""
+"""The settings file of a gateway process, as its agent writes it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,7 @@ from pathlib import Path
 import msgspec
 
 from mangrove.errors import InputError
-from mangrove.model.federation import Federation
-
-
-class Listen(msgspec.Struct, frozen=True):
-    """An address where neighbours may call."""
-
-    host: str
-    port: int
-
-
-class Call(msgspec.Struct, frozen=True):
-    """A neighbour to call, and the own address to call from (empty: whatever the system picks)."""
-
-    peer: str
-    host: str
-    port: int
-    local_host: str = ""
-
-
-class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a gateway needs to know."""
-
-    federation: Federation
-    domain: str
-    leaf_url: str
-    management_url: str | None
-    listen: tuple[Listen, ...]
-    calls: tuple[Call, ...]
+from mangrove.model.gateway_settings import GatewaySettings
 
 
 def read_settings(path: Path) -> GatewaySettings:

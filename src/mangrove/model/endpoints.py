@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 
-from mangrove.model.federation import Domain, Federation
+from mangrove.model.federation import Domain, External, Federation
 
 # Offsets from a domain's base port. A domain takes EDGE_OFFSET + EDGE_STRIDE × edges ports.
 HEAD_CLIENT, HEAD_MQTT, HEAD_MONITOR, HEAD_LEAF, MGMT_CLIENT, MGMT_MONITOR, GATEWAY = range(7)
@@ -66,13 +67,72 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     federation: Federation
     domains: dict[str, DomainEndpoints]
     pid: int
-
-
-def ports_taken(domain: Domain) -> int:
-    """How many ports from its base port a domain may use."""
-    return EDGE_OFFSET + EDGE_STRIDE * len(domain.edges)
+    wan_control: tuple[str, int] | None = None
 
 
 def bracketed(host: str) -> str:
     """An IPv6 address in brackets, as URLs want it; any other host as it is."""
     return f"[{host}]" if ":" in host else host
+
+
+def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
+    """Where everything of a domain listens, with `port_at(offset)` as the port for each offset."""
+    host = domain.address
+    if domain.external is None:
+        head = BrokerEndpoints(
+            name=f"{domain.name}-head",
+            host=host,
+            client_port=port_at(HEAD_CLIENT),
+            mqtt_port=port_at(HEAD_MQTT),
+            monitor_port=port_at(HEAD_MONITOR),
+            leaf_port=port_at(HEAD_LEAF),
+        )
+    else:
+        head = _external_head(domain, domain.external)
+    edges = [
+        BrokerEndpoints(
+            name=f"{domain.name}-edge{number + 1}",
+            host=host,
+            client_port=port_at(EDGE_OFFSET + EDGE_STRIDE * number + EDGE_CLIENT),
+            mqtt_port=port_at(EDGE_OFFSET + EDGE_STRIDE * number + EDGE_MQTT),
+            monitor_port=port_at(EDGE_OFFSET + EDGE_STRIDE * number + EDGE_MONITOR),
+        )
+        for number in range(len(domain.edges))
+    ]
+    for number, url in enumerate(domain.external.edges if domain.external else ()):
+        edges.append(_external_broker(f"{domain.name}-edge{number + 1}", url))
+    return DomainEndpoints(
+        domain=domain.name,
+        head=head,
+        edges=tuple(edges),
+        management=BrokerEndpoints(
+            name=f"{domain.name}-management",
+            host=host,
+            client_port=port_at(MGMT_CLIENT),
+            monitor_port=port_at(MGMT_MONITOR),
+        ),
+        gateway_host=host,
+        gateway_port=port_at(GATEWAY),
+    )
+
+
+def fixed_endpoints(domain: Domain) -> DomainEndpoints:
+    """The endpoints that follow from the domain's base port."""
+    return lay_out(domain, lambda offset: domain.base_port + offset)
+
+
+def _external_broker(name: str, url: str) -> BrokerEndpoints:
+    parts = urlsplit(url)
+    return BrokerEndpoints(
+        name=name,
+        host=parts.hostname or "",
+        client_port=parts.port or 0,
+        external=True,
+        user_info=parts.netloc.rpartition("@")[0] + "@" if "@" in parts.netloc else "",
+    )
+
+
+def _external_head(domain: Domain, external: External) -> BrokerEndpoints:
+    broker = _external_broker(f"{domain.name}-head", external.head)
+    monitor = urlsplit(external.monitor).port if external.monitor else None
+    return msgspec.structs.replace(broker, leaf_port=urlsplit(external.leaf).port, monitor_port=monitor)

@@ -1,0 +1,262 @@
+"""The SDK's connection: publishes at the head broker, subscribes at an edge broker, reconnects to both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from mangrove.client.message import Message, MessageIds, stamped
+from mangrove.client.subscription import Callback, Subscription
+from mangrove.config.runtime_file import find_running
+from mangrove.errors import InputError, MangroveError
+from mangrove.model.subjects import subject_problem
+
+log = logging.getLogger(__name__)
+
+RECONNECT_S = 0.25
+CONNECT_TIMEOUT_S = 5.0
+
+
+class NotConnectedError(MangroveError):
+    """No broker could be reached."""
+
+
+class MessageTooLargeError(MangroveError):
+    """A message above the federation's limit; it was not sent."""
+
+    def __init__(self, subject: str, size_bytes: int, limit_bytes: int) -> None:
+        self.subject = subject
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"the message of {size_bytes} bytes on {subject} is larger than the limit of {limit_bytes} bytes",
+            hint="send less, or raise max_message_bytes in the federation file",
+        )
+
+
+class Connection:
+    """Publish and subscribe in one domain of a federation. Made by `mangrove.connect`."""
+
+    def __init__(self, publisher: Client, subscriber: Client, dropped: Counter[str]) -> None:
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._ids = MessageIds()
+        self.dropped = dropped
+        """Messages that this client could not keep up with, by subject."""
+
+    async def publish(
+        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+    ) -> None:
+        """Publish a message with a unique id and the present time in its headers."""
+        _check(subject, wildcards=False)
+        all_headers = stamped(headers, self._ids)
+        self._check_size(subject, data, all_headers)
+        try:
+            await self._publisher.publish(subject, data, reply=reply, headers=all_headers)
+        except (nats.errors.Error, OSError) as error:
+            raise NotConnectedError(f"could not publish on {subject}: {error}") from None
+
+    async def subscribe(
+        self, subject: str, *, queue: str = "", callback: Callback | None = None
+    ) -> Subscription:
+        """Subscribe to a subject or pattern, alone or as a member of a queue group."""
+        _check(subject, wildcards=True)
+        if callback is None:
+            inner = await self._subscriber.subscribe(subject, queue=queue)
+        else:
+            handler = callback
+
+            async def call(message: Msg) -> None:
+                await handler(self._convert(message))
+
+            inner = await self._subscriber.subscribe(subject, queue=queue, cb=call)
+        await self._subscriber.flush()
+        return Subscription(inner, self._convert)
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float = 2.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
+        """Send a request and wait for the first answer, from whichever domain."""
+        _check(subject, wildcards=False)
+        all_headers = stamped(headers, self._ids)
+        self._check_size(subject, data, all_headers)
+        try:
+            answer = await self._publisher.request(subject, data, timeout=timeout, headers=all_headers)
+        except nats.errors.NoRespondersError:
+            raise MangroveError(
+                f"nobody in the federation answers on {subject}", hint="start the service, or wait for it"
+            ) from None
+        except nats.errors.TimeoutError:
+            raise TimeoutError(f"no answer on {subject} within {timeout:g} s") from None
+        except (nats.errors.Error, OSError) as error:
+            raise NotConnectedError(f"could not send a request on {subject}: {error}") from None
+        return self._convert(answer)
+
+    async def flush(self, timeout: int = 5) -> None:
+        """Wait until the broker has taken everything that was published."""
+        try:
+            await self._publisher.flush(timeout=timeout)
+        except (nats.errors.Error, OSError) as error:
+            raise NotConnectedError(f"the broker did not confirm: {error}") from None
+
+    async def close(self) -> None:
+        """Send what is pending, then disconnect."""
+        for client in {self._publisher, self._subscriber}:
+            if client.is_connected:
+                try:
+                    await client.flush(timeout=2)
+                except (nats.errors.Error, OSError) as error:
+                    log.warning("messages may be unsent: %s", error)
+            await client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _convert(self, message: Msg) -> Message:
+        return Message(message.subject, message.data, message.headers or {}, message.reply, self._respond)
+
+    async def _respond(self, reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+        await self.publish(reply, data, headers=headers)
+
+    def _check_size(self, subject: str, data: bytes, headers: Mapping[str, str]) -> None:
+        size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items()) + 12
+        if size > self._publisher.max_payload:
+            error = MessageTooLargeError(subject, size, self._publisher.max_payload)
+            log.error("%s", error.message)
+            raise error
+
+
+def _check(subject: str, *, wildcards: bool) -> None:
+    problem = subject_problem(subject, wildcards=wildcards)
+    if problem:
+        raise InputError(f"{subject!r} is not a valid subject: {problem}")
+
+
+class Connecting:
+    """A connection that is being made: `await` it, or use it in `async with`."""
+
+    def __init__(self, opening: Coroutine[None, None, Connection]) -> None:
+        self._opening = opening
+        self._connection: Connection | None = None
+
+    def __await__(self) -> Generator[None, None, Connection]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._opening
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+
+def connect(
+    servers: str | Sequence[str] | None = None,
+    *,
+    edges: Sequence[str] = (),
+    domain: str | None = None,
+    federation: str | None = None,
+    run_dir: Path | None = None,
+    name: str = "mangrove-sdk",
+) -> Connecting:
+    """Connect to a domain: `async with mangrove.connect(domain="seattle") as connection:`.
+
+    Either give URLs: `servers` for publishing and, if subscriptions should go elsewhere, `edges`. Or name a
+    `domain` of a federation that runs on this machine.
+    """
+    return Connecting(_connect(servers, edges, domain, federation, run_dir, name))
+
+
+async def _connect(
+    servers: str | Sequence[str] | None,
+    edges: Sequence[str],
+    domain: str | None,
+    federation: str | None,
+    run_dir: Path | None,
+    name: str,
+) -> Connection:
+    if servers is None:
+        head, edge_urls = _urls_of_domain(domain, federation, run_dir)
+        servers, edges = [head], edges or edge_urls
+    elif domain is not None:
+        raise InputError("give either servers or a domain, not both")
+    head_urls = [servers] if isinstance(servers, str) else list(servers)
+    dropped: Counter[str] = Counter()
+    publisher = await _client(head_urls, name, dropped)
+    if not edges:
+        return Connection(publisher, publisher, dropped)
+    try:
+        # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
+        order = random.sample(list(edges), len(edges))
+        subscriber = await _client([*order, *head_urls], name, dropped)
+    except BaseException:
+        await publisher.close()
+        raise
+    return Connection(publisher, subscriber, dropped)
+
+
+def _urls_of_domain(
+    domain: str | None, federation: str | None, run_dir: Path | None
+) -> tuple[str, list[str]]:
+    runtime = find_running(federation, run_dir)
+    if domain is None:
+        domain = next(iter(runtime.domains))
+    endpoints = runtime.domains.get(domain)
+    if endpoints is None:
+        raise InputError(
+            f"the federation {runtime.federation.name!r} has no domain {domain!r}",
+            hint=f"choose one of: {', '.join(runtime.domains)}",
+        )
+    return endpoints.head.client_url, [edge.client_url for edge in endpoints.edges]
+
+
+async def _client(urls: list[str], name: str, dropped: Counter[str]) -> Client:
+    async def report(error: Exception) -> None:
+        if isinstance(error, nats.errors.SlowConsumerError):
+            dropped[error.subject] += 1
+            if dropped[error.subject] == 1:
+                log.warning("this client is too slow for %s: messages are dropped", error.subject)
+        else:
+            log.info("broker connection: %s", error)
+
+    try:
+        # Once connected, the client reconnects for ever; so it would also try for ever to connect at all.
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            return await nats.connect(
+                urls,
+                name=name,
+                error_cb=report,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RECONNECT_S,
+                connect_timeout=2,
+                dont_randomize=True,
+            )
+    except (nats.errors.Error, OSError) as error:  # TimeoutError is an OSError
+        raise NotConnectedError(
+            f"cannot connect to {', '.join(urls)}: {str(error) or 'no answer'}",
+            hint="is the federation running? mangrove status tells",
+        ) from None

@@ -1,0 +1,186 @@
+"""The federation file as pydantic models: shape, types and ranges. Rules across fields are in `rules`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_QUEUE_BYTES
+from mangrove.model.subjects import is_internal, subject_problem
+from mangrove.model.topics import Late, Order, Scope
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+MAX_MESSAGE_LIMIT_BYTES = 32 << 20
+MAX_EDGES = 64
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError("a name has letters, digits, '-' and '_', starts with a letter or digit, at most 63")
+    return text
+
+
+def _host(text: str) -> str:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        if not HOST.fullmatch(text):
+            raise ValueError("an IP address or a host name is expected") from None
+    return text
+
+
+def _url(*schemes: str) -> AfterValidator:
+    def check(text: str) -> str:
+        allowed = ", ".join(f"{scheme}://host:port" for scheme in schemes)
+        try:
+            parts = urlsplit(text)
+            complete = parts.scheme in schemes and bool(parts.hostname) and parts.port is not None
+        except ValueError:
+            complete = False
+        if not complete:
+            raise ValueError(f"a URL of the form {allowed} is expected")
+        return text
+
+    return AfterValidator(check)
+
+
+def _endpoint(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise ValueError("host:port is expected, with a port from 1 to 65535")
+    _host(host.strip("[]"))
+    return text
+
+
+def _pattern(text: str) -> str:
+    problem = subject_problem(text, wildcards=True)
+    if problem:
+        raise ValueError(f"not a valid subject: {problem}")
+    if is_internal(text):
+        raise ValueError("subjects that start with '$' or '_' belong to the brokers and are never federated")
+    return text
+
+
+def _edges(value: Any) -> Any:
+    """`edges: 2` is short for two edges without further properties."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= MAX_EDGES:
+            raise ValueError(f"between 0 and {MAX_EDGES} edge brokers are possible")
+        return [{}] * value
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Host = Annotated[str, AfterValidator(_host)]
+Latitude = Annotated[float, Field(ge=-90, le=90)]
+Longitude = Annotated[float, Field(ge=-180, le=180)]
+
+
+class Strict(BaseModel):
+    """Unknown keys are mistakes; numbers are numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+
+
+class EdgeDocument(Strict):
+    """An edge broker."""
+
+    capacity: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Messages per second that this broker can handle, if known."
+    )
+
+
+class ExternalDocument(Strict):
+    """Brokers that run already."""
+
+    head: Annotated[str, _url("nats")] = Field(description="Where clients reach the head broker.")
+    leaf: Annotated[str, _url("nats-leaf")] | None = Field(
+        default=None, description="Its leaf-node listener; by default port 7422 of the same host."
+    )
+    monitor: Annotated[str, _url("http")] | None = Field(
+        default=None, description="Its monitoring pages, for `mangrove status`."
+    )
+    edges: list[Annotated[str, _url("nats")]] = Field(
+        default=[], description="Where clients reach its edge brokers."
+    )
+
+
+class DomainDocument(Strict):
+    """One site."""
+
+    location: tuple[Latitude, Longitude] | None = Field(
+        default=None, description="Latitude and longitude in degrees."
+    )
+    edges: Annotated[list[EdgeDocument], BeforeValidator(_edges), Field(max_length=MAX_EDGES)] = Field(
+        default=[], description="Number of edge brokers, or a list with the properties of each."
+    )
+    address: Host = Field(default="127.0.0.1", description="Where the site's processes listen.")
+    base_port: Annotated[int, Field(ge=1, le=65000)] | None = Field(
+        default=None, description="First of the ports that the site uses; by default 7000, 7100, …"
+    )
+    external: ExternalDocument | None = Field(default=None, description="Brokers that we do not start.")
+
+
+class LinkDocument(Strict):
+    """A link between two domains. Delay, jitter, bandwidth and loss are emulated on one machine."""
+
+    between: tuple[Name, Name]
+    delay_ms: Annotated[float, Field(ge=0, le=60_000)] | None = Field(
+        default=None, description="One-way delay; also the link's cost for routing."
+    )
+    jitter_ms: Annotated[float, Field(ge=0, le=60_000)] = Field(
+        default=0.0, description="Largest random delay on top."
+    )
+    bandwidth_mbps: Annotated[float, Field(gt=0)] | None = Field(default=None, description="Megabits/second.")
+    loss_ratio: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of segments that are lost and sent again."
+    )
+    endpoints: dict[Name, Annotated[str, AfterValidator(_endpoint)]] = Field(
+        default={}, description="host:port where a side listens for this link, by domain."
+    )
+
+
+class TopicDocument(Strict):
+    """A contract; the first that matches a subject governs it."""
+
+    match: Annotated[str, AfterValidator(_pattern)] = Field(description="Subject, with wildcards * and >.")
+    deadline_ms: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="From publish to delivery."
+    )
+    paths: Annotated[int, Field(ge=1, le=8)] = Field(default=1, description="Paths used at the same time.")
+    separation_km: Annotated[float, Field(ge=0, le=20_040)] = Field(
+        default=0.0, description="Least distance between the paths."
+    )
+    mirror: bool = Field(default=False, description="Publish to a mirror broker as well.")
+    durable: bool = Field(default=False, description="Keep until consumed.")
+    order: Order = Field(default=Order.NONE, description="Keep each publisher's order.")
+    late: Late = Field(default=Late.DELIVER, description="What happens after the deadline.")
+    scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")
+
+
+class FederationDocument(Strict):
+    """The whole file."""
+
+    federation: Name = Field(description="Name of the federation.")
+    domains: Annotated[dict[Name, DomainDocument], Field(min_length=1)] = Field(description="The sites.")
+    links: list[LinkDocument] = Field(default=[], description="Which sites are linked.")
+    topics: list[TopicDocument] = Field(default=[], description="Contracts, the first match wins.")
+    max_message_bytes: Annotated[int, Field(ge=1024, le=MAX_MESSAGE_LIMIT_BYTES)] = Field(
+        default=DEFAULT_MAX_MESSAGE_BYTES, description="Larger messages are refused."
+    )
+    queue_bytes: Annotated[int, Field(ge=1 << 16)] = Field(
+        default=DEFAULT_QUEUE_BYTES, description="What may wait for each link, and for the head broker."
+    )
+
+
+def nulls_as_empty(raw: Any) -> Any:
+    """`seattle:` with nothing behind it means a site with all defaults."""
+    if isinstance(raw, dict) and isinstance(raw.get("domains"), dict):
+        domains = {name: {} if value is None else value for name, value in raw["domains"].items()}
+        return {**raw, "domains": domains}
+    return raw

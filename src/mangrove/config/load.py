@@ -1,0 +1,165 @@
+"""From a federation file to a `Federation`, or to all of its mistakes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from mangrove.config.document import FederationDocument, nulls_as_empty
+from mangrove.config.rules import cross_field_mistakes, default_base_port
+from mangrove.config.yaml_text import read_yaml
+from mangrove.errors import InputError, InvalidDocumentError, Mistake
+from mangrove.model.federation import Domain, Edge, External, Federation, Link
+from mangrove.model.topics import Contract, TopicRules
+
+HINT = "see docs/how-to/write-a-federation-file.md for all keys, with an example"
+DEFAULT_LEAF_PORT = 7422
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What became of a file: a federation, or mistakes; and the external brokers it names, by their place."""
+
+    source: str
+    federation: Federation | None
+    mistakes: tuple[Mistake, ...]
+    external_leafs: dict[str, str]
+
+    def require(self, further: list[Mistake] | None = None) -> Federation:
+        """The federation, or one error with all mistakes and the `further` ones found by looking around."""
+        mistakes = [*self.mistakes, *(further or [])]
+        if mistakes or self.federation is None:
+            raise InvalidDocumentError(self.source, mistakes, hint=HINT)
+        return self.federation
+
+
+def load_federation(path: Path) -> Federation:
+    """Read a federation file, or raise InvalidDocumentError with every mistake in it."""
+    return read_federation(path).require()
+
+
+def read_federation(path: Path) -> Reading:
+    """Read a federation file without judging it yet."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"cannot read {path}: {problem}", hint="give the path of a federation file"
+        ) from None
+    return parse_federation(text, str(path))
+
+
+def parse_federation(text: str, source: str) -> Reading:
+    """Parse the text of a federation file."""
+    raw, mistakes = read_yaml(text)
+    if raw is None and not mistakes:
+        mistakes = [Mistake("", "the file is empty", "at least `federation:` and `domains:`")]
+    if raw is None:
+        return Reading(source, None, tuple(mistakes), {})
+    raw = nulls_as_empty(raw)
+    document = None
+    try:
+        document = FederationDocument.model_validate(raw)
+    except ValidationError as error:
+        mistakes += [_mistake(item) for item in error.errors(include_url=False)]
+    mistakes += cross_field_mistakes(raw)
+    federation = _federation(document) if document is not None and not mistakes else None
+    return Reading(source, federation, tuple(mistakes), _external_leafs(raw))
+
+
+def _mistake(item: Any) -> Mistake:
+    """A pydantic error in our words: the path, what was found, what is allowed."""
+    path = ""
+    for part in item["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    path = path.removesuffix(".[key]")
+    found = item.get("input")
+    match item["type"]:
+        case "extra_forbidden":
+            return Mistake(path, "unknown key", _keys_beside(item["loc"]))
+        case "missing":
+            return Mistake(path, "is missing")
+        case "value_error":
+            reason = str(item["ctx"]["error"])
+            return Mistake(path, f"found {found!r}: {reason}")
+        case _:
+            return Mistake(path, f"found {found!r}", item["msg"].removeprefix("Input should be "))
+
+
+def _keys_beside(loc: tuple[Any, ...]) -> str:
+    """The keys that are allowed where an unknown one was found."""
+    from mangrove.config import document
+
+    where: type[document.Strict] = FederationDocument
+    tables: dict[str, type[document.Strict]] = {
+        "domains": document.DomainDocument,
+        "links": document.LinkDocument,
+        "topics": document.TopicDocument,
+        "edges": document.EdgeDocument,
+        "external": document.ExternalDocument,
+    }
+    for part in loc[:-1]:
+        where = tables.get(str(part), where)
+    return ", ".join(where.model_fields)
+
+
+def _external_leafs(raw: Any) -> dict[str, str]:
+    """Leaf-node listeners of external brokers, by their path in the file, as far as they can be told."""
+    found: dict[str, str] = {}
+    domains = raw.get("domains") if isinstance(raw, dict) else None
+    for name, domain in domains.items() if isinstance(domains, dict) else ():
+        external = domain.get("external") if isinstance(domain, dict) else None
+        if isinstance(external, dict):
+            key = "leaf" if external.get("leaf") else "head"
+            try:
+                found[f"domains.{name}.external.{key}"] = _leaf_url(
+                    str(external.get("head", "")), external.get("leaf")
+                )
+            except ValueError:
+                continue  # not a URL; that is reported as a mistake of its own
+    return found
+
+
+def _leaf_url(head: str, leaf: str | None) -> str:
+    if leaf:
+        return str(leaf)
+    parts = urlsplit(head)
+    if not parts.hostname:
+        raise ValueError(head)
+    user = f"{parts.username}:{parts.password}@" if parts.username else ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"nats-leaf://{user}{host}:{DEFAULT_LEAF_PORT}"
+
+
+def _federation(document: FederationDocument) -> Federation:
+    domains = {}
+    for position, (name, domain) in enumerate(document.domains.items()):
+        external = domain.external
+        domains[name] = Domain(
+            name=name,
+            location=domain.location,
+            edges=tuple(Edge(capacity=edge.capacity) for edge in domain.edges),
+            address=domain.address,
+            base_port=domain.base_port or default_base_port(position),
+            external=None
+            if external is None
+            else External(
+                head=external.head,
+                leaf=_leaf_url(external.head, external.leaf),
+                monitor=external.monitor,
+                edges=tuple(external.edges),
+            ),
+        )
+    return Federation(
+        name=document.federation,
+        domains=domains,
+        links=tuple(Link(**link.model_dump()) for link in document.links),
+        topics=TopicRules(tuple(Contract(**topic.model_dump()) for topic in document.topics)),
+        max_message_bytes=document.max_message_bytes,
+        queue_bytes=document.queue_bytes,
+    )

@@ -1,0 +1,103 @@
+"""Rules across the fields of a federation file, judged on raw data so that they speak beside type errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mangrove.errors import Mistake
+from mangrove.model.endpoints import EDGE_OFFSET, EDGE_STRIDE
+
+FIRST_PORT = 7000
+PORT_STEP = 100
+
+
+def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
+    """Mistakes that only show when fields are looked at together."""
+    if not isinstance(raw, dict):
+        return
+    domains = _mapping(raw.get("domains"))
+    yield from _link_mistakes(raw.get("links"), domains)
+    yield from _external_mistakes(domains)
+    yield from _port_mistakes(domains, raw.get("links"))
+
+
+def default_base_port(position: int) -> int:
+    """Base port of the domain at a position in the file that names none."""
+    return FIRST_PORT + PORT_STEP * position
+
+
+def _link_mistakes(links: Any, domains: dict[str, Any]) -> Iterator[Mistake]:
+    known = ", ".join(map(str, domains)) or "none is defined"
+    first_at: dict[frozenset[str], int] = {}
+    for index, link in enumerate(links if isinstance(links, list) else []):
+        between = link.get("between") if isinstance(link, dict) else None
+        if not (isinstance(between, list) and len(between) == 2):
+            continue
+        ends = [str(end) for end in between]
+        for position, end in enumerate(ends):
+            if end not in domains:
+                yield Mistake(f"links[{index}].between[{position}]", f"there is no domain {end!r}", known)
+        if ends[0] == ends[1]:
+            yield Mistake(
+                f"links[{index}].between", f"links {ends[0]!r} with itself", "two different domains"
+            )
+        pair = frozenset(ends)
+        if pair in first_at:
+            yield Mistake(
+                f"links[{index}].between",
+                f"{' and '.join(ends)} are linked already by links[{first_at[pair]}]",
+                "one link between two domains",
+            )
+        first_at.setdefault(pair, index)
+        for side in _mapping(link.get("endpoints")):
+            if side not in ends:
+                yield Mistake(
+                    f"links[{index}].endpoints.{side}", "is not an end of this link", " or ".join(ends)
+                )
+
+
+def _external_mistakes(domains: dict[str, Any]) -> Iterator[Mistake]:
+    for name, domain in domains.items():
+        domain = _mapping(domain)
+        external = _mapping(domain.get("external"))
+        if external.get("edges") and domain.get("edges"):
+            yield Mistake(
+                f"domains.{name}.edges",
+                "edge brokers are named here and under external",
+                "edges that we start, or external.edges, not both",
+            )
+
+
+def _port_mistakes(domains: dict[str, Any], links: Any) -> Iterator[Mistake]:
+    """Two things that would listen on the same address and port."""
+    spans: list[tuple[str, int, int, str]] = []  # host, first, one past the last, where
+    for position, (name, raw) in enumerate(domains.items()):
+        domain = _mapping(raw)
+        base = domain.get("base_port", default_base_port(position))
+        host = domain.get("address", "127.0.0.1")
+        if isinstance(base, int) and isinstance(host, str):
+            edges = domain.get("edges", 0)
+            count = len(edges) if isinstance(edges, list) else edges if isinstance(edges, int) else 0
+            spans.append((host, base, base + EDGE_OFFSET + EDGE_STRIDE * count, f"domains.{name}.base_port"))
+    for index, link in enumerate(links if isinstance(links, list) else []):
+        for side, endpoint in _mapping(_mapping(link).get("endpoints")).items():
+            host, _, port = str(endpoint).rpartition(":")
+            if port.isdigit():
+                number = int(port)
+                spans.append((host.strip("[]"), number, number + 1, f"links[{index}].endpoints.{side}"))
+    for later, (host, first, end, where) in enumerate(spans):
+        if end - 1 > 65535:
+            yield Mistake(where, f"needs ports {first} to {end - 1}", "ports up to 65535")
+        for other_host, other_first, other_end, other in spans[:later]:
+            if host == other_host and first < other_end and other_first < end:
+                yield Mistake(
+                    where,
+                    f"ports {first} to {end - 1} on {host} overlap with those of {other} "
+                    f"({other_first} to {other_end - 1})",
+                    "ranges that do not overlap",
+                )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,34 @@
+"""What a gateway process is told when it starts: every address resolved."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mangrove.model.federation import Federation
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """An address where neighbours may call."""
+
+    host: str
+    port: int
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A neighbour to call, and the own address to call from (empty: whatever the system picks)."""
+
+    peer: str
+    host: str
+    port: int
+    local_host: str = ""
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a gateway needs to know."""
+
+    federation: Federation
+    domain: str
+    leaf_url: str
+    management_url: str | None
+    listen: tuple[Listen, ...]
+    calls: tuple[Call, ...]
