@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mangrove.cli import bench
+from mangrove.cli import bench, demo, link, pubsub, status, up
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -16,6 +16,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("up")(up.up)
+app.command("demo")(demo.demo)
+app.command("status")(status.status)
+app.command("pub")(pubsub.pub)
+app.command("sub")(pubsub.sub)
+app.command("link")(link.link)
 app.command("bench")(bench.bench)
 
 

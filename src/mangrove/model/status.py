@@ -69,3 +69,33 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
 def gateway_status_subject(domain: str) -> str:
     """Where a gateway answers on its domain's management broker."""
     return f"mangrove.{domain}.gateway.status"
+
+
+class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One domain: its brokers, and its gateway if it answers."""
+
+    domain: str
+    brokers: tuple[BrokerStatus, ...]
+    gateway: GatewayStatus | None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether everything answers and all links are up."""
+        return (
+            all(broker.reachable for broker in self.brokers)
+            and self.gateway is not None
+            and self.gateway.head_connected
+            and all(link.up for link in self.gateway.links)
+        )
+
+
+class FederationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole federation."""
+
+    federation: str
+    domains: tuple[DomainStatus, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every domain is."""
+        return all(domain.healthy for domain in self.domains)
