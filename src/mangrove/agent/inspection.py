@@ -66,6 +66,7 @@ async def wait_for_interest(runtime: Runtime, wanted: dict[str, int], timeout_s:
             and all(status.interest.get(domain, 0) >= count for domain, count in wanted.items())
             for status in statuses
         ):
+            await asyncio.sleep(0.2)  # the gateways' subscriptions reach their head brokers
             return True
         await asyncio.sleep(0.1)
     return False

@@ -121,9 +121,12 @@ async def _run_with_progress(traffic: Traffic, seconds: float, console: Console)
 
 
 def _table(reports: list[StreamReport]) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="What arrived (times in milliseconds)", title_justify="left")
+    table = Table(
+        title="What arrived (times in milliseconds)", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("topic", no_wrap=True)
     for column in ("sent", "delivered", "in time", "lost", "dupl.", "p50", "p99", "limit"):
         table.add_column(column, justify="right", no_wrap=True)
