@@ -57,7 +57,7 @@ class HeadConnection:
         self._groups: SubjectTrie[str] = SubjectTrie()
         self._refused = _Refused(ledger, max_message_bytes)
         self._keep = _Keep(self)
-        self._queue = OutQueue(queue_bytes, lambda body: ledger.drop_body(body, "head broker unreachable"))
+        self._queue = OutQueue(queue_bytes, lambda body: ledger.drop_body(body, "queue to the head broker full"))
         self._protocol: LeafProtocol | None = None
         self._lost = asyncio.Event()
         self.local_interest = LocalInterest()

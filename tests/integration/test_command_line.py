@@ -1,0 +1,352 @@
+"""The command line as a user runs it: separate processes, real brokers, signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mangrove.broker.nats_server import nats_server_binary
+from mangrove.broker.ports import PortReservation
+
+MANGROVE = [sys.executable, "-m", "mangrove.cli.main"]
+STARTUP_S = 60.0
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Commands find federations below a directory of their own."""
+    return {**os.environ, "MANGROVE_STATE_DIR": str(tmp_path / "state"), "COLUMNS": "120"}
+
+
+def run(
+    environment: dict[str, str], *arguments: str, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MANGROVE, *arguments], env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def base_ports(count: int) -> list[int]:
+    """First ports of blocks that are free now; blocks are far enough apart for a site."""
+    bases: list[int] = []
+    candidate = 20_000 + os.getpid() % 5000
+    while len(bases) < count:
+        with PortReservation() as reservation, contextlib.suppress(Exception):
+            for offset in range(20):
+                reservation.take("127.0.0.1", candidate + offset)
+            bases.append(candidate)
+        candidate += 50
+    return bases
+
+
+def federation_file(tmp_path: Path) -> Path:
+    first, second = base_ports(2)
+    path = tmp_path / "pair.yaml"
+    path.write_text(
+        f"""
+federation: pair
+domains:
+  east: {{base_port: {first}, edges: 1}}
+  west: {{base_port: {second}}}
+links:
+  - {{between: [east, west], delay_ms: 1}}
+"""
+    )
+    return path
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def wait_gone(processes: list[psutil.Process], timeout: float = 10) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=timeout)
+    assert not alive, f"still running: {[(p.pid, p.name()) for p in alive]}"
+
+
+@contextlib.contextmanager
+def running(
+    environment: dict[str, str], *arguments: str, ready: str = "Running."
+) -> Iterator[subprocess.Popen[str]]:
+    """A command that keeps running; ended at the latest with the test."""
+    process = subprocess.Popen(
+        [*MANGROVE, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        deadline = time.monotonic() + STARTUP_S
+        said = ""
+        for line in process.stderr:
+            said += line
+            if ready in line:
+                break
+            assert time.monotonic() < deadline, said
+        else:
+            raise AssertionError(f"ended before it was ready: {said}")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=20)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_up_status_pub_sub_and_an_orderly_end(environment: dict[str, str], tmp_path: Path) -> None:
+    with running(environment, "up", str(federation_file(tmp_path))) as up:
+        children = descendants(up.pid)
+        assert sum("nats-server" in child.name() for child in children) == 5
+        status = json.loads(run(environment, "status", "--json").stdout)
+        deadline = time.monotonic() + 10
+        while not status["healthy"] and time.monotonic() < deadline:
+            status = json.loads(run(environment, "status", "--json").stdout)
+        assert status["healthy"] is True
+        assert [domain["domain"] for domain in status["domains"]] == ["east", "west"]
+        table = run(environment, "status")
+        assert table.returncode == 0
+        assert "east-edge1" in table.stdout
+
+        listening = ["sub", "greeting.*", "--domain", "east", "--count", "2", "--timeout", "30", "--json"]
+        with running(environment, *listening, ready="subscribed") as subscriber:
+            time.sleep(1.0)  # interest travels to west
+            sent = run(
+                environment, "pub", "greeting.a", "hello", "-d", "west", "--count", "2", "-H", "K:v", "--json"
+            )
+            assert json.loads(sent.stdout) == {"subject": "greeting.a", "published": 2, "bytes": 5}
+            out, _ = subscriber.communicate(timeout=20)
+            assert subscriber.returncode == 0
+        messages = [json.loads(line) for line in out.splitlines()]
+        assert [message["data"] for message in messages] == ["hello", "hello"]
+        assert messages[0]["headers"]["K"] == "v"
+        assert messages[0]["headers"]["Mangrove-Id"] != messages[1]["headers"]["Mangrove-Id"]
+
+        slowed = run(environment, "link", "east", "west", "--delay-ms", "50", "--json")
+        assert json.loads(slowed.stdout)["delay_ms"] == 50
+        assert run(environment, "link", "east", "atlantis").returncode == 2
+        again = run(environment, "up", str(tmp_path / "pair.yaml"))
+        assert again.returncode == 1
+        assert "already runs" in again.stderr
+
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=20)
+        assert up.returncode == 130
+        wait_gone(children)
+    nobody = run(environment, "status")
+    assert nobody.returncode == 1
+    assert "no federation runs on this machine" in nobody.stderr
+
+
+def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str], tmp_path: Path) -> None:
+    with running(environment, "up", str(federation_file(tmp_path))) as up:
+        children = descendants(up.pid)
+        names = [child.name() for child in children]
+        assert sum("nats-server" in name for name in names) == 5
+        assert len(children) == 8, f"5 brokers, 2 gateways, 1 emulator, not {names}"
+        up.kill()
+        up.wait()
+        wait_gone(children)
+
+
+def test_sites_on_different_addresses(environment: dict[str, str], tmp_path: Path) -> None:
+    """Each site has its own `mangrove up --domain`; the link has addresses of its own on both sides."""
+    first, second = base_ports(2)
+    path = tmp_path / "spread.yaml"
+    path.write_text(
+        f"""
+federation: spread
+domains:
+  north: {{base_port: {first}}}
+  south: {{base_port: {second}, address: 127.0.0.2}}
+links:
+  - between: [north, south]
+    endpoints: {{north: "127.0.0.3:{first}", south: "127.0.0.4:{second}"}}
+"""
+    )
+    north_dir, south_dir = str(tmp_path / "north"), str(tmp_path / "south")
+    with (
+        running(environment, "up", str(path), "--domain", "south", "--run-dir", south_dir),
+        running(environment, "up", str(path), "--domain", "north", "--run-dir", north_dir) as north,
+    ):
+        assert not any("wan" in " ".join(child.cmdline()) for child in descendants(north.pid))
+        deadline = time.monotonic() + 15
+        while run(environment, "status", "--run-dir", north_dir).returncode and time.monotonic() < deadline:
+            time.sleep(0.2)
+        sockets = {
+            (connection.laddr[0], connection.raddr[0])
+            for child in descendants(north.pid)
+            for connection in child.net_connections("tcp")
+            if connection.raddr and connection.raddr[1] == second
+        }
+        assert sockets == {("127.0.0.3", "127.0.0.4")}
+        listening = [
+            "sub",
+            "x",
+            "--run-dir",
+            south_dir,
+            "--domain",
+            "south",
+            "--count",
+            "1",
+            "--timeout",
+            "30",
+        ]
+        with running(environment, *listening, ready="subscribed") as subscriber:
+            time.sleep(1.0)
+            assert run(environment, "pub", "x", "hi", "--run-dir", north_dir, "-d", "north").returncode == 0
+            out, _ = subscriber.communicate(timeout=20)
+        assert out == "x: hi\n"
+
+
+def test_an_existing_nats_site_joins_unchanged(environment: dict[str, str], tmp_path: Path) -> None:
+    with PortReservation() as ports:
+        client, leaf, monitor = (ports.take("127.0.0.1") for _ in range(3))
+        config = tmp_path / "existing.conf"
+        config.write_text(
+            f'listen: "127.0.0.1:{client}"\nhttp: "127.0.0.1:{monitor}"\n'
+            f'leafnodes {{ listen: "127.0.0.1:{leaf}" }}\n'
+        )
+        (base,) = base_ports(1)
+        path = tmp_path / "mixed.yaml"
+        path.write_text(
+            f"""
+federation: mixed
+domains:
+  ours: {{base_port: {base}}}
+  theirs:
+    base_port: {base + 50}
+    external:
+      head: nats://127.0.0.1:{client}
+      leaf: nats-leaf://127.0.0.1:{leaf}
+      monitor: http://127.0.0.1:{monitor}
+links:
+  - {{between: [ours, theirs]}}
+"""
+        )
+        refused = run(environment, "up", str(path))
+        assert refused.returncode == 2
+        assert "domains.theirs.external.leaf" in refused.stderr
+        assert "cannot be reached" in refused.stderr
+        broker = subprocess.Popen([nats_server_binary(), "--config", str(config)], stderr=subprocess.DEVNULL)
+        try:
+            with running(environment, "up", str(path)):
+                server = f"nats://127.0.0.1:{client}"
+                listening = ["sub", "x.>", "--server", server, "--count", "1", "--timeout", "30"]
+                with running(environment, *listening, ready="subscribed") as subscriber:
+                    time.sleep(1.0)
+                    assert run(environment, "pub", "x.y", "hi", "--domain", "ours").returncode == 0
+                    out, _ = subscriber.communicate(timeout=20)
+                assert out == "x.y: hi\n"
+        finally:
+            broker.terminate()
+            broker.wait(timeout=10)
+
+
+def test_a_wrong_file_gives_all_mistakes_and_starts_nothing(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        """
+federation: wrong
+domains:
+  a: {base_port: 23000, colour: red}
+  a: {base_port: 23000}
+  b: {base_port: 23003}
+  c: {external: {head: "nats://127.0.0.1:1"}}
+links:
+  - {between: [a, atlantis], delay_ms: -5}
+topics:
+  - {match: "not..valid"}
+"""
+    )
+    result = run(environment, "up", str(path))
+    assert result.returncode == 2
+    for expected in (
+        "has 6 mistakes",
+        "line 5: 'a' stands here again",
+        "links[0].between[1]: there is no domain 'atlantis'",
+        "links[0].delay_ms: found -5",
+        "topics[0].match: found 'not..valid'",
+        "overlap with those of domains.a.base_port",
+        "domains.c.external.head: 127.0.0.1:7422 cannot be reached",
+    ):
+        assert expected in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "state").exists(), "nothing was started"
+
+
+def test_ports_in_use_are_reported_before_anything_starts(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = federation_file(tmp_path)
+    base = int(path.read_text().split("east: {base_port: ")[1].split(",")[0])
+    import socket
+
+    with socket.create_server(("127.0.0.1", base + 3)):
+        result = run(environment, "up", str(path))
+    assert result.returncode == 2
+    assert f"domains.east.base_port: cannot use port {base + 3} on 127.0.0.1" in result.stderr
+    assert not list((tmp_path / "state").rglob("*.log"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["up", "/nonexistent.yaml"], "cannot read /nonexistent.yaml"),
+        (["demo", "atlantis"], "there is no demo 'atlantis'"),
+        (["bench", "nothing"], "there is no benchmark 'nothing'"),
+        (["pub", "a..b", "x", "--server", "nats://127.0.0.1:1"], "cannot connect"),
+    ],
+)
+def test_errors_name_the_problem(environment: dict[str, str], arguments: list[str], expected: str) -> None:
+    result = run(environment, *arguments)
+    assert result.returncode in (1, 2)
+    assert expected in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_demo_loses_and_duplicates_nothing(environment: dict[str, str]) -> None:
+    result = run(environment, "demo", "--seconds", "3", "--json", timeout=110)
+    assert result.returncode == 0, result.stderr
+    streams = json.loads(result.stdout)["streams"]
+    assert len(streams) == 6
+    for stream in streams:
+        assert stream["lost"] == stream["duplicated"] == 0
+        assert stream["delivered"] == stream["sent"] * len(stream["subscribers"]) > 0
+
+
+def test_interrupting_the_demo_stops_every_process(environment: dict[str, str]) -> None:
+    with running(environment, "demo", "--seconds", "300", ready="is up") as demo:
+        time.sleep(1.0)
+        children = descendants(demo.pid)
+        assert children
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=30)
+        assert demo.returncode == 130
+        wait_gone(children)
+
+
+def test_help_loads_no_heavy_module() -> None:
+    """`mangrove --help` must start fast: it may not import what only some commands need."""
+    script = (
+        "import sys\n"
+        "sys.argv = ['mangrove', '--help']\n"
+        "from mangrove.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'scipy', 'nats', 'pydantic', 'yaml', 'uvloop', 'msgspec'}\n"
+        "print('heavy:', sorted(heavy & set(sys.modules)))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "heavy: []" in result.stdout
