@@ -4,7 +4,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check format bench clean
+.PHONY: help setup demo test soak check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ format: $(STAMP) ## Rewrite the code in the house format
 
 bench: $(STAMP) ## Run the benchmarks, each a ratio measured in one run
 	$(VENV)/bin/mangrove bench gateway
+
+docs: $(STAMP) ## Write the generated reference pages
+	$(PY) -m mangrove.cli.reference docs/reference
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .mangrove

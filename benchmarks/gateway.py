@@ -8,6 +8,7 @@ both in turns, several rounds, so that what disturbs the machine disturbs both.
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
@@ -77,7 +78,8 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
             await process.start()
             started.append(process)
         await asyncio.sleep(1.0)
-        return await asyncio.to_thread(_measure, client, quick)
+        pids = {process.name: process.pid for process in processes if process.pid is not None}
+        return await asyncio.to_thread(_measure, client, pids, quick)
     finally:
         for process in reversed(started):
             await process.stop()
@@ -107,8 +109,10 @@ leafnodes {{
 """
 
 
-def _measure(client: list[int], quick: bool) -> dict[str, object]:
+def _measure(client: list[int], pids: dict[str, int], quick: bool) -> dict[str, object]:
     messages = 200_000 if quick else 1_000_000
+    rounds = 1 if quick else ROUNDS
+    cpu_us: dict[str, dict[str, float]] = {path: dict.fromkeys(pids, 0.0) for path in PATHS}
     loads = {
         "one topic": Load(messages=messages),
         "1,000 topics": Load(messages=messages, topics=1000),
@@ -116,24 +120,19 @@ def _measure(client: list[int], quick: bool) -> dict[str, object]:
     throughput: dict[str, dict[str, list[float]]] = {}
     for title, load in loads.items():
         rates: dict[str, list[float]] = {path: [] for path in PATHS}
-        for _ in range(1 if quick else ROUNDS):
+        for _ in range(rounds):
             for path in PATHS:
+                before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
                 outcome = _through(path, client, load)
+                if load.topics == 1:
+                    for name, pid in pids.items():
+                        spent = _cpu_seconds(pid) - before[name]
+                        cpu_us[path][name] += 1e6 * spent / (messages * rounds)
                 if outcome.received < 0.9 * load.messages:
                     raise RuntimeError(f"{path}: only {outcome.received} of {load.messages} messages arrived")
                 rates[path].append(outcome.rate_msg_s)
         throughput[title] = rates
-    paced = Load(messages=int(LATENCY_RATE_MSG_S * (2 if quick else 5)), rate_msg_s=LATENCY_RATE_MSG_S)
-    latency = {}
-    for path in PATHS:
-        outcome = _through(path, client, paced)
-        cuts = statistics.quantiles(outcome.latencies_s, n=100)
-        latency[path] = {
-            "received": outcome.received,
-            "sent": paced.messages,
-            "p50_ms": 1000 * cuts[49],
-            "p99_ms": 1000 * cuts[98],
-        }
+    latency = _measure_latency(client, rounds)
     summary: dict[str, object] = {}
     for title, rates in throughput.items():
         medians = {path: statistics.median(rates[path]) for path in PATHS}
@@ -143,7 +142,33 @@ def _measure(client: list[int], quick: bool) -> dict[str, object]:
             "ratio": medians["mangrove"] / medians["native"],
             "rounds": rates,
         }
-    return {"throughput": summary, "latency_at_5000_msg_s": latency}
+    return {"throughput": summary, "latency_at_5000_msg_s": latency, "cpu_us_per_message": cpu_us}
+
+
+def _measure_latency(client: list[int], rounds: int) -> dict[str, dict[str, float]]:
+    """Paced load through both paths in turns; the median round counts."""
+    paced = Load(messages=int(LATENCY_RATE_MSG_S * 2), rate_msg_s=LATENCY_RATE_MSG_S)
+    seen: dict[str, list[tuple[float, float, int]]] = {path: [] for path in PATHS}
+    for _ in range(rounds):
+        for path in PATHS:
+            outcome = _through(path, client, paced)
+            cuts = statistics.quantiles(outcome.latencies_s, n=100)
+            seen[path].append((cuts[49], cuts[98], outcome.received))
+    return {
+        path: {
+            "p50_ms": 1000 * statistics.median(figures[0] for figures in seen[path]),
+            "p99_ms": 1000 * statistics.median(figures[1] for figures in seen[path]),
+            "received": sum(figures[2] for figures in seen[path]),
+            "sent": rounds * paced.messages,
+        }
+        for path in PATHS
+    }
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time a process has used so far: independent of how busy the machine is otherwise."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _through(path: str, client: list[int], load: Load) -> Outcome:
@@ -183,5 +208,13 @@ def render(result: dict[str, object], console: Console) -> None:
             f"{figures['p99_ms']:.2f} ms",
             f"{figures['received']:,.0f} of {figures['sent']:,.0f}",
         )
+    console.print(table)
+    table = Table(title="CPU time for each message (one topic)")
+    table.add_column("path")
+    cpu = msgspec.convert(result["cpu_us_per_message"], dict[str, dict[str, float]])
+    for name in next(iter(cpu.values())):
+        table.add_column(name if name.startswith("gateway") else f"nats-server {name}", justify="right")
+    for path, figures in cpu.items():
+        table.add_row(path, *(f"{spent:.2f} µs" for spent in figures.values()))
     console.print(table)
     console.print(f"bar: ratio at least {RATIO_BAR} for one topic; aim {RATIO_AIM}")

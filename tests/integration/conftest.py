@@ -76,7 +76,7 @@ class Running:
 @pytest.fixture(scope="module")
 async def chain(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     """Seattle – Denver – Orlando."""
-    directory: Path = tmp_path_factory.mktemp("chain")
+    directory: Path = tmp_path_factory.mktemp("state") / "chain"
     federation = parse_federation(CHAIN, "chain").require()
     async with LocalFederation(federation, directory, ephemeral=True) as launched:
         running = Running(launched)

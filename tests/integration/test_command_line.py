@@ -214,7 +214,7 @@ def test_an_existing_nats_site_joins_unchanged(environment: dict[str, str], tmp_
         client, leaf, monitor = (ports.take("127.0.0.1") for _ in range(3))
         config = tmp_path / "existing.conf"
         config.write_text(
-            f'listen: "127.0.0.1:{client}"\nhttp: "127.0.0.1:{monitor}"\n'
+            f'listen: "127.0.0.1:{client}"\nhttp: "127.0.0.1:{monitor}"\nmax_payload: 8MB\n'
             f'leafnodes {{ listen: "127.0.0.1:{leaf}" }}\n'
         )
         (base,) = base_ports(1)
@@ -248,6 +248,27 @@ links:
                     assert run(environment, "pub", "x.y", "hi", "--domain", "ours").returncode == 0
                     out, _ = subscriber.communicate(timeout=20)
                 assert out == "x.y: hi\n"
+
+                listening = ["sub", "big.>", "--domain", "ours", "--count", "1", "--timeout", "30"]
+                with running(environment, *listening, ready="subscribed") as subscriber:
+                    time.sleep(1.0)
+                    large = tmp_path / "large"
+                    large.write_bytes(b"x" * (1 << 21))
+                    for subject, source in (("big.x", large), ("big.y", Path("/dev/null"))):
+                        with source.open() as data:
+                            subprocess.run(
+                                [*MANGROVE, "pub", subject, "--server", server],
+                                env=environment,
+                                stdin=data,
+                                check=True,
+                                timeout=30,
+                            )
+                    out, _ = subscriber.communicate(timeout=20)
+                assert out == "big.y: \n", "the message above the federation's limit is refused"
+                status = json.loads(run(environment, "status", "--json").stdout)
+                (drop,) = status["domains"][1]["gateway"]["drops"]
+                assert (drop["topic"], drop["count"]) == ("big.x", 1)
+                assert "larger than the federation's limit of 1048576 bytes" in drop["reason"]
         finally:
             broker.terminate()
             broker.wait(timeout=10)

@@ -291,6 +291,7 @@ async def test_sdk_errors_say_what_to_do(chain: Running) -> None:
         with pytest.raises(MessageTooLargeError) as caught:
             await connection.publish("a", b"x" * 65536)
         assert caught.value.limit_bytes == 65536
+        assert connection.refused == {"a": 1}
         with pytest.raises(MangroveError, match="nobody in the federation answers"):
             await connection.request("nobody.home", b"")
         silent = await connection.subscribe("silence")

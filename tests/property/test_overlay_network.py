@@ -116,7 +116,7 @@ class OverlayNetwork(RuleBasedStateMachine):
         if flow is not None:
             self.number += 1
             body = f"{name} {subject} {self.number}".encode()
-            flow.take(body, 1)
+            flow.take(body)
             self.carry_out(name, self.engines[name].flush())
 
     @precondition(lambda self: len(self.up) == len(self.links))

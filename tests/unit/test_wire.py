@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.broker.wire import Entry, Message, WireError, parse_message_line, scan
+from mangrove.broker.wire import Entry, Message, Rewrite, WireError, parse_message_line, scan
 
 
 class Sink:
     def __init__(self) -> None:
-        self.taken: list[tuple[bytes, int]] = []
+        self.taken: list[bytes] = []
 
-    def take(self, messages: bytes, count: int) -> None:
-        self.taken.append((messages, count))
+    def take(self, messages: bytes) -> None:
+        self.taken.append(messages)
 
 
 def test_message_lines() -> None:
@@ -49,8 +49,8 @@ def test_adjacent_messages_of_one_flow_stay_one_slice() -> None:
 
     data = b"LMSG a 2\r\nxx\r\nLMSG a 0\r\n\r\nLMSG b 2\r\n\r\n\r\nLMSG a 1\r\ny\r\n"
     assert scan(data, {}, resolve) == len(data)
-    assert first.taken == [(b"LMSG a 2\r\nxx\r\nLMSG a 0\r\n\r\n", 2), (b"LMSG a 1\r\ny\r\n", 1)]
-    assert second.taken == [(b"LMSG b 2\r\n\r\n\r\n", 1)]
+    assert first.taken == [b"LMSG a 2\r\nxx\r\nLMSG a 0\r\n\r\n", b"LMSG a 1\r\ny\r\n"]
+    assert second.taken == [b"LMSG b 2\r\n\r\n\r\n"]
 
 
 def test_control_lines_between_messages_do_not_end_up_in_a_flow() -> None:
@@ -66,22 +66,24 @@ def test_control_lines_between_messages_do_not_end_up_in_a_flow() -> None:
     data = b"PING\r\nLMSG a 1\r\nx\r\nLS+ b\r\nLMSG a 1\r\ny\r\nPING\r\nLMSG a 5\r\nz"
     consumed = scan(data, {}, resolve)
     assert data[consumed:] == b"LMSG a 5\r\nz"
-    assert b"".join(part for part, _ in sink.taken) == b"LMSG a 1\r\nx\r\nLMSG a 1\r\ny\r\n"
+    assert b"".join(sink.taken) == b"LMSG a 1\r\nx\r\nLMSG a 1\r\ny\r\n"
     assert seen == [b"PING", b"LS+ b", b"PING"]
 
 
 def test_rewritten_lines_replace_only_the_line() -> None:
     sink = Sink()
 
+    known: dict[bytes, Entry] = {}
+
     def resolve(line: bytes) -> Entry:
         message = parse_message_line(line)
-        rewritten = message.line("new", "") if message.subject == "old" else None
-        return Entry(message.skip, sink, rewritten=rewritten)
+        rewrite = Rewrite(line, message.line("renamed", ""), message.skip, sink)
+        entry = known[line] = Entry(message.skip, rewrite if message.subject == "old" else sink)
+        return entry
 
-    data = b"LMSG a 1\r\nx\r\nLMSG old 1\r\ny\r\nLMSG a 1\r\nz\r\n"
-    scan(data, {}, resolve)
-    assert b"".join(part for part, _ in sink.taken) == data.replace(b"old", b"new")
-    assert sum(count for _, count in sink.taken) == 3
+    data = b"LMSG a 1\r\nx\r\n" + b"LMSG old 3\r\nold\r\n" * 2 + b"LMSG a 1\r\nz\r\n"
+    scan(data, known, resolve)
+    assert b"".join(sink.taken) == data.replace(b"LMSG old", b"LMSG renamed")
 
 
 def test_a_wrong_size_cannot_smuggle_a_control_line() -> None:

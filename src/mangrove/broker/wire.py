@@ -33,29 +33,51 @@ class WireError(MangroveError):
 class Flow(Protocol):
     """Where a run of whole messages goes."""
 
-    def take(self, messages: bytes, count: int) -> None:
-        """Accept `count` whole messages, as they stand in the buffer."""
+    def take(self, messages: bytes) -> None:
+        """Accept whole messages, as they stand in the buffer."""
 
 
 class Entry:
     """What a control line means: how far the next line is, where the message goes, how often it was seen."""
 
-    __slots__ = ("count", "flow", "rewritten", "skip", "topic")
+    __slots__ = ("count", "flow", "skip", "topic")
 
-    def __init__(self, skip: int, flow: Flow | None, topic: str = "", rewritten: bytes | None = None) -> None:
+    def __init__(self, skip: int, flow: Flow | None, topic: str = "") -> None:
         self.skip = skip
         self.flow = flow
         self.topic = topic
-        self.rewritten = rewritten
         self.count = 0
 
 
-class _Discard:
-    def take(self, messages: bytes, count: int) -> None:
-        """Forget messages that nobody wants."""
+class Discard:
+    """The flow of messages that nobody wants."""
+
+    def take(self, messages: bytes) -> None:
+        """Forget them."""
 
 
-DISCARD = _Discard()
+DISCARD = Discard()
+
+
+class Rewrite:
+    """A flow that replaces the control line of its messages, and hands them on.
+
+    It belongs to one entry, so all messages of a run have the same line and the same length.
+    """
+
+    __slots__ = ("_flow", "_length", "_line", "_new_line")
+
+    def __init__(self, line: bytes, new_line: bytes, skip: int, flow: Flow) -> None:
+        self._line = len(line)
+        self._new_line = new_line
+        self._length = len(line) + skip
+        self._flow = flow
+
+    def take(self, messages: bytes) -> None:
+        """Exchange the lines."""
+        for start in range(0, len(messages), self._length):
+            rest = messages[start + self._line : start + self._length]
+            self._flow.take(self._new_line + rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,7 @@ def scan(
     find = data.find
     get = known.get
     end = len(data)
-    position = run_start = run_count = 0
+    position = run_start = 0
     run_flow: Flow | None = None
     while True:
         eol = find(CRLF, position)
@@ -142,19 +164,13 @@ def scan(
             break
         if data[following - 2 : following] != CRLF:
             raise WireError(f"the message {line[:80]!r} does not end where its size says")
-        if entry.flow is not run_flow or entry.rewritten is not None:
+        if entry.flow is not run_flow:
             if run_flow is not None:
-                run_flow.take(data[run_start:position], run_count)
-            if entry.rewritten is not None and entry.flow is not None:
-                entry.flow.take(entry.rewritten + data[eol:following], 1)
-                run_flow = None
-            else:
-                run_flow = entry.flow
-            run_start = following if run_flow is None else position
-            run_count = 0
+                run_flow.take(data[run_start:position])
+            run_flow = entry.flow
+            run_start = position
         entry.count += 1
-        run_count += 1
         position = following
     if run_flow is not None:
-        run_flow.take(data[run_start:position], run_count)
+        run_flow.take(data[run_start:position])
     return position

@@ -54,6 +54,8 @@ class Connection:
         self._ids = MessageIds()
         self.dropped = dropped
         """Messages that this client could not keep up with, by subject."""
+        self.refused: Counter[str] = Counter()
+        """Messages that were too large to be sent, by subject."""
 
     async def publish(
         self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
@@ -142,6 +144,7 @@ class Connection:
     def _check_size(self, subject: str, data: bytes, headers: Mapping[str, str]) -> None:
         size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items()) + 12
         if size > self._publisher.max_payload:
+            self.refused[subject] += 1
             error = MessageTooLargeError(subject, size, self._publisher.max_payload)
             log.error("%s", error.message)
             raise error

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from mangrove.broker.leaf import LeafProtocol
-from mangrove.broker.wire import DISCARD, Entry, WireError, parse_message_line, scan
+from mangrove.broker.wire import DISCARD, Entry, Flow, Rewrite, WireError, parse_message_line, scan
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.out_queue import OutQueue
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
@@ -55,9 +55,11 @@ class HeadConnection:
         self._outbound_once: list[Entry] = []
         self._inbound_once: list[Entry] = []
         self._groups: SubjectTrie[str] = SubjectTrie()
-        self._refused = _Refused(ledger, max_message_bytes)
-        self._keep = _Keep(self)
-        self._queue = OutQueue(queue_bytes, lambda body: ledger.drop_body(body, "queue to the head broker full"))
+        self._too_large = _TooLarge(ledger, max_message_bytes)
+        self._queue = OutQueue(
+            queue_bytes, lambda body: ledger.drop_body(body, "queue to the head broker full")
+        )
+        self._keep = _Keep(self._queue)
         self._protocol: LeafProtocol | None = None
         self._lost = asyncio.Event()
         self.local_interest = LocalInterest()
@@ -189,7 +191,7 @@ class HeadConnection:
         message = parse_message_line(line)
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
-            return Entry(message.skip, self._refused.of(subject), subject)
+            return Entry(message.skip, self._too_large)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             flow = self._engine.flows.flow_to(domain)
@@ -200,7 +202,8 @@ class HeadConnection:
         elif reply or subject is not message.subject:
             if reply and not reply.startswith(REPLY_PREFIX):
                 reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
-            entry = Entry(message.skip, flow, REQUESTS, message.line(subject, reply))
+            rewrite = Rewrite(line, message.line(subject, reply), message.skip, flow)
+            entry = Entry(message.skip, rewrite, REQUESTS)
             self._outbound_once.append(entry)
             return entry
         else:
@@ -229,12 +232,15 @@ class HeadConnection:
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
         groups = tuple(sorted(self._groups.match(message.subject)))
-        rewritten = message.line(message.subject, message.reply, groups) if groups else None
+        flow: Flow = self._keep
+        if groups:
+            new_line = message.line(message.subject, message.reply, groups)
+            flow = Rewrite(line, new_line, message.skip, self._keep)
         if message.reply or is_internal(message.subject):
-            entry = Entry(message.skip, self._keep, REQUESTS, rewritten)
+            entry = Entry(message.skip, flow, REQUESTS)
             self._inbound_once.append(entry)
             return entry
-        entry = Entry(message.skip, self._keep, message.subject, rewritten)
+        entry = Entry(message.skip, flow, message.subject)
         if len(self._inbound_lines) >= MAX_KNOWN_LINES:
             self.forget_lines()
         self._inbound_lines[line] = entry
@@ -244,29 +250,19 @@ class HeadConnection:
 class _Keep:
     """The flow of checked messages to the head broker."""
 
-    def __init__(self, head: HeadConnection) -> None:
-        self._head = head
+    def __init__(self, queue: OutQueue) -> None:
+        self._queue = queue
 
-    def take(self, messages: bytes, count: int) -> None:
-        self._head._queue.send(b"", messages)
+    def take(self, messages: bytes) -> None:
+        self._queue.send(b"", messages)
 
 
-class _Refused:
-    """Flows that refuse messages above the limit, one per topic, so that each refusal names its topic."""
+class _TooLarge:
+    """The flow of messages above the limit: refused and booked by topic."""
 
     def __init__(self, ledger: Ledger, limit_bytes: int) -> None:
         self._ledger = ledger
         self._reason = f"larger than the federation's limit of {limit_bytes} bytes"
 
-    def of(self, topic: str) -> _RefusedTopic:
-        return _RefusedTopic(self._ledger, topic, self._reason)
-
-
-class _RefusedTopic:
-    def __init__(self, ledger: Ledger, topic: str, reason: str) -> None:
-        self._ledger = ledger
-        self._topic = topic
-        self._reason = reason
-
-    def take(self, messages: bytes, count: int) -> None:
-        self._ledger.drop(self._topic, self._reason, count)
+    def take(self, messages: bytes) -> None:
+        self._ledger.drop_body(messages, self._reason)

@@ -33,11 +33,10 @@ from mangrove.routing.forwarding import Forwarding
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Send a frame to a neighbour. `count` messages are inside, so that a loss can be counted."""
+    """Send a frame to a neighbour."""
 
     peer: str
     frame: Frame
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +150,10 @@ class OverlayEngine:
         """Turn what the flows gathered into frames."""
         instructions: list[Instruction] = []
         for flow in self.flows.touched():
-            body, count = flow.give()
             self._sequence += 1
             frame = Frame(
                 FrameType.DATA,
-                body,
+                flow.give(),
                 self._hop_limit,
                 self._index,
                 flow.topic_class,
@@ -163,7 +161,7 @@ class OverlayEngine:
                 self._sequence,
                 flow.destinations,
             )
-            instructions += self._forward(frame, count)
+            instructions += self._forward(frame)
         return instructions
 
     def receive(self, peer: str, frame: Frame) -> list[Instruction]:
@@ -197,13 +195,13 @@ class OverlayEngine:
             if frame.hop_limit <= 1:
                 instructions.append(DropMessages(frame, "hop limit reached"))
             else:
-                instructions += self._forward(frame.towards(onward), 0)
+                instructions += self._forward(frame.towards(onward))
         return instructions
 
-    def _forward(self, frame: Frame, count: int) -> list[Instruction]:
+    def _forward(self, frame: Frame) -> list[Instruction]:
         hops = self._forwarding.split(frame.destinations)
         if len(hops) == 1 and hops[0][1] == frame.destinations:
-            return [SendFrame(hops[0][0], frame, count)]
+            return [SendFrame(hops[0][0], frame)]
         instructions: list[Instruction] = []
         reached = 0
         for peer, destinations in hops:
@@ -218,7 +216,7 @@ class OverlayEngine:
                 frame.sequence,
                 destinations,
             )
-            instructions.append(SendFrame(peer, part, count))
+            instructions.append(SendFrame(peer, part))
         if reached != frame.destinations:
             instructions.append(DropMessages(frame, "no path to destination"))
         return instructions

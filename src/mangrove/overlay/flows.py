@@ -14,30 +14,25 @@ from mangrove.overlay.subject_trie import SubjectTrie
 class OutboundFlow:
     """Messages for one set of destinations and one topic class."""
 
-    __slots__ = ("_pieces", "_touched", "count", "destinations", "topic_class")
+    __slots__ = ("_pieces", "_touched", "destinations", "topic_class")
 
     def __init__(self, destinations: int, topic_class: int, touched: list[OutboundFlow]) -> None:
         self.destinations = destinations
         self.topic_class = topic_class
-        self.count = 0
         self._pieces: list[bytes] = []
         self._touched = touched
 
-    def take(self, messages: bytes, count: int) -> None:
-        """Add a run of `count` whole messages."""
+    def take(self, messages: bytes) -> None:
+        """Add a run of whole messages."""
         if not self._pieces:
             self._touched.append(self)
         self._pieces.append(messages)
-        self.count += count
 
-    def give(self) -> tuple[bytes, int]:
-        """Give up what was gathered, as one body and its message count."""
+    def give(self) -> bytes:
+        """Give up what was gathered, as one body."""
         pieces = self._pieces
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        count = self.count
         self._pieces = []
-        self.count = 0
-        return body, count
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class FlowTable:
