@@ -129,6 +129,35 @@ async def test_what_is_published_while_the_far_broker_restarts_is_delivered_afte
     await publisher.close()
 
 
+async def test_what_arrives_while_the_head_is_dead_reaches_its_edges(
+    chain: Running,
+) -> None:
+    """A restarted head would throw messages away until its edges are back; the gateway waits for them."""
+    await chain.at_rest()
+    plain = await nats.connect(chain.edge("orlando", 0))
+    grouped = await nats.connect(chain.edge("orlando", 1))
+    subscription = await plain.subscribe("while.dead")
+    queue_subscription = await grouped.subscribe("while.>", "workers")
+    await chain.knows_interest("seattle", "orlando", 2)
+    publisher = await nats.connect(chain.head("seattle"))
+    head = chain.launched.sites["orlando"].brokers["orlando-head"]
+    assert head.pid is not None
+    losses = gateway_log(chain, "orlando").count("lost the head broker")
+    os.kill(head.pid, signal.SIGKILL)
+
+    async def noticed() -> bool:
+        return gateway_log(chain, "orlando").count("lost the head broker") > losses
+
+    await eventually(noticed, "the gateway should notice", timeout_s=5)
+    for number in range(100):
+        await publisher.publish("while.dead", b"%d" % number)
+    expected = [b"%d" % number for number in range(100)]
+    assert [(await subscription.next_msg(timeout=10)).data for _ in range(100)] == expected
+    assert [(await queue_subscription.next_msg(timeout=10)).data for _ in range(100)] == expected
+    for client in (plain, grouped, publisher):
+        await client.close()
+
+
 async def test_a_black_hole_loses_nothing_once_it_is_gone(chain: Running) -> None:
     await chain.at_rest()
     client = await nats.connect(chain.head("orlando"))

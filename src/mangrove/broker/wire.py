@@ -22,7 +22,7 @@ from typing import Protocol
 
 from mangrove.errors import MangroveError
 
-MAX_CONTROL_LINE_BYTES = 4096
+MAX_CONTROL_LINE_BYTES = 1 << 15  # INFO may be long
 CRLF = b"\r\n"
 
 

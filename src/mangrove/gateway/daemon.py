@@ -109,12 +109,9 @@ class Gateway:
     async def _expire_interest(self) -> None:
         """Withdraw interest that was not confirmed after the head broker came back."""
         loop = asyncio.get_running_loop()
-        interest = self._head.local_interest
         while True:
             await asyncio.sleep(0.5)
-            interest.expire(loop.time())
-            if interest.pending:
-                self._pass_on_interest()
+            self._head.expire_interest(loop.time())
 
     async def _answer_status(self, url: str) -> None:
         """Answer status requests on the management broker for as long as the gateway lives."""

@@ -78,6 +78,7 @@ class HeadConnection:
                 protocol = LeafProtocol(
                     f"gateway-{self._engine.domain}", self._url, self, self._outbound_lines
                 )
+                self._protocol = protocol
                 try:
                     await loop.create_connection(
                         lambda p=protocol: p,  # type: ignore[misc]
@@ -85,12 +86,12 @@ class HeadConnection:
                         parts.port or DEFAULT_LEAF_PORT,
                     )
                 except OSError as error:
+                    self._protocol = None
                     if not failed:
                         log.warning("head broker %s: %s; trying again", self._where, error)
                     failed = True
                 else:
                     failed = False
-                    self._protocol = protocol
                     await self._lost.wait()
                 await asyncio.sleep(RECONNECT_S)
         finally:
@@ -103,7 +104,7 @@ class HeadConnection:
         return f"{parts.hostname}:{parts.port}"
 
     def leaf_ready(self) -> None:
-        """Subscribe to what the other domains want, then let waiting messages out."""
+        """Subscribe to what the other domains want, and let waiting messages out."""
         assert self._protocol is not None
         info = self._protocol.info
         log.info(
@@ -113,7 +114,7 @@ class HeadConnection:
         self._protocol.subscribe(f"{REPLY_PREFIX}>")
         for subject in self._engine.subscribed:
             self._protocol.subscribe(subject)
-        self._queue.open(self._write)
+        self._open_queue()
 
     def leaf_lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
@@ -121,17 +122,23 @@ class HeadConnection:
         self.connected = False
         self._protocol = None
         self._queue.shut()
-        self._groups = SubjectTrie()
-        self.forget_lines()
         self.local_interest.head_lost(asyncio.get_running_loop().time())
         self._lost.set()
 
     def leaf_writable(self, writable: bool) -> None:
         """The broker's socket can take more, or for now cannot."""
         if writable:
-            self._queue.open(self._write)
+            self._open_queue()
         else:
             self._queue.shut()
+
+    def _open_queue(self) -> None:
+        """Let messages through, unless the broker is back but its edges and clients are not yet.
+
+        A broker that has just restarted would throw away what comes before its subscribers have returned.
+        """
+        if self.connected and not self.local_interest.unconfirmed:
+            self._queue.open(self._write)
 
     def _write(self, buffers: list[bytes]) -> None:
         if self._protocol is not None:
@@ -152,7 +159,23 @@ class HeadConnection:
             changed = self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
             if changed:
                 self.forget_lines()
+        waiting = self.local_interest.unconfirmed
         self.local_interest.change(subject, group, wanted)
+        if waiting:
+            self._open_queue()
+
+    def expire_interest(self, now: float) -> None:
+        """Give up on subscribers that did not return after the broker was away."""
+        waiting = self.local_interest.unconfirmed
+        self.local_interest.expire(now)
+        if waiting and not self.local_interest.unconfirmed:
+            self._groups = SubjectTrie()
+            for subject, group in self.local_interest.groups():
+                self._groups.add(subject, group)
+            self.forget_lines()
+            self._open_queue()
+        if self.local_interest.pending:
+            self._interest_changed()
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""

@@ -61,7 +61,10 @@ class TopicRules(msgspec.Struct, frozen=True):
 
     def contract_of(self, subject: str) -> Contract:
         """The contract that governs a literal subject."""
-        index = self.index_of(subject)
+        return self.contract_at(self.index_of(subject))
+
+    def contract_at(self, index: int) -> Contract:
+        """The contract at a position, as `index_of` gives it."""
         return self.contracts[index] if index < len(self.contracts) else BEST_EFFORT
 
     def stays_home(self, pattern: str) -> bool:

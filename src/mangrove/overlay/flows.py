@@ -60,9 +60,10 @@ class FlowTable:
         destinations = 0
         for bit in self._wanted.match(subject):
             destinations |= bit
-        if not destinations or self._rules.contract_of(subject).scope is Scope.DOMAIN:
+        topic_class = self._rules.index_of(subject)
+        if not destinations or self._rules.contract_at(topic_class).scope is Scope.DOMAIN:
             return None
-        return self._flow(destinations, self._rules.index_of(subject))
+        return self._flow(destinations, topic_class)
 
     def flow_to(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""

@@ -6,6 +6,8 @@ interest stays in force for a holdover, so that the other domains keep sending a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 HOLDOVER_S = 5.0
 
 
@@ -26,9 +28,16 @@ class LocalInterest:
         return bool(self._added or self._removed)
 
     @property
-    def timer(self) -> float | None:
-        """When `expire` wants to be called."""
-        return self._stale_until
+    def unconfirmed(self) -> bool:
+        """Whether the broker was away and not all subscribers have returned yet."""
+        return bool(self._stale)
+
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """Subjects with the queue groups that want them."""
+        for subject, groups in self._groups_of.items():
+            for group in groups:
+                if group:
+                    yield subject, group
 
     def change(self, subject: str, group: str, wanted: bool) -> None:
         """A subscription came or went. The empty group stands for plain subscribers."""
