@@ -13,6 +13,7 @@ from mangrove.errors import EXIT_NEGATIVE
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from mangrove.model.status import FederationStatus
 
@@ -45,32 +46,24 @@ def _plain(found: FederationStatus) -> dict[str, object]:
 
 
 def _render(found: FederationStatus, console: Console) -> None:
-    from rich.table import Table
-
-    brokers = Table(title=f"Brokers of {found.federation}", title_justify="left")
-    links = Table(title="Links", title_justify="left")
-    drops = Table(title="Dropped messages", title_justify="left")
-    for column in (
-        "broker",
-        "state",
-        "clients",
-        "leaf nodes",
-        "subscriptions",
-        "msgs in",
-        "msgs out",
-        "memory",
-    ):
-        brokers.add_column(column, justify="left" if column in ("broker", "state") else "right")
-    for column in ("link", "state", "frames out", "frames in", "bytes out", "bytes in", "waiting", "note"):
-        links.add_column(column, justify="left" if column in ("link", "state", "note") else "right")
-    for column in ("gateway", "topic", "reason", "count"):
-        drops.add_column(column, justify="right" if column == "count" else "left")
-    notes: list[str] = []
+    brokers = _table(
+        f"Brokers of {found.federation}",
+        ("broker", "state", "uptime"),
+        ("clients", "leaf nodes", "subscriptions", "msgs in", "msgs out", "memory"),
+    )
+    gateways = _table(
+        "Gateways", ("gateway", "state", "uptime"), ("wanted here", "sent", "delivered", "duplicates")
+    )
+    links = _table(
+        "Links", ("link", "state"), ("frames out", "frames in", "bytes out", "bytes in", "waiting"), ("note",)
+    )
+    drops = _table("Dropped messages", ("gateway", "topic", "reason"), ("count",))
     for domain in found.domains:
         for broker in domain.brokers:
             brokers.add_row(
                 broker.name,
                 _state(broker.reachable, "up", "unreachable"),
+                broker.uptime,
                 f"{broker.connections:,}",
                 f"{broker.leaf_nodes:,}",
                 f"{broker.subscriptions:,}",
@@ -80,10 +73,17 @@ def _render(found: FederationStatus, console: Console) -> None:
             )
         gateway = domain.gateway
         if gateway is None:
-            notes.append(f"[red]the gateway of {domain.domain} does not answer[/red]")
+            gateways.add_row(domain.domain, _state(False, "", "does not answer"))
             continue
-        if not gateway.head_connected:
-            notes.append(f"[red]the gateway of {domain.domain} has lost its head broker[/red]")
+        gateways.add_row(
+            domain.domain,
+            _state(gateway.head_connected, "up", "no head broker"),
+            f"{gateway.uptime_s:,.0f}s",
+            f"{gateway.interest.get(domain.domain, 0):,}",
+            f"{gateway.sent:,}",
+            f"{gateway.delivered:,}",
+            f"{gateway.duplicates:,}",
+        )
         for link in gateway.links:
             links.add_row(
                 f"{domain.domain} → {link.peer}",
@@ -97,12 +97,22 @@ def _render(found: FederationStatus, console: Console) -> None:
             )
         for drop in gateway.drops:
             drops.add_row(domain.domain, drop.topic, drop.reason, f"{drop.count:,}")
-    console.print(brokers)
-    console.print(links)
-    if drops.row_count:
-        console.print(drops)
-    for note in notes:
-        console.print(note)
+    for table in (brokers, gateways, links, drops):
+        if table.row_count:
+            console.print(table)
+
+
+def _table(
+    title: str, texts: tuple[str, ...], numbers: tuple[str, ...], notes: tuple[str, ...] = ()
+) -> Table:
+    """A table whose number columns are right-aligned."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in (*texts, *numbers, *notes):
+        table.add_column(column, justify="right" if column in numbers else "left")
+    return table
 
 
 def _state(good: bool, yes: str, no: str) -> str:
