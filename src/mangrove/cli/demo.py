@@ -125,7 +125,11 @@ def _table(reports: list[StreamReport]) -> Table:
     from rich.table import Table
 
     table = Table(
-        title="What arrived (times in milliseconds)", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+        title="What arrived (times in milliseconds)",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
     )
     table.add_column("topic", no_wrap=True)
     for column in ("sent", "delivered", "in time", "lost", "dupl.", "p50", "p99", "limit"):
