@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mangrove.routing.graph import Graph, Path
@@ -99,7 +100,7 @@ def assess(
 
 def _parts(graph: Graph, hit: Damage) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     """Which connected part of what remains each node is in."""
-    remains = graph.matrix(np.where(np.isfinite(hit.surviving_weights(graph)), 1.0, 0.0))
-    remains.eliminate_zeros()
+    ends = graph.ends[np.isfinite(hit.surviving_weights(graph))]
+    remains = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(graph.size, graph.size))
     _, labels = connected_components(remains, directed=False)
     return labels

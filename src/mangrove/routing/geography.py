@@ -7,12 +7,12 @@ itself, or the unit vector from the centre of the earth, on which every formula 
 
 from __future__ import annotations
 
+import itertools
 from enum import Enum
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-import itertools
 
 Floats = NDArray[np.float64]
 

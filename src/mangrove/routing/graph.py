@@ -7,6 +7,7 @@ links are addressed by index inside the room and by name at its doors.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,6 @@ from scipy.sparse import csr_array
 
 from mangrove.errors import InputError, MangroveError
 from mangrove.routing.geography import Floats, Plane, distances_along, positions
-import itertools
 
 Path: TypeAlias = tuple[int, ...]
 """Node indices from source to destination."""
@@ -159,7 +159,10 @@ def _arcs(graph: Graph) -> Arcs:
     order = np.lexsort((head, tail))
     counts = np.bincount(tail, minlength=graph.size)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    return Arcs(tail[order], head[order].astype(np.int32), link[order], starts)
+    arcs = Arcs(tail[order], head[order].astype(np.int32), link[order], starts)
+    for array in (arcs.tail, arcs.head, arcs.link, arcs.starts):
+        array.flags.writeable = False  # every matrix of the graph shares them
+    return arcs
 
 
 def make_graph(
@@ -176,17 +179,18 @@ def make_graph(
 
     Without `weights` a link weighs the distance between its ends.
     """
-    at = np.asarray(points, dtype=np.float64).reshape(-1, 2)
+    at = np.array(points, dtype=np.float64).reshape(-1, 2)
     pairs = np.sort(np.asarray(ends, dtype=np.int64).reshape(-1, 2), axis=1)
     if weights is None:
         on = positions(plane, at)
         weights = distances_along(plane, on[pairs[:, 0]], on[pairs[:, 1]])
-    return Graph(
-        plane=plane,
-        names=tuple(names),
-        points=at,
-        ends=pairs,
-        weights=np.asarray(weights, dtype=np.float64),
-        node_failure=np.zeros(len(at)) if node_failure is None else node_failure,
-        edge_failure=np.zeros(len(pairs)) if edge_failure is None else edge_failure,
-    )
+    fields = {
+        "points": at,
+        "ends": pairs,
+        "weights": np.array(weights, dtype=np.float64),
+        "node_failure": np.zeros(len(at)) if node_failure is None else np.array(node_failure),
+        "edge_failure": np.zeros(len(pairs)) if edge_failure is None else np.array(edge_failure),
+    }
+    for array in fields.values():
+        array.flags.writeable = False
+    return Graph(plane=plane, names=tuple(names), **fields)

@@ -3,6 +3,10 @@
 Figure 5-1 counts near *pairs* of nodes over the primary's hops, and can exceed one. Section 5.4.1 and the
 log of appendix 6.2 use the *share* of the primary's nodes that lie near the alternative, which never does.
 The two are named apart here; reports use the share.
+
+The ends that two paths have in common make the nodes next to them near, however far apart the paths run. The
+figures of the log (2/7 for a path of seven nodes, 2/8 for one of eight) can only come about when the common ends
+are compared with nothing but themselves; that reading is `inner_near_share`.
 """
 
 from __future__ import annotations
@@ -18,6 +22,18 @@ from mangrove.routing.graph import Graph
 def near_share(graph: Graph, primary: Sequence[int], alternative: Sequence[int], separation: float) -> float:
     """Share of the primary's nodes that lie within `separation` of a node of the alternative (§5.4.1)."""
     return float((_between(graph, primary, alternative) < separation).any(axis=1).mean())
+
+
+def inner_near_share(
+    graph: Graph, primary: Sequence[int], alternative: Sequence[int], separation: float
+) -> float:
+    """As `near_share`, but inner nodes are compared with inner nodes only; both common ends count as near."""
+    if len(primary) <= 2:
+        return 1.0
+    near = 0
+    if len(alternative) > 2:
+        near = int((_between(graph, primary[1:-1], alternative[1:-1]) < separation).any(axis=1).sum())
+    return (near + 2) / len(primary)
 
 
 def near_pairs_per_hop(

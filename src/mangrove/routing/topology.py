@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -54,8 +55,9 @@ def parse_topology(text: str, source: str = "topology") -> Graph:
     reading = _Reading(source)
 
     def keep_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        for name in sorted({name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1}):
-            reading.wrong(name, "is given more than once")
+        for name, times in Counter(name for name, _ in pairs).items():
+            if times > 1:
+                reading.wrong(name, f"is given {times} times")
         return dict(pairs)
 
     try:
@@ -103,7 +105,7 @@ def graph_of_federation(
     A link without a delay gets the time that light in glass takes over the great circle between its ends.
     """
     reading = _Reading(source)
-    names = list(domains)
+    names = {name: number for number, name in enumerate(domains)}
     points = _places(domains, Plane.GEO, "domains", reading)
     ends: list[tuple[int, int]] = []
     delays: list[float] = []
@@ -128,7 +130,7 @@ def graph_of_federation(
             ends.append(pair)
             delays.append(delay)
     reading.finish()
-    return make_graph(names, points, ends, plane=Plane.GEO, weights=np.array(delays))
+    return make_graph(list(names), points, ends, plane=Plane.GEO, weights=np.array(delays))
 
 
 def _read(document: object, reading: _Reading) -> Graph:
@@ -141,7 +143,7 @@ def _read(document: object, reading: _Reading) -> Graph:
             reading.wrong(str(key), "is not a field of a topology", ", ".join(_KEYS))
     plane = _plane(document.get("plane", "euclidean"), reading)
     nodes = _section(document, "nodes", dict, reading, needed=True)
-    names = list(nodes)
+    names = {name: number for number, name in enumerate(nodes)}
     points = _places(nodes, plane, "nodes", reading)
     ends, weights = _edges(
         _section(document, "edges", list, reading, needed=True), names, points, plane, reading
@@ -150,7 +152,7 @@ def _read(document: object, reading: _Reading) -> Graph:
     edge_failure = _edge_failure(_section(document, "edge_failure", list, reading), names, ends, reading)
     reading.finish()
     return make_graph(
-        names,
+        list(names),
         points,
         ends,
         plane=plane,
@@ -205,7 +207,11 @@ def _places(nodes: Mapping[str, Any], plane: Plane, section: str, reading: _Read
 
 
 def _pair(
-    path: str, ends: tuple[object, object], names: list[str], seen: set[tuple[int, int]], reading: _Reading
+    path: str,
+    ends: tuple[object, object],
+    names: Mapping[str, int],
+    seen: set[tuple[int, int]],
+    reading: _Reading,
 ) -> tuple[int, int] | None:
     """Indices of the two ends of a link that may exist; reports what is wrong with it otherwise."""
     known = True
@@ -215,7 +221,7 @@ def _pair(
             known = False
     if not known:
         return None
-    a, b = names.index(str(ends[0])), names.index(str(ends[1]))
+    a, b = names[str(ends[0])], names[str(ends[1])]
     if a == b:
         reading.wrong(path, f"joins {ends[0]!r} with itself")
         return None
@@ -228,7 +234,7 @@ def _pair(
 
 
 def _edges(
-    edges: list[Any], names: list[str], points: np.ndarray[Any, Any], plane: Plane, reading: _Reading
+    edges: list[Any], names: Mapping[str, int], points: np.ndarray[Any, Any], plane: Plane, reading: _Reading
 ) -> tuple[list[tuple[int, int]], list[float]]:
     on = positions(plane, points)
     ends: list[tuple[int, int]] = []
@@ -258,7 +264,7 @@ def _edges(
     return ends, weights
 
 
-def _node_failure(given: dict[str, Any], names: list[str], reading: _Reading) -> np.ndarray[Any, Any]:
+def _node_failure(given: dict[str, Any], names: Mapping[str, int], reading: _Reading) -> np.ndarray[Any, Any]:
     failure = np.zeros(len(names))
     for name, value in given.items():
         path = f"node_failure.{name}"
@@ -266,12 +272,12 @@ def _node_failure(given: dict[str, Any], names: list[str], reading: _Reading) ->
         if name not in names:
             reading.wrong(path, f"there is no node {name!r}", "the name of a node")
         elif probability is not None:
-            failure[names.index(name)] = probability
+            failure[names[name]] = probability
     return failure
 
 
 def _edge_failure(
-    given: list[Any], names: list[str], ends: list[tuple[int, int]], reading: _Reading
+    given: list[Any], names: Mapping[str, int], ends: list[tuple[int, int]], reading: _Reading
 ) -> np.ndarray[Any, Any]:
     failure = np.zeros(len(ends))
     number_of = {pair: number for number, pair in enumerate(ends)}

@@ -1,0 +1,69 @@
+"""Real backbone topologies, out of the `topohub` collection (SNDlib, Topology Zoo, CAIDA and others)."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+
+from mangrove.errors import InputError
+from mangrove.routing.geography import Plane
+from mangrove.routing.graph import Graph, make_graph
+
+
+def backbone(name: str) -> Graph:
+    """A backbone by its name in the collection, such as `sndlib/germany50`; distances in kilometres.
+
+    Links weigh the great-circle distance between their ends. Parallel links are one link here.
+    """
+    group, _, _ = name.partition("/")
+    if name not in {f"{group}/{known}" for known in backbone_names(group)}:
+        near = difflib.get_close_matches(name, [f"{g}/{n}" for g in _groups() for n in backbone_names(g)], 5)
+        raise InputError(
+            f"there is no backbone {name!r}",
+            hint=f"did you mean {' or '.join(near)}?" if near else f"groups: {', '.join(_groups())}",
+        )
+    document = json.loads((_data() / f"{name}.json").read_bytes())
+    number = {node["id"]: index for index, node in enumerate(document["nodes"])}
+    ends = sorted(
+        {
+            tuple(sorted((number[edge["source"]], number[edge["target"]])))
+            for edge in document["edges"]
+            if edge["source"] != edge["target"]
+        }
+    )
+    points = [(node["pos"][1], node["pos"][0]) for node in document["nodes"]]  # kept as longitude, latitude
+    return make_graph(
+        _unique([str(node["name"]) for node in document["nodes"]]), points, ends, plane=Plane.GEO
+    )
+
+
+def backbone_names(group: str) -> list[str]:
+    """Names within a group of the collection; empty for a group that does not exist."""
+    folder = _data() / group
+    return sorted(path.name.removesuffix(".json") for path in folder.glob("*.json"))
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Names with a number added to those that occur more than once."""
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name} {seen[name]}")
+    return result
+
+
+def _groups() -> list[str]:
+    return sorted(path.name for path in _data().iterdir() if path.is_dir())
+
+
+def _data() -> Path:
+    """The folder of the collection's files; `topohub.get` reads the same ones, but leaves them open."""
+    try:
+        import topohub
+    except ImportError as error:
+        raise InputError(
+            "real backbones need the package topohub", hint="pip install 'mangrove-messaging[evaluation]'"
+        ) from error
+    return Path(str(topohub.__file__)).parent / "data"
