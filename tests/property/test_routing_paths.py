@@ -78,7 +78,9 @@ def test_constraints_hold_for_every_path(graph: Graph, slack: float, hops: int) 
 def test_gap_is_no_nearer_than_the_least_proximate_path_it_was_meant_to_beat(
     graph: Graph, separation: float
 ) -> None:
-    """If some path has no inner node near the primary, GAP finds one such: the initial penalty is prohibitive."""
+    """If some path has no inner node near the primary, GAP finds one such: the initial penalty is
+    prohibitive.
+    """
     end = graph.size - 1
     plan = plan_paths(graph, 0, end, PathRequest(Method.GAP_DIV, separation=separation))
     assume(len(plan.paths) == 2)

@@ -35,8 +35,8 @@ def graphs(draw: st.DrawFn) -> Graph:
 def lengths_by_forwarding(next_hops: Ints, weight: Floats) -> Floats:
     """Length of the forwarded way from every broker to every destination, all at once; infinity where none.
 
-    Every packet takes one hop per round. One that has not arrived after as many rounds as there are brokers has
-    been somewhere twice: a loop.
+    Every packet takes one hop per round. One that has not arrived after as many rounds as there are brokers
+    has been somewhere twice: a loop.
     """
     size = len(next_hops)
     destination, here = np.meshgrid(np.arange(size), np.arange(size), indexing="ij")

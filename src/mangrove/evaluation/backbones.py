@@ -27,9 +27,10 @@ def backbone(name: str) -> Graph:
     number = {node["id"]: index for index, node in enumerate(document["nodes"])}
     ends = sorted(
         {
-            tuple(sorted((number[edge["source"]], number[edge["target"]])))
+            (min(pair), max(pair))
             for edge in document["edges"]
-            if edge["source"] != edge["target"]
+            for pair in [(number[edge["source"]], number[edge["target"]])]
+            if pair[0] != pair[1]
         }
     )
     points = [(node["pos"][1], node["pos"][0]) for node in document["nodes"]]  # kept as longitude, latitude

@@ -75,15 +75,16 @@ class BrokerTable:
     def super_table(self) -> list[SuperEntry]:
         """The super routing table, in order of address."""
         count = len(self.next_hops)
-        colours: list[list[int]] = [[] for _ in range(count + 1)]
-        for cell, address in np.ndenumerate(self.addresses):
-            colours[address].append(cell[1] + 1)
+        flat = self.addresses.ravel()
+        cells = np.argsort(flat, kind="stable")  # by address, and within one in order of colour
+        starts = np.searchsorted(flat[cells], np.arange(1, count + 2))
+        colour = cells % self.addresses.shape[1] + 1
         return [
             SuperEntry(
                 address,
                 self.names[self.destination[address - 1]],
                 self.names[self.next_hops[address - 1]],
-                tuple(colours[address]),
+                tuple(colour[starts[address - 1] : starts[address]].tolist()),
             )
             for address in range(1, count + 1)
         ]

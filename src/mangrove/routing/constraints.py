@@ -31,7 +31,11 @@ class Constraints:
         """Whether a path keeps within the limits."""
         if self.max_hops is not None and len(path) - 1 > self.max_hops:
             return False
-        return graph.length(path) <= self.max_delay * (1 + _ROUNDING)
+        return self.allow_length(graph.length(path))
+
+    def allow_length(self, length: float) -> bool:
+        """Whether a path may be so long."""
+        return length <= self.max_delay * (1 + _ROUNDING)
 
     def __str__(self) -> str:
         parts = []

@@ -184,13 +184,15 @@ def make_graph(
     if weights is None:
         on = positions(plane, at)
         weights = distances_along(plane, on[pairs[:, 0]], on[pairs[:, 1]])
-    fields = {
-        "points": at,
-        "ends": pairs,
-        "weights": np.array(weights, dtype=np.float64),
-        "node_failure": np.zeros(len(at)) if node_failure is None else np.array(node_failure),
-        "edge_failure": np.zeros(len(pairs)) if edge_failure is None else np.array(edge_failure),
-    }
-    for array in fields.values():
+    graph = Graph(
+        plane=plane,
+        names=tuple(names),
+        points=at,
+        ends=pairs,
+        weights=np.array(weights, dtype=np.float64),
+        node_failure=np.zeros(len(at)) if node_failure is None else np.array(node_failure),
+        edge_failure=np.zeros(len(pairs)) if edge_failure is None else np.array(edge_failure),
+    )
+    for array in (graph.points, graph.ends, graph.weights, graph.node_failure, graph.edge_failure):
         array.flags.writeable = False
-    return Graph(plane=plane, names=tuple(names), **fields)
+    return graph

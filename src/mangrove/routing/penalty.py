@@ -71,6 +71,9 @@ class PenalisedSearch:
         """Whether a path is there, is not one of those to avoid, and keeps within the constraints."""
         return bool(path) and path not in avoid and self._constraints.hold(self._graph, path)
 
+    def _shortest(self, k: int) -> list[Path]:
+        return k_shortest(self._graph, self._source, self._destination, k)
+
     def any_other(self, avoid: Sequence[Path], share: Floats, separation: float) -> Path:
         """A path other than those to avoid, when the penalties alone led to none.
 
@@ -86,7 +89,11 @@ class PenalisedSearch:
         path = self.path(weights)
         if self.acceptable(path, avoid):
             return path
-        shortest = k_shortest(graph, self._source, self._destination, len(avoid) + _LAST_RESORT)
+        # The next shortest path tells at once, and cheaply, when no other path is short enough.
+        following = [path for path in self._shortest(len(avoid) + 1) if path not in avoid]
+        if not following or not self._constraints.allow_length(graph.length(following[0])):
+            return ()
+        shortest = self._shortest(len(avoid) + _LAST_RESORT)
         return min(
             (path for path in shortest if self.acceptable(path, avoid)),
             key=lambda path: max(near_share(graph, known, path, separation) for known in avoid),

@@ -4,9 +4,9 @@ Figure 5-1 counts near *pairs* of nodes over the primary's hops, and can exceed 
 log of appendix 6.2 use the *share* of the primary's nodes that lie near the alternative, which never does.
 The two are named apart here; reports use the share.
 
-The ends that two paths have in common make the nodes next to them near, however far apart the paths run. The
-figures of the log (2/7 for a path of seven nodes, 2/8 for one of eight) can only come about when the common ends
-are compared with nothing but themselves; that reading is `inner_near_share`.
+The ends that two paths have in common make the nodes next to them near, however far apart the paths run.
+The figures of the log (2/7 for a path of seven nodes, 2/8 for one of eight) can only come about when the
+common ends are compared with nothing but themselves; that reading is `inner_near_share`.
 """
 
 from __future__ import annotations

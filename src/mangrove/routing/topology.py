@@ -17,7 +17,7 @@ from mangrove.errors import InvalidDocumentError, Mistake
 from mangrove.routing.geography import Plane, distances_along, positions
 from mangrove.routing.graph import Graph, make_graph
 
-FIBRE_KM_PER_MS: Final = 204.0  # light in glass (refractive index 1.468); estimates a delay that is not given
+FIBRE_KM_PER_MS: Final = 200.0  # light in glass, about; estimates a delay that is not given
 
 _KEYS: Final = ("plane", "nodes", "edges", "node_failure", "edge_failure")
 _HINT: Final = (

@@ -1,4 +1,6 @@
-"""Failover tables against the paper's three-broker example (tests/data/pcrt_triangle.json), and states without a colour."""
+"""Failover tables against the paper's three-broker example (tests/data/pcrt_triangle.json), and states
+without a colour.
+"""
 
 from __future__ import annotations
 
