@@ -33,7 +33,12 @@ def backbone(name: str) -> Graph:
             if pair[0] != pair[1]
         }
     )
-    points = [(node["pos"][1], node["pos"][0]) for node in document["nodes"]]  # kept as longitude, latitude
+    across_up = [(float(node["pos"][0]), float(node["pos"][1])) for node in document["nodes"]]
+    # Some entries of SNDlib are drawn on a sheet of paper: their coordinates are no longitudes and latitudes.
+    on_earth = all(abs(across) <= 180 and abs(up) <= 90 for across, up in across_up)
+    names = _unique([str(node["name"]) for node in document["nodes"]])
+    if not on_earth:
+        return make_graph(names, across_up, ends, plane=Plane.EUCLIDEAN)
     return make_graph(
         _unique([str(node["name"]) for node in document["nodes"]]), points, ends, plane=Plane.GEO
     )
