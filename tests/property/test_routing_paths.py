@@ -76,7 +76,7 @@ def test_constraints_hold_for_every_path(graph: Graph, slack: float, hops: int) 
 @settings(max_examples=150, deadline=None)
 @given(networks(), st.floats(1, 2000))
 def test_flat_gap_is_separated_whenever_it_can_be(graph: Graph, separation: float) -> None:
-    """If some path has no inner node near the primary, one such is found: a near link costs more than all others.
+    """If some path has no inner node near the primary, one such is found: a near link outweighs all others.
 
     With the scaled penalty this does not hold, since a link just within the separation costs next to nothing.
     """

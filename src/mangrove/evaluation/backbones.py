@@ -14,7 +14,8 @@ from mangrove.routing.graph import Graph, make_graph
 def backbone(name: str) -> Graph:
     """A backbone by its name in the collection, such as `sndlib/germany50`; distances in kilometres.
 
-    Links weigh the great-circle distance between their ends. Parallel links are one link here.
+    Links weigh the distance between their ends, on the great circle wherever the collection knows the places.
+    Parallel links are one link here.
     """
     group, _, _ = name.partition("/")
     if name not in {f"{group}/{known}" for known in backbone_names(group)}:
@@ -39,9 +40,7 @@ def backbone(name: str) -> Graph:
     names = _unique([str(node["name"]) for node in document["nodes"]])
     if not on_earth:
         return make_graph(names, across_up, ends, plane=Plane.EUCLIDEAN)
-    return make_graph(
-        _unique([str(node["name"]) for node in document["nodes"]]), points, ends, plane=Plane.GEO
-    )
+    return make_graph(names, [(up, across) for across, up in across_up], ends, plane=Plane.GEO)
 
 
 def backbone_names(group: str) -> list[str]:
