@@ -37,7 +37,7 @@ def backbone(name: str) -> Graph:
     across_up = [(float(node["pos"][0]), float(node["pos"][1])) for node in document["nodes"]]
     # Some entries of SNDlib are drawn on a sheet of paper: their coordinates are no longitudes and latitudes.
     on_earth = all(abs(across) <= 180 and abs(up) <= 90 for across, up in across_up)
-    names = _unique([str(node["name"]) for node in document["nodes"]])
+    names = _unique([str(node.get("name", node["id"])) for node in document["nodes"]])
     if not on_earth:
         return make_graph(names, across_up, ends, plane=Plane.EUCLIDEAN)
     return make_graph(names, [(up, across) for across, up in across_up], ends, plane=Plane.GEO)
@@ -46,17 +46,18 @@ def backbone(name: str) -> Graph:
 def backbone_names(group: str) -> list[str]:
     """Names within a group of the collection; empty for a group that does not exist."""
     folder = _data() / group
-    return sorted(path.name.removesuffix(".json") for path in folder.glob("*.json"))
+    return sorted(
+        path.relative_to(folder).as_posix().removesuffix(".json") for path in folder.rglob("*.json")
+    )
 
 
 def _unique(names: list[str]) -> list[str]:
     """Names with a number added to those that occur more than once."""
-    seen: dict[str, int] = {}
-    result = []
+    taken: dict[str, None] = {}
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} {seen[name]}")
-    return result
+        free = next(n for n in (name, *(f"{name} {k}" for k in range(2, len(names) + 2))) if n not in taken)
+        taken[free] = None
+    return list(taken)
 
 
 def _groups() -> list[str]:
