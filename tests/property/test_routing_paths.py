@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from mangrove.routing.generators import random_network
 from mangrove.routing.graph import Graph, make_graph
 from mangrove.routing.planner import Method, PathRequest, plan_paths
 from mangrove.routing.proximity import near_share
-from mangrove.routing.resilience import resiliency
+from mangrove.routing.resilience import most_resilient, resiliency
 from mangrove.routing.shortest import k_shortest, shortest_within_hops, trees
 
 
@@ -91,6 +92,15 @@ def test_flat_gap_is_separated_whenever_it_can_be(graph: Graph, separation: floa
     others = [path for path in k_shortest(graph, 0, end, 40) if path != primary]
     if any(not inner_near(path) for path in others):
         assert not inner_near(plan.paths[1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(networks(), st.integers(1, 3))
+def test_branch_and_cut_is_exact(graph: Graph, count: int) -> None:
+    candidates = k_shortest(graph, 0, graph.size - 1, 7)
+    best = max(resiliency(graph, chosen) for chosen in combinations(candidates, min(count, len(candidates))))
+    found = most_resilient(graph, 0, graph.size - 1, count, k=7)
+    assert found.resiliency == pytest.approx(best, abs=1e-12)
 
 
 @settings(max_examples=100, deadline=None)

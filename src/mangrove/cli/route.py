@@ -281,15 +281,17 @@ def _show_plan(graph: Graph, plan: PathPlan, method: MethodName) -> None:
     from mangrove.routing.resilience import resiliency
 
     table = Table(title=f"Paths by {method.value}")
-    for heading in ("", "path", "delay", "hops", "proximity", "without ends", "resiliency"):
-        table.add_column(heading, justify="left" if heading in ("", "path") else "right")
+    table.add_column(no_wrap=True)
+    table.add_column("path")
+    for heading in ("delay", "hops", "proximity", "…without ends", "resiliency"):
+        table.add_column(heading, justify="right")
     for number, path in enumerate(plan.paths):
         near = inner = ""
         if number > 0 and plan.separation is not None:
             near = f"{near_share(graph, plan.paths[0], path, plan.separation):.2f}"
             inner = f"{inner_near_share(graph, plan.paths[0], path, plan.separation):.2f}"
         table.add_row(
-            "primary" if number == 0 else f"alternative {number}",
+            "primary" if number == 0 else f"alt. {number}",
             " – ".join(graph.named(path)),
             f"{graph.length(path):.4g}",
             str(len(path) - 1),

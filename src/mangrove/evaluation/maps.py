@@ -96,9 +96,10 @@ def _nodes(axes: Axes, graph: Graph, report: DisasterReport) -> None:
             label="nodes inside",
         )
     if graph.size <= _MOST_LABELS:
+        size = 9 if graph.size <= 15 else 6.5
         for name, a, b in zip(graph.names, x, y, strict=True):
             axes.annotate(
-                name, (a, b), xytext=(3, 4), textcoords="offset points", fontsize=6.5, color=INK, zorder=8
+                name, (a, b), xytext=(3, 4), textcoords="offset points", fontsize=size, color=INK, zorder=8
             )
 
 

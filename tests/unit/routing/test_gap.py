@@ -14,7 +14,7 @@ from mangrove.errors import InputError
 from mangrove.routing.constraints import Constraints
 from mangrove.routing.gap import GapOptions, alternative_path, separated_paths
 from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.penalty import Relaxation
+from mangrove.routing.penalty import Relaxation, penalties
 from mangrove.routing.proximity import inner_near_share, near_pairs_per_hop, near_share
 from mangrove.routing.regions import Region, damage
 from mangrove.routing.shortest import shortest_path
@@ -173,6 +173,17 @@ def test_geographic_separation_in_kilometres() -> None:
     assert far is not None
     assert graph.named(near.path)[1] == "london"
     assert graph.named(far.path)[1] == "milan"
+
+
+def test_relaxations(network: Graph) -> None:
+    """W0 / 10^n for gap-div; W0, log W0, log log W0 for gap-log, each until it is negligible."""
+    total = float(network.weights.sum())
+    divided = list(penalties(network, Relaxation.DIVIDE, 10.0))
+    assert divided == pytest.approx([total / 10**n for n in range(len(divided))])
+    assert divided[-1] > 1e-3 * total / network.links >= divided[-1] / 10
+    logarithms = list(penalties(network, Relaxation.LOGARITHM, 10.0))
+    once = math.log(total)
+    assert logarithms == pytest.approx([total, once, math.log(once), math.log(math.log(once))])
 
 
 @pytest.mark.parametrize("separation", [0.0, -1.0, math.inf, math.nan])

@@ -132,6 +132,22 @@ def test_branch_and_cut_finds_the_best_set(count: int) -> None:
     assert resiliency(graph, found.paths) == pytest.approx(best, abs=1e-12)
 
 
+def test_best_pair_may_leave_out_the_best_path() -> None:
+    """s-a-b-t is the most resilient single path, but shares a link with each of the two that are best together."""
+    graph = make_graph(
+        list("stabxy"),
+        np.zeros((6, 2)),
+        [(0, 2), (2, 3), (1, 3), (2, 4), (1, 4), (0, 5), (3, 5)],
+        weights=np.ones(7),
+        edge_failure=np.array([0.1, 0.0, 0.1, 0.11, 0.0, 0.11, 0.0]),
+    )
+    best = most_resilient(graph, 0, 1, 1, k=5)
+    assert best.paths == ((0, 2, 3, 1),)
+    pair = most_resilient(graph, 0, 1, 2, k=5)
+    assert set(pair.paths) == {(0, 2, 4, 1), (0, 5, 3, 1)}
+    assert pair.resiliency == pytest.approx(1 - (1 - 0.9 * 0.89) ** 2)
+
+
 def test_branch_and_cut_cuts() -> None:
     """Of the 4845 sets of four among twenty paths, few are looked at."""
     graph = failing(waxman(60, 3, seed=1), 0.02, 0.05)
