@@ -133,7 +133,7 @@ def test_branch_and_cut_finds_the_best_set(count: int) -> None:
 
 
 def test_best_pair_may_leave_out_the_best_path() -> None:
-    """s-a-b-t is the most resilient single path, but shares a link with each of the two that are best together."""
+    """s-a-b-t is the most resilient path, but shares a link with each of the two that are best together."""
     graph = make_graph(
         list("stabxy"),
         np.zeros((6, 2)),
@@ -141,9 +141,9 @@ def test_best_pair_may_leave_out_the_best_path() -> None:
         weights=np.ones(7),
         edge_failure=np.array([0.1, 0.0, 0.1, 0.11, 0.0, 0.11, 0.0]),
     )
-    best = most_resilient(graph, 0, 1, 1, k=5)
+    best = most_resilient(graph, 0, 1, 1, k=3)
     assert best.paths == ((0, 2, 3, 1),)
-    pair = most_resilient(graph, 0, 1, 2, k=5)
+    pair = most_resilient(graph, 0, 1, 2, k=3)
     assert set(pair.paths) == {(0, 2, 4, 1), (0, 5, 3, 1)}
     assert pair.resiliency == pytest.approx(1 - (1 - 0.9 * 0.89) ** 2)
 
