@@ -133,6 +133,7 @@ def test_sample_of_pairs_tells_its_seed(network: Path) -> None:
         (("paths", "NET", "s", "t", "--max-delay", "3"), 1, "none keeps within maximum delay 3"),
         (("paths", "NET", "s", "t", "--primary", "s,t"), 2, "no link between 's' and 't'"),
         (("paths", "missing.json", "s", "t"), 2, "cannot read missing.json"),
+        (("paths", "missing.yaml", "s", "t"), 2, "cannot read missing.yaml"),
         (("paths", "topohub:sndlib/germany5", "a", "b"), 2, "no backbone"),
         (("tables", "NET", "--broker", "x"), 2, "no node 'x'"),
         (("disaster", "NET", "--centre", "here", "--radius", "1"), 2, "not a place"),

@@ -182,7 +182,7 @@ def _show_gap(summary: GapSummary) -> None:
     for method in METHODS:
         table.add_column(method.replace("_", " ") + ("\n(published)" if known else ""), justify="right")
     for position, radius in enumerate(setup.radii):
-        primary = summary.primary_failures[position]
+        primary = summary.failures["primary"][position]
         cells = [f"{primary.mean:.0f} ± {primary.half_width:.0f}"]
         cells += [str(summary.improvement[method][position]) for method in METHODS]
         if known:

@@ -1,6 +1,4 @@
-"""`mangrove route paths|tables|disaster`: plan paths, prepare failover tables, ask what a disaster would
-cut.
-"""
+"""`mangrove route paths|tables|disaster`: separated paths, failover tables, what a disaster cuts."""
 
 from __future__ import annotations
 

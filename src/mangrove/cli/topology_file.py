@@ -1,6 +1,4 @@
-"""Where a topology comes from: a JSON document, a BRITE file, a federation file, or a real backbone by
-name.
-"""
+"""Where a topology comes from: a JSON, BRITE or federation file, or a real backbone by name."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ def _text(path: Path) -> str:
 
 
 def _federation(path: Path) -> Graph:
-    """The overlay of a federation file: the config room checks it, and its links weigh what gateways give
-    them.
-    """
+    """The overlay of a federation file, checked by the config room, with the gateways' weights."""
     config = import_module("mangrove.config")
     if not hasattr(config, "load_federation"):
         raise InputError(f"cannot read {path}: this build has no reader for federation files")

@@ -45,9 +45,7 @@ def _figure(file: Path, width: float, height: float, panels: int) -> Iterator[li
 
 
 def draw_gap(summary: GapSummary, file: Path) -> None:
-    """Improvement by radius (figure 5-7) and proximity (figure 5-6), ours with intervals, theirs as
-    crosses.
-    """
+    """Improvement by radius (figure 5-7) and proximity (figure 5-6), with the published values."""
     with _figure(file, 12.0, 4.6, 2) as (left, right):
         _improvement(left, summary)
         _proximity(right, summary)

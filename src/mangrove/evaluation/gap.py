@@ -1,5 +1,4 @@
-"""The thesis's experiment on geographically separated paths (§5.4.3, tables 5-2 and 5-3, figures 5-6 and
-5-7).
+"""The thesis's experiment on separated paths (§5.4.3, tables 5-2 and 5-3, figures 5-6 and 5-7).
 
 Pairs of overlay nodes get a primary path and an alternative by each method; discs of several radii are
 thrown on the plane, and it is counted how often all paths of a pair fail together.
@@ -80,9 +79,7 @@ class GapSetup:
 
     @property
     def published_setting(self) -> bool:
-        """Whether the thesis prints results for this set-up; the limit on delay and the scaling are not
-        stated.
-        """
+        """Whether the thesis prints results for this set-up, whatever the limit on delay and the scaling."""
         return replace(self, max_stretch=None, scaled=True) == replace(GapSetup(), max_stretch=None)
 
 
@@ -112,7 +109,7 @@ class GapSummary:
     setup: GapSetup
     topology: str
     seeds: tuple[int, ...]
-    primary_failures: tuple[Estimate, ...]  # by radius
+    failures: Mapping[str, tuple[Estimate, ...]]  # "primary" and METHODS, by radius
     improvement: Mapping[str, tuple[Estimate, ...]]  # by method and radius
     near_share: Mapping[str, Estimate]
     inner_near_share: Mapping[str, Estimate]
@@ -161,21 +158,21 @@ def run_gap(
                 on_pair(number * of + done, len(seeds) * of)
 
         runs.append(_run_seed(graph, setup, seed, told))
-    shares = [{run.seed: run.improvement(method) for run in runs} for method in METHODS]
+    improvements = {method: [run.improvement(method) for run in runs] for method in METHODS}
+    by_radius = range(len(setup.radii))
     return GapSummary(
         setup=setup,
         topology=topology or f"{setup.model.value}, {setup.nodes} nodes, m = {setup.m}",
         seeds=tuple(seeds),
-        primary_failures=tuple(
-            estimate([run.failures["primary"][position] for run in runs])
-            for position in range(len(setup.radii))
-        ),
-        improvement={
+        failures={
             method: tuple(
-                _estimate_known([row[position] for row in rows.values()])
-                for position in range(len(setup.radii))
+                estimate([run.failures[method][position] for run in runs]) for position in by_radius
             )
-            for method, rows in zip(METHODS, shares, strict=True)
+            for method in ("primary", *METHODS)
+        },
+        improvement={
+            method: tuple(_estimate_known([row[position] for row in rows]) for position in by_radius)
+            for method, rows in improvements.items()
         },
         near_share={method: estimate([run.near_share[method] for run in runs]) for method in METHODS},
         inner_near_share={
@@ -207,9 +204,7 @@ def backbone_setup(
 
 
 def choose_pairs(graph: Graph, setup: GapSetup, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Overlay brokers at random places, attached to their nearest underlay nodes; then random pairs of
-    them.
-    """
+    """Random pairs of overlay brokers, which sit at random places on the nearest underlay node."""
     if graph.plane is Plane.EUCLIDEAN:
         places = rng.uniform(graph.points.min(axis=0), graph.points.max(axis=0), (setup.overlay, 2))
         brokers = np.unique(cKDTree(graph.points).query(places)[1])

@@ -14,9 +14,7 @@ _ROUNDING = 1e-9  # a path that is exactly as long as the limit passes, whatever
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Limits on a path; `max_delay` is in the unit of the weights and holds for the true, unpenalised
-    length.
-    """
+    """Limits on a path; `max_delay` holds for the true, unpenalised sum of the weights."""
 
     max_delay: float = math.inf
     max_hops: int | None = None

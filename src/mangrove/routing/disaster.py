@@ -1,6 +1,4 @@
-"""What a disaster takes from a network: the pairs that lose all of their paths, with and without
-alternatives.
-"""
+"""Which pairs a disaster leaves without a path, with and without separated alternatives."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ def disjoint_path(
     divisor: float = 10.0,
     constraints: Constraints = FREE,
 ) -> Path:
-    """A path between the ends of `avoid[0]` that is as disjoint from `avoid` as can be; empty when there is
-    none.
+    """A path that is as disjoint from those of `avoid` as can be; empty when there is none.
 
     The first candidate whose proximity to every path of `avoid` is at most `enough` is returned, else the
     least proximate one. Proximity is the share of near nodes; on a graph without places all are equally

@@ -56,8 +56,7 @@ class Alternative:
 def alternative_path(
     graph: Graph, avoid: Sequence[Path], options: GapOptions, constraints: Constraints = FREE
 ) -> Alternative | None:
-    """A path with the ends of `avoid[0]` that keeps apart from all of `avoid`; None when no search finds
-    one.
+    """A path that keeps apart from all those of `avoid`; None when no search finds one.
 
     The primary path may come from anywhere: it need not be a shortest path. A path of `avoid` is never
     returned.

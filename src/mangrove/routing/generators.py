@@ -15,8 +15,7 @@ from mangrove.routing.graph import Graph, make_graph
 def waxman(
     nodes: int, m: int, *, seed: int, side: float = 10_000.0, alpha: float = 0.15, beta: float = 0.2
 ) -> Graph:
-    """Waxman growth: a node offers itself with probability alpha * exp(-d / (beta * L)), L the plane's
-    diagonal.
+    """Waxman growth: a node accepts with probability alpha * exp(-d / (beta * L)), L the diagonal.
 
     BRITE draws candidates at random until m have accepted, so that only the *ratio* of the probabilities
     counts and alpha cancels out; it is kept as a parameter because configurations name it. This draws the m

@@ -53,9 +53,7 @@ def distances_along(plane: Plane, a: Floats, b: Floats) -> Floats:
 
 
 def distances_to_line(plane: Plane, points: Floats, line: Floats) -> Floats:
-    """Distance of each position from a line drawn through the positions of `line`; one position is a
-    point.
-    """
+    """Distance of each position from the line through `line`, which may be a single point."""
     if len(line) == 1:
         return distances(plane, points, line)[:, 0]
     starts, ends = line[:-1], line[1:]

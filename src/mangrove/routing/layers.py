@@ -1,5 +1,4 @@
-"""Resilient routing layers, the baseline that PCRT is measured against (its §II-B; Kvalbein, Hansen et
-al.).
+"""Resilient routing layers, the baseline of the PCRT paper (§II-B; Kvalbein, Hansen et al.).
 
 A layer is a connected spanning part of the network in which some nodes are *safe*: they keep a single link,
 so no traffic passes through them. Every node is safe in some layer and every link is missing from some
@@ -74,9 +73,7 @@ class RoutingLayers:
         return ()
 
     def path_after_node(self, source: int, destination: int, failed: int) -> Path:
-        """The way when a node has failed: the normal one up to its neighbour, then in a layer where it is
-        safe.
-        """
+        """The way when a node has failed: the normal one up to it, then in a layer where it is safe."""
         path = self.path(source, destination)
         if failed not in path:
             return path

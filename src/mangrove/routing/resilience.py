@@ -45,8 +45,7 @@ class BestSet:
 def most_resilient(
     graph: Graph, source: int, destination: int, count: int, *, k: int, constraints: Constraints = FREE
 ) -> BestSet:
-    """The set of `count` paths, out of the `k` shortest within the constraints, with the highest
-    resiliency.
+    """The most resilient set of `count` paths out of the `k` shortest within the constraints.
 
     Fewer paths are returned when fewer exist. The search is exact: a set is cut when even its upper bound
     is not better than the best found. Adding a path never lowers the resiliency (Harmony's observation),

@@ -1,12 +1,11 @@
-"""Failover tables: the next hop for every destination under every colour, computed before the failure
-(PCRT).
+"""Failover tables: the next hop for every destination under every failure, before it happens (PCRT).
 
 `build_tables` does what the paper's super broker does: shortest paths for every colour, then one condensed
 table per broker. The result is the same whichever broker computes it:
 
 - Weights become whole numbers of *ticks*, so that sums are exact and equal lengths are equal in every order
-  of addition; a tick is finer than a billionth of the heaviest weight in any network of fewer than a
-  million nodes.
+  of addition; a tick is finer than a billionth of the heaviest weight in any network of up to
+  100,000 nodes.
 - Of several next hops on shortest paths, the first by name is taken.
 - Every link weighs at least one tick, so each hop comes strictly nearer to the destination and forwarding
   under one colour cannot loop.

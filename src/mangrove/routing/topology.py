@@ -99,8 +99,7 @@ def graph_of_federation(
     links: Iterable[tuple[str, str, float | None]],
     source: str = "federation",
 ) -> Graph:
-    """The graph of a federation: domains at (latitude, longitude), links weighing their delay in
-    milliseconds.
+    """The graph of a federation: domains at (latitude, longitude), links weighing milliseconds.
 
     A link without a delay gets the time that light in glass takes over the great circle between its ends.
     """

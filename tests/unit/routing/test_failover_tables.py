@@ -1,6 +1,4 @@
-"""Failover tables against the paper's three-broker example (tests/data/pcrt_triangle.json), and states
-without a colour.
-"""
+"""Failover tables against the paper's example (tests/data/pcrt_triangle.json) and beyond it."""
 
 from __future__ import annotations
 

@@ -151,9 +151,7 @@ def test_delay_limit_that_nothing_meets(network: Graph) -> None:
 
 
 def test_geographic_separation_in_kilometres() -> None:
-    """Lisbon to Helsinki by Paris; the northern way by London is within 400 km of Paris, the southern is
-    not.
-    """
+    """Lisbon to Helsinki by Paris: the way by London is within 400 km of it, that by Milan not."""
     places = {
         "lisbon": (38.7, -9.1),
         "paris": (48.9, 2.35),

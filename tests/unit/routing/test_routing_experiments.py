@@ -60,7 +60,7 @@ def test_small_experiment_is_repeatable_and_puts_gap_ahead(tmp_path: Path) -> No
         assert summary.improvement[gap][middle].mean > summary.improvement["ksp3"][middle].mean
         assert summary.inner_near_share[gap].mean < summary.inner_near_share["ksp5"].mean
         assert 1 <= summary.stretch[gap].mean <= 2.5
-    failures = [estimate_.mean for estimate_ in summary.primary_failures]
+    failures = [estimate_.mean for estimate_ in summary.failures["primary"]]
     assert failures == sorted(failures)
     draw_gap(summary, tmp_path / "gap.png")
     assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
