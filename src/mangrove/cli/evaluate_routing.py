@@ -177,7 +177,7 @@ def _show_gap(summary: GapSummary) -> None:
     setup, console = summary.setup, stdout_console()
     known = setup.published_setting
     table = Table(title="Failures avoided, as a share of those with the primary path alone")
-    table.add_column("radius", justify="right")
+    table.add_column(f"radius {summary.unit}".rstrip(), justify="right")
     table.add_column("failures of\nthe primary", justify="right")
     for method in METHODS:
         table.add_column(method.replace("_", " ") + ("\n(published)" if known else ""), justify="right")
@@ -214,7 +214,7 @@ def _conditions(setup: GapSetup, summary: GapSummary) -> str:
     seeds = f"seeds {summary.seeds[0]} to {summary.seeds[-1]}"
     return (
         f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius, separation "
-        f"{setup.separation:g}, {limit}; {seeds}; ± is the 95 % interval of the mean"
+        f"{setup.separation:g}{summary.unit and ' ' + summary.unit}, {limit}; {seeds}; ± is the 95 % interval of the mean"
     )
 
 

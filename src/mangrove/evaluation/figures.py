@@ -74,7 +74,7 @@ def _improvement(axes: Axes, summary: GapSummary) -> None:
                 at, published, marker="D", s=20, color="white", edgecolors=INK, zorder=5, label=label
             )
     axes.set_xticks(range(len(summary.setup.radii)), [f"{radius:g}" for radius in summary.setup.radii])
-    axes.set_xlabel("radius of the failure region")
+    axes.set_xlabel("radius of the failure region" + (f" ({summary.unit})" if summary.unit else ""))
     axes.set_ylabel("failures avoided, share of primary-only")
     axes.set_title(f"{summary.topology}, {len(summary.seeds)} seeds", fontsize=11, loc="left", color=INK)
     _finish(axes)

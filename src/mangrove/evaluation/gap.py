@@ -108,6 +108,7 @@ class GapSummary:
 
     setup: GapSetup
     topology: str
+    unit: str  # of radii and separation: "km" on a geographic plane, nothing on a euclidean one
     seeds: tuple[int, ...]
     failures: Mapping[str, tuple[Estimate, ...]]  # "primary" and METHODS, by radius
     improvement: Mapping[str, tuple[Estimate, ...]]  # by method and radius
@@ -116,16 +117,19 @@ class GapSummary:
     stretch: Mapping[str, Estimate]
 
     def missed(self) -> list[str]:
-        """In words, where the results fall short of the published ones; empty when they do not."""
+        """In words, where the results fall short; empty when they do not.
+
+        In the published set-up GAP must be ahead of its rivals everywhere and near the published figures. In
+        others it must not be behind: on a small network all methods may find the same paths.
+        """
         lines = []
         for position, radius in enumerate(self.setup.radii):
             for gap in ("gap_div", "gap_log"):
                 for ksp in ("ksp3", "ksp5"):
                     ours, theirs = self.improvement[gap][position].mean, self.improvement[ksp][position].mean
-                    if not ours > theirs:
-                        lines.append(
-                            f"radius {radius:g}: {gap} ({ours:.3f}) is not ahead of {ksp} ({theirs:.3f})"
-                        )
+                    if ours < theirs or (ours == theirs and self.setup.published_setting):
+                        found = f"{gap} ({ours:.3f}) is not ahead of {ksp} ({theirs:.3f})"
+                        lines.append(f"radius {radius:g}: {found}")
         if self.setup.published_setting:
             lines += self._far_from_published()
         return lines
@@ -163,6 +167,7 @@ def run_gap(
     return GapSummary(
         setup=setup,
         topology=topology or f"{setup.model.value}, {setup.nodes} nodes, m = {setup.m}",
+        unit="km" if backbone is not None and backbone.plane is Plane.GEO else "",
         seeds=tuple(seeds),
         failures={
             method: tuple(

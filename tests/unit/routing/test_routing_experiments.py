@@ -74,7 +74,7 @@ def test_without_a_limit_on_delay_the_two_variants_agree() -> None:
 
 def test_shortfalls_are_told() -> None:
     summary = run_gap(SMALL, [1])
-    turned = {**summary.improvement, "gap_div": summary.improvement["ksp3"]}
+    turned = {**summary.improvement, "gap_div": tuple(estimate([-1.0]) for _ in SMALL.radii)}
     missed = replace(summary, improvement=turned).missed()
     assert any("gap_div" in line and "not ahead of ksp3" in line for line in missed)
     far = {
