@@ -178,12 +178,12 @@ def _show_gap(summary: GapSummary) -> None:
     known = setup.published_setting
     table = Table(title="Failures avoided, as a share of those with the primary path alone")
     table.add_column(f"radius {summary.unit}".rstrip(), justify="right")
-    table.add_column("failures of\nthe primary", justify="right")
+    table.add_column("primary\nfails", justify="right")
     for method in METHODS:
         table.add_column(method.replace("_", " ") + ("\n(published)" if known else ""), justify="right")
     for position, radius in enumerate(setup.radii):
         primary = summary.failures["primary"][position]
-        cells = [f"{primary.mean:.0f} ± {primary.half_width:.0f}"]
+        cells = [f"{primary.mean:.0f}±{primary.half_width:.0f}"]
         cells += [str(summary.improvement[method][position]) for method in METHODS]
         if known:
             cells[0] += f"\n({PUBLISHED_FAILURES[position]})"
@@ -206,15 +206,13 @@ def _show_gap(summary: GapSummary) -> None:
 
 
 def _conditions(setup: GapSetup, summary: GapSummary) -> str:
-    limit = (
-        "no limit on delay"
-        if setup.max_stretch is None
-        else f"delay at most {setup.max_stretch:g} × the primary's"
-    )
-    seeds = f"seeds {summary.seeds[0]} to {summary.seeds[-1]}"
+    limit = "no limit on delay"
+    if setup.max_stretch is not None:
+        limit = f"delay at most {setup.max_stretch:g} × the primary's"
+    separation = f"{setup.separation:g} {summary.unit}".rstrip()
     return (
-        f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius, separation "
-        f"{setup.separation:g}{summary.unit and ' ' + summary.unit}, {limit}; {seeds}; ± is the 95 % interval of the mean"
+        f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius, separation {separation}, "
+        f"{limit}; seeds {summary.seeds[0]} to {summary.seeds[-1]}; ± is the 95 % interval of the mean"
     )
 
 

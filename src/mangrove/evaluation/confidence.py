@@ -18,7 +18,7 @@ class Estimate:
     half_width: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} ± {self.half_width:.3f}"
+        return f"{self.mean:.3f}±{self.half_width:.3f}"
 
 
 def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
