@@ -183,7 +183,7 @@ def _show_gap(summary: GapSummary) -> None:
         table.add_column(method.replace("_", " ") + ("\n(published)" if known else ""), justify="right")
     for position, radius in enumerate(setup.radii):
         primary = summary.failures["primary"][position]
-        cells = [f"{primary.mean:.0f}±{primary.half_width:.0f}"]
+        cells = [primary.rounded(0)]
         cells += [str(summary.improvement[method][position]) for method in METHODS]
         if known:
             cells[0] += f"\n({PUBLISHED_FAILURES[position]})"
@@ -211,8 +211,8 @@ def _conditions(setup: GapSetup, summary: GapSummary) -> str:
         limit = f"delay at most {setup.max_stretch:g} × the primary's"
     separation = f"{setup.separation:g} {summary.unit}".rstrip()
     return (
-        f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius, separation {separation}, "
-        f"{limit}; seeds {summary.seeds[0]} to {summary.seeds[-1]}; ± is the 95 % interval of the mean"
+        f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius; "
+        f"separation {separation}, {limit}; seeds {summary.seeds[0]} to {summary.seeds[-1]}; ± is the 95 % interval of the mean"
     )
 
 
@@ -222,11 +222,7 @@ def _show_tables(result: TablesResult) -> None:
     from mangrove.evaluation.tables import SCHEMES
 
     console = stdout_console()
-    labels = {
-        "pcrt": "pre-calculated tables",
-        "recomputed": "recomputed shortest",
-        "layers": "routing layers",
-    }
+    labels = {"pcrt": "PCRT tables", "recomputed": "recomputed", "layers": "routing layers"}
     for summary in result.summaries:
         table = Table(title=f"Every single {summary.failure} failing")
         for heading in (

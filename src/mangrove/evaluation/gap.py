@@ -284,4 +284,4 @@ def _alternatives(graph: Graph, primary: Path, setup: GapSetup) -> dict[str, Pat
 
 def _estimate_known(values: Sequence[float]) -> Estimate:
     known = [value for value in values if not math.isnan(value)]
-    return estimate(known) if known else Estimate(math.nan, 0.0)
+    return estimate(known) if known else Estimate(math.nan, None)

@@ -131,7 +131,8 @@ def test_interval_is_students() -> None:
     found = estimate([1.0, 2.0, 3.0])
     assert found.mean == 2.0
     assert found.half_width == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
-    assert estimate([5.0]).half_width == 0.0
+    assert estimate([5.0]).half_width is None
+    assert str(estimate([5.0])) == "5.000"
 
 
 def test_bad_setups() -> None:
