@@ -212,7 +212,8 @@ def _conditions(setup: GapSetup, summary: GapSummary) -> str:
     separation = f"{setup.separation:g} {summary.unit}".rstrip()
     return (
         f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius; "
-        f"separation {separation}, {limit}; seeds {summary.seeds[0]} to {summary.seeds[-1]}; ± is the 95 % interval of the mean"
+        f"separation {separation}, {limit}; "
+        f"seeds {summary.seeds[0]} to {summary.seeds[-1]}; ± is the 95 % interval of the mean"
     )
 
 
@@ -222,7 +223,7 @@ def _show_tables(result: TablesResult) -> None:
     from mangrove.evaluation.tables import SCHEMES
 
     console = stdout_console()
-    labels = {"pcrt": "PCRT tables", "recomputed": "recomputed", "layers": "routing layers"}
+    labels = {"pcrt": "PCRT tables", "recomputed": "recomputed", "layers": "layers"}
     for summary in result.summaries:
         table = Table(title=f"Every single {summary.failure} failing")
         for heading in (

@@ -12,7 +12,7 @@ from scipy.stats import t
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over runs with the half width of its 95 % confidence interval (Student's t); None for one run."""
+    """A mean over runs and the half width of its 95 % interval (Student's t); None for one run."""
 
     mean: float
     half_width: float | None
