@@ -202,3 +202,13 @@ def test_help_is_quick_to_load() -> None:
     code = f"import sys, mangrove.cli.main; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_benchmark_measures_what_its_bars_speak_of() -> None:
+    """Times depend on the machine and are not judged here; that the parts are there and the bars can fail is."""
+    done = mangrove("bench", "routing", "--quick", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    assert found["gap"]["ratio"] == pytest.approx(found["gap"]["gap_s"] / found["gap"]["dijkstra_s"])
+    assert found["tables"]["50 brokers, 150 links"]["colours"] == 201
+    assert (done.returncode == 1) == bool(found["missed"])
