@@ -205,7 +205,7 @@ def test_help_is_quick_to_load() -> None:
 
 
 def test_benchmark_measures_what_its_bars_speak_of() -> None:
-    """Times depend on the machine and are not judged here; that the parts are there and the bars can fail is."""
+    """Times depend on the machine and are not judged here; what is measured and reported is."""
     done = mangrove("bench", "routing", "--quick", "--json")
     assert done.returncode in (0, 1), done.stderr
     found = json.loads(done.stdout)
