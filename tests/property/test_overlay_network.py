@@ -16,7 +16,7 @@ from tests.unit.test_overlay import federation
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import DeliverMessages, Instruction, OverlayEngine, SendFrame
 from mangrove.overlay.frames import Frame
-from mangrove.routing.forwarding import ShortestPaths
+from mangrove.routing.forwarding import shortest_forwarding
 
 NAMES = "abcde"
 SUBJECTS = ("x.1", "x.2", "y")
@@ -43,10 +43,7 @@ class OverlayNetwork(RuleBasedStateMachine):
             self.connect(pair)
 
     def engine(self, name: str) -> OverlayEngine:
-        links = [(*link.between, 1.0) for link in self.shape.links]
-        return OverlayEngine(
-            self.shape, name, self.epochs[name], ShortestPaths(name, self.shape.domain_order, links)
-        )
+        return OverlayEngine(self.shape, name, self.epochs[name], shortest_forwarding(name, self.shape))
 
     def carry_out(self, name: str, instructions: list[Instruction]) -> None:
         for instruction in instructions:

@@ -11,7 +11,7 @@ from tests.unit.test_overlay import federation
 from mangrove.broker.wire import Entry, Message, WireError, parse_message_line, scan
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.frames import Frame, FrameDecoder, FrameError, FrameType
-from mangrove.routing.forwarding import ShortestPaths
+from mangrove.routing.forwarding import shortest_forwarding
 
 TOKENS = st.text("abcxyz019-_", min_size=1, max_size=5)
 SUBJECTS = st.lists(TOKENS, min_size=1, max_size=3).map(".".join)
@@ -108,7 +108,7 @@ def test_garbage_never_does_more_than_close_the_link(data: bytes) -> None:
     with contextlib.suppress(FrameError):
         decoder.feed(data)
     shape = federation(("a", "b"))
-    engine = OverlayEngine(shape, "a", 1, ShortestPaths("a", shape.domain_order, [("a", "b", 1.0)]))
+    engine = OverlayEngine(shape, "a", 1, shortest_forwarding("a", shape))
     decoder = FrameDecoder()
     with contextlib.suppress(FrameError):
         for frame in decoder.feed(b"MG" + data):
@@ -120,7 +120,7 @@ def test_a_damaged_frame_is_refused_or_read_but_never_crashes(frame: Frame, at: 
     encoded = bytearray(frame.encode())
     encoded[at : at + len(patch)] = patch
     shape = federation(("a", "b"))
-    engine = OverlayEngine(shape, "a", 1, ShortestPaths("a", shape.domain_order, [("a", "b", 1.0)]))
+    engine = OverlayEngine(shape, "a", 1, shortest_forwarding("a", shape))
     with contextlib.suppress(FrameError):
         for decoded in FrameDecoder().feed(bytes(encoded)):
             engine.greet(decoded, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mangrove.model.federation import Domain, Federation, Link
@@ -28,7 +29,7 @@ from mangrove.overlay.frames import (
 from mangrove.overlay.interest import InterestDatabase
 from mangrove.overlay.local_interest import LocalInterest
 from mangrove.overlay.seen_frames import SeenFrames, Verdict
-from mangrove.routing.forwarding import ShortestPaths
+from mangrove.routing.forwarding import shortest_forwarding
 
 
 def federation(*pairs: tuple[str, str], topics: TopicRules | None = None) -> Federation:
@@ -42,8 +43,7 @@ def federation(*pairs: tuple[str, str], topics: TopicRules | None = None) -> Fed
 
 
 def engine(shape: Federation, domain: str, epoch: int = 1) -> OverlayEngine:
-    links = [(*link.between, shape.link_weight(link)) for link in shape.links]
-    return OverlayEngine(shape, domain, epoch, ShortestPaths(domain, shape.domain_order, links))
+    return OverlayEngine(shape, domain, epoch, shortest_forwarding(domain, shape))
 
 
 # -- frames -----------------------------------------------------------------------------------------------
@@ -269,14 +269,11 @@ def test_domain_scoped_interest_is_not_advertised() -> None:
 
 
 def test_shortest_paths_prefer_the_cheaper_detour() -> None:
-    order = ("a", "b", "c", "d")
-    links = [("a", "b", 1.0), ("b", "c", 1.0), ("a", "c", 5.0), ("c", "d", 1.0)]
-    paths = ShortestPaths("a", order, links)
-    assert paths.split(0b1110) == (("b", 0b1110),)
-    assert ShortestPaths("a", order, links[2:]).split(0b1110) == (("c", 0b1100),)
-    assert ShortestPaths("a", order, links[2:]).reachable() == 0b1100
-
-
-def test_links_must_cost_something() -> None:
-    with pytest.raises(ValueError, match="must be positive"):
-        ShortestPaths("a", ("a", "b"), [("a", "b", 0.0)])
+    shape = federation(("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"))
+    costs = dict(zip(("ab", "bc", "ac", "cd"), (1.0, 1.0, 5.0, 1.0), strict=True))
+    links = tuple(Link(between=link.between, delay_ms=costs["".join(link.between)]) for link in shape.links)
+    shape = msgspec.structs.replace(shape, links=links)
+    assert shortest_forwarding("a", shape).split(0b1110) == (("b", 0b1110),)
+    fewer = msgspec.structs.replace(shape, links=links[2:])
+    assert shortest_forwarding("a", fewer).split(0b1110) == (("c", 0b1100),)
+    assert shortest_forwarding("a", fewer).reachable() == 0b1100

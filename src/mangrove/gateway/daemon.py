@@ -35,7 +35,7 @@ from mangrove.overlay.engine import (
     SendFrame,
 )
 from mangrove.overlay.seen_frames import Verdict
-from mangrove.routing.forwarding import ShortestPaths
+from mangrove.routing.forwarding import shortest_forwarding
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +50,7 @@ class Gateway:
         self._settings = settings
         self._started = time.monotonic()
         self._ledger = Ledger()
-        forwarding = ShortestPaths(
-            settings.domain,
-            federation.domain_order,
-            [(*link.between, federation.link_weight(link)) for link in federation.links],
-        )
+        forwarding = shortest_forwarding(settings.domain, federation)
         self._engine = OverlayEngine(federation, settings.domain, epoch, forwarding)
         self._head = HeadConnection(
             self._engine,

@@ -1,17 +1,23 @@
 """Forwarding: which neighbour brings a frame nearer to each of its destinations.
 
-`Forwarding` is the interface that gateways use for every frame. `ShortestPaths` implements it for a fixed
-topology; tables that follow failures implement the same interface.
+`Forwarding` is the interface that gateways use for every frame. `TableForwarding` implements it from a
+broker's table of next hops under one colour; following failures means giving it another colour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
+from mangrove.model.federation import Federation
+from mangrove.routing.colours import Scope
+from mangrove.routing.condensed import BrokerTable
+from mangrove.routing.tables import build_tables
+from mangrove.routing.topology import graph_of_federation
+
+NO_FAILURE = 1
+"""The colour of a network without a failure."""
+
+_REMEMBERED_SPLITS = 4096
 
 Hop = tuple[str, int]
 """A neighbour, and the mask of destinations that are reached through it."""
@@ -27,35 +33,19 @@ class Forwarding(Protocol):
         """Mask of the destinations that can be reached."""
 
 
-class ShortestPaths:
-    """Hop-by-hop forwarding along shortest paths of a fixed topology.
+class TableForwarding:
+    """Forwards by a table of next hops. Bit i of a mask stands for the i-th broker by name, as in the table.
 
-    Loops cannot occur: the next hop n for destination d satisfies w(self, n) + dist(n, d) = dist(self, d)
-    with w > 0, so the distance to d falls strictly at every hop, whatever the tie-breaking. Ties go to the
-    first neighbour in the agreed order, so that all gateways predict each other's choices.
+    The tables are loop-free for all brokers that use the same colour (see `tables`).
     """
 
-    def __init__(self, owner: str, order: Sequence[str], links: Iterable[tuple[str, str, float]]) -> None:
-        index = {name: position for position, name in enumerate(order)}
-        size = len(order)
-        weights = np.full((size, size), np.inf)
-        for first, second, weight in links:
-            if weight <= 0:
-                raise ValueError(f"link {first}-{second} has weight {weight}; weights must be positive")
-            a, b = index[first], index[second]
-            weights[a, b] = weights[b, a] = min(weight, weights[a, b])
-        me = index[owner]
-        linked = np.isfinite(weights)
-        distances = dijkstra(csr_array(np.where(linked, weights, 0.0)), directed=False)
-        neighbours = [other for other in range(size) if linked[me, other]]
+    def __init__(self, table: BrokerTable, colour: int = NO_FAILURE) -> None:
         via: dict[int, int] = {}
-        for destination in range(size):
-            if destination == me or not np.isfinite(distances[me, destination]):
-                continue
-            best = min(neighbours, key=lambda n: (weights[me, n] + distances[n, destination], n))
-            via[best] = via.get(best, 0) | 1 << destination
-        self._via = [(order[neighbour], mask) for neighbour, mask in sorted(via.items())]
-        self._reachable = sum(mask for _, mask in self._via)
+        for destination in range(len(table.names)):
+            hop = table.next_hop(destination, colour)
+            if hop >= 0:
+                via[hop] = via.get(hop, 0) | 1 << destination
+        self._via = [(table.names[neighbour], mask) for neighbour, mask in sorted(via.items())]
         self._splits: dict[int, tuple[Hop, ...]] = {}
 
     def split(self, destinations: int) -> tuple[Hop, ...]:
@@ -63,10 +53,16 @@ class ShortestPaths:
         hops = self._splits.get(destinations)
         if hops is None:
             hops = tuple((name, destinations & mask) for name, mask in self._via if destinations & mask)
-            if len(self._splits) < 4096:
+            if len(self._splits) < _REMEMBERED_SPLITS:
                 self._splits[destinations] = hops
         return hops
 
     def reachable(self) -> int:
         """Mask of the destinations that can be reached."""
-        return self._reachable
+        return sum(mask for _, mask in self._via)
+
+
+def shortest_forwarding(owner: str, federation: Federation) -> TableForwarding:
+    """Forwarding along the shortest paths of a federation in which nothing fails."""
+    tables = build_tables(graph_of_federation(federation), Scope(links=False, nodes=False))
+    return TableForwarding(tables.broker(owner))

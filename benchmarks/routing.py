@@ -1,0 +1,185 @@
+"""Route planning: GAP against plain Dijkstra for the same pairs; failover tables; one look-up."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mangrove.evaluation.gap import GapSetup, choose_pairs
+from mangrove.routing.constraints import Constraints
+from mangrove.routing.gap import GapOptions, alternative_path
+from mangrove.routing.generators import random_network, waxman
+from mangrove.routing.graph import Graph, Path
+from mangrove.routing.shortest import shortest_paths, trees
+from mangrove.routing.tables import build_tables
+
+MOST_RATIO = 10.0  # GAP over plain Dijkstra, the same pairs, the same run
+MOST_GAP_SECONDS = 1.5
+MOST_TABLE_SECONDS = {"50 brokers, 150 links": 2.0, "200 brokers, 600 links": 30.0}
+
+Result = dict[str, Any]
+
+
+def run(seed: int, quick: bool) -> dict[str, object]:
+    """All measurements on one core, one after the other."""
+    return {"gap": _gap(seed, quick), "tables": _tables(seed, quick)}
+
+
+def _gap(seed: int, quick: bool) -> Result:
+    setup = GapSetup(nodes=300 if quick else 1000)
+    graph = waxman(setup.nodes, setup.m, seed=seed)
+    pairs = choose_pairs(graph, setup, np.random.default_rng(seed))
+    sources = [source for source, _ in pairs]
+    options = GapOptions(setup.separation)
+    plain_seconds, _ = _best(lambda: trees(graph, sources))
+    by_source_seconds, primaries = _best(lambda: shortest_paths(graph, pairs))
+    free_seconds, _ = _best(lambda: _plan(graph, pairs, options, None))
+    limited_seconds, _ = _best(lambda: _plan(graph, pairs, options, 1.5))
+    return {
+        "nodes": graph.size,
+        "links": graph.links,
+        "pairs": len(primaries),
+        "dijkstra_s": plain_seconds,  # one search per pair, all in one compiled call
+        "dijkstra_by_source_s": by_source_seconds,  # one search per distinct source
+        "gap_s": free_seconds,  # primary and alternative of every pair
+        "gap_delay_limited_s": limited_seconds,  # the same with a delay limit that forces relaxations
+        "ratio": free_seconds / plain_seconds,
+        "ratio_delay_limited": limited_seconds / plain_seconds,
+    }
+
+
+def _plan(
+    graph: Graph, pairs: list[tuple[int, int]], options: GapOptions, stretch: float | None
+) -> list[Path | None]:
+    found: list[Path | None] = []
+    for primary in shortest_paths(graph, pairs):
+        limits = Constraints() if stretch is None else Constraints(max_delay=stretch * graph.length(primary))
+        alternative = alternative_path(graph, [primary], options, limits)
+        found.append(None if alternative is None else alternative.path)
+    return found
+
+
+def _tables(seed: int, quick: bool) -> Result:
+    result: Result = {}
+    for brokers, links in ((50, 150),) if quick else ((50, 150), (200, 600)):
+        graph = random_network(brokers, links, seed=seed)
+        started = time.perf_counter()
+        tables = build_tables(graph)
+        seconds = time.perf_counter() - started
+        size = tables.size()
+        broker = tables.broker(tables.names[0])
+        result[f"{brokers} brokers, {links} links"] = {
+            "colours": len(tables.colours),
+            "seconds": seconds,
+            "all_next_hops_bytes": tables.next_hops.nbytes,
+            "condensed_bytes": size.condensed_bytes,
+            "uncondensed_bytes": size.uncondensed_bytes,
+            "condensed_bytes_per_broker": size.condensed_bytes // brokers,
+            "entries": size.entries,
+            "entries_bound": size.entries_bound,
+            "lookup_ns": _lookup_ns(broker.next_hop, brokers, len(tables.colours), seed),
+            "peak_rss_bytes": _peak_rss_bytes(),
+        }
+    return result
+
+
+def _lookup_ns(next_hop: Callable[[int, int], int], brokers: int, colours: int, seed: int) -> float:
+    """Time of one look-up at random places of the array, less that of the loop around it."""
+    rng = np.random.default_rng(seed)
+    where = list(
+        zip(
+            rng.integers(0, brokers, 200_000).tolist(),
+            rng.integers(1, colours + 1, 200_000).tolist(),
+            strict=True,
+        )
+    )
+
+    def nothing(destination: int, colour: int) -> int:
+        return destination
+
+    def loop(function: Callable[[int, int], int]) -> None:
+        for destination, colour in where:
+            function(destination, colour)
+
+    with_look_up, _ = _best(lambda: loop(next_hop))
+    without, _ = _best(lambda: loop(nothing))
+    return max(with_look_up - without, 0.0) / len(where) * 1e9
+
+
+def _best(work: Callable[[], Any], times: int = 5) -> tuple[float, Any]:
+    """Shortest of several runs: the one that was disturbed least."""
+    best, result = float("inf"), None
+    for _ in range(times):
+        started = time.perf_counter()
+        result = work()
+        best = min(best, time.perf_counter() - started)
+    return best, result
+
+
+def _peak_rss_bytes() -> int:
+    """Largest memory of the process so far; Linux counts it in kilobytes, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def missed(result: Result) -> list[str]:
+    """The bars: time and ratio of GAP, time of the tables."""
+    gap, lines = result["gap"], []
+    if gap["ratio"] > MOST_RATIO:
+        lines.append(f"GAP takes {gap['ratio']:.1f} times plain Dijkstra, at most {MOST_RATIO:g} wanted")
+    if gap["gap_s"] > MOST_GAP_SECONDS:
+        lines.append(f"GAP takes {gap['gap_s']:.2f} s for {gap['pairs']} pairs, about one second wanted")
+    for name, most in MOST_TABLE_SECONDS.items():
+        if name in result["tables"] and result["tables"][name]["seconds"] > most:
+            lines.append(
+                f"tables for {name} take {result['tables'][name]['seconds']:.1f} s, under {most:g} wanted"
+            )
+    return lines
+
+
+def render(result: Result, console: Console) -> None:
+    """Both parts as tables."""
+    gap = result["gap"]
+    table = Table(title=f"{gap['pairs']} pairs on {gap['nodes']} nodes and {gap['links']} links")
+    for heading in ("work", "seconds", "ratio"):
+        table.add_column(heading, justify="left" if heading == "work" else "right")
+    plain = gap["dijkstra_s"]
+    for label, key in (
+        ("plain Dijkstra, one search per pair", "dijkstra_s"),
+        ("plain Dijkstra, one search per distinct source", "dijkstra_by_source_s"),
+        ("GAP: primary and separated alternative", "gap_s"),
+        ("GAP with a delay limit of 1.5 × the primary", "gap_delay_limited_s"),
+    ):
+        table.add_row(label, f"{gap[key]:.3f}", f"{gap[key] / plain:.2f}")
+    console.print(table)
+    tables = Table(title="Failover tables, all single link and node failures")
+    for heading in (
+        "overlay",
+        "colours",
+        "seconds",
+        "tables",
+        "a broker's part",
+        "all tables kept",
+        "look-up",
+    ):
+        tables.add_column(heading, justify="left" if heading == "overlay" else "right")
+    for name, row in result["tables"].items():
+        tables.add_row(
+            name,
+            str(row["colours"]),
+            f"{row['seconds']:.2f}",
+            f"{row['condensed_bytes'] / 1e6:.1f} MB",
+            f"{row['condensed_bytes_per_broker'] / 1e3:.0f} kB",
+            f"{row['uncondensed_bytes'] / 1e6:.1f} MB",
+            f"{row['lookup_ns']:.0f} ns",
+        )
+    console.print(tables)
+    peak = max(row["peak_rss_bytes"] for row in result["tables"].values())
+    console.print(f"peak memory of the process: {peak / 1e6:.0f} MB")

@@ -1,0 +1,140 @@
+"""Plots of the routing experiments beside the published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mangrove.errors import InputError
+from mangrove.evaluation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
+from mangrove.evaluation.tables import SCHEMES, TablesResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, PALE = "#22303c", "#c9ced4"
+COLOURS = {"gap_div": "#1e8449", "gap_log": "#58b37c", "ksp3": "#c0792b", "ksp5": "#e3b567"}
+LABELS = {"gap_div": "GAP div", "gap_log": "GAP log", "ksp3": "EKSP k = 3", "ksp5": "EKSP k = 5"}
+
+
+@contextmanager
+def figure(file: Path, width: float, height: float) -> Iterator[Axes]:
+    """One set of axes, written to a PNG file at the end."""
+    with _figure(file, width, height, 1) as axes:
+        yield axes[0]
+
+
+@contextmanager
+def _figure(file: Path, width: float, height: float, panels: int) -> Iterator[list[Axes]]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            "drawing needs the package matplotlib", hint="pip install 'mangrove-messaging[evaluation]'"
+        ) from error
+    drawing = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(drawing)
+    yield list(drawing.subplots(1, panels, squeeze=False)[0])
+    try:
+        drawing.savefig(file, dpi=130)
+    except OSError as error:
+        raise InputError(f"cannot write {file}: {error.strerror}") from error
+
+
+def draw_gap(summary: GapSummary, file: Path) -> None:
+    """Improvement by radius (figure 5-7) and proximity (figure 5-6), with the published values."""
+    with _figure(file, 12.0, 4.6, 2) as (left, right):
+        _improvement(left, summary)
+        _proximity(right, summary)
+
+
+def _improvement(axes: Axes, summary: GapSummary) -> None:
+    width = 0.2
+    for offset, method in enumerate(METHODS):
+        at = [position + (offset - 1.5) * width for position in range(len(summary.setup.radii))]
+        ours = summary.improvement[method]
+        axes.bar(
+            at,
+            [e.mean for e in ours],
+            width * 0.92,
+            yerr=[e.half_width or 0.0 for e in ours],
+            color=COLOURS[method],
+            ecolor=INK,
+            error_kw={"linewidth": 0.9},
+            capsize=2,
+            label=LABELS[method],
+        )
+        if summary.setup.published_setting:
+            published = PUBLISHED_IMPROVEMENT[method]
+            label = "published (table 5-3)" if offset == 0 else None
+            axes.scatter(
+                at, published, marker="D", s=20, color="white", edgecolors=INK, zorder=5, label=label
+            )
+    axes.set_xticks(range(len(summary.setup.radii)), [f"{radius:g}" for radius in summary.setup.radii])
+    axes.set_xlabel("radius of the failure region" + (f" ({summary.unit})" if summary.unit else ""))
+    axes.set_ylabel("failures avoided, share of primary-only")
+    axes.set_title(f"{summary.topology}, {len(summary.seeds)} seeds", fontsize=11, loc="left", color=INK)
+    _finish(axes)
+
+
+def _proximity(axes: Axes, summary: GapSummary) -> None:
+    width = 0.38
+    for offset, (label, shares, colour) in enumerate(
+        (
+            ("share of near nodes (§5.4.1)", summary.near_share, "#5d7b93"),
+            ("the same, common ends left out", summary.inner_near_share, "#a9bccb"),
+        )
+    ):
+        at = [position + (offset - 0.5) * width for position in range(len(METHODS))]
+        axes.bar(
+            at,
+            [shares[m].mean for m in METHODS],
+            width * 0.94,
+            yerr=[shares[m].half_width or 0.0 for m in METHODS],
+            color=colour,
+            ecolor=INK,
+            error_kw={"linewidth": 0.9},
+            capsize=2,
+            label=label,
+        )
+    axes.set_xticks(range(len(METHODS)), [LABELS[m] for m in METHODS])
+    axes.set_ylim(0, 1.2)
+    axes.set_ylabel("proximity factor")
+    axes.set_title("How near the alternative runs to the primary", fontsize=11, loc="left", color=INK)
+    _finish(axes)
+
+
+def draw_tables(result: TablesResult, file: Path) -> None:
+    """Path lengths after single failures (PCRT figure 7), links and nodes side by side."""
+    colours = {"pcrt": "#1e8449", "recomputed": "#9fb4c4", "layers": "#c0792b"}
+    labels = {"pcrt": "PCRT tables", "recomputed": "recomputed shortest", "layers": "routing layers"}
+    with _figure(file, 12.0, 4.4, 2) as panels:
+        for axes, summary in zip(panels, result.summaries, strict=True):
+            longest = max(max(summary.share_by_hops[scheme]) for scheme in SCHEMES)
+            for offset, scheme in enumerate(SCHEMES):
+                shares = summary.share_by_hops[scheme]
+                at = [hops + (offset - 1) * 0.27 for hops in range(1, longest + 1)]
+                heights = [100 * shares.get(hops, 0.0) for hops in range(1, longest + 1)]
+                axes.bar(at, heights, 0.25, color=colours[scheme], label=labels[scheme])
+            axes.set_yscale("log")
+            axes.set_ylim(1e-4, 100)
+            axes.set_xticks(range(1, longest + 1))
+            axes.set_xlabel("path length after the failure (hops)")
+            axes.set_ylabel("share of all paths, % (logarithmic)")
+            axes.set_title(
+                f"every single {summary.failure} failing: {result.nodes} nodes, {result.links} links",
+                fontsize=11,
+                loc="left",
+                color=INK,
+            )
+            _finish(axes)
+
+
+def _finish(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=PALE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(fontsize=8, frameon=False)

@@ -1,0 +1,198 @@
+"""The network that routes are planned on: named nodes with places, undirected links with weights.
+
+A `Graph` is immutable and holds numpy arrays, so that every algorithm works on compiled kernels. Nodes and
+links are addressed by index inside the room and by name at its doors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from mangrove.errors import InputError, MangroveError
+from mangrove.routing.geography import Floats, Plane, distances_along, positions
+
+Path: TypeAlias = tuple[int, ...]
+"""Node indices from source to destination."""
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class UnknownNodeError(InputError):
+    """A node was named that the topology does not have."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        shown = ", ".join(known[:12]) + (f", … ({len(known)} in all)" if len(known) > 12 else "")
+        super().__init__(f"there is no node {name!r} in the topology", hint=f"its nodes are: {shown}")
+
+
+class NoPathError(MangroveError):
+    """Two nodes are not connected, or not within the constraints. A negative answer, not a bad input."""
+
+    def __init__(self, source: str, destination: str, reason: str = "") -> None:
+        self.source, self.destination = source, destination
+        because = f": {reason}" if reason else "; the topology is disconnected between them"
+        super().__init__(f"there is no path from {source!r} to {destination!r}{because}")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes, links, weights, and what may fail. Build one with `make_graph`."""
+
+    plane: Plane
+    names: tuple[str, ...]
+    points: Floats  # (n, 2): x, y or latitude, longitude
+    ends: Ints  # (m, 2): node indices of each link, smaller first
+    weights: Floats  # (m,)
+    node_failure: Floats  # (n,) probabilities
+    edge_failure: Floats  # (m,)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.names)
+
+    @property
+    def links(self) -> int:
+        """Number of links."""
+        return len(self.ends)
+
+    @cached_property
+    def positions(self) -> Floats:
+        """Positions of the nodes (see `geography`)."""
+        return positions(self.plane, self.points)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    @cached_property
+    def _link_index(self) -> dict[tuple[int, int], int]:
+        return {(int(u), int(v)): index for index, (u, v) in enumerate(self.ends)}
+
+    def index(self, name: str) -> int:
+        """Index of a node; `UnknownNodeError` names what there is."""
+        try:
+            return self._index[name]
+        except KeyError:
+            raise UnknownNodeError(name, self.names) from None
+
+    def link(self, u: int, v: int) -> int:
+        """Index of the link between two neighbours; KeyError when there is none."""
+        return self._link_index[(u, v) if u < v else (v, u)]
+
+    def link_of(self, a: str, b: str) -> int:
+        """Index of the link between two named nodes; `InputError` when there is none."""
+        key = self.index(a), self.index(b)
+        try:
+            return self.link(*key)
+        except KeyError:
+            raise InputError(f"there is no link between {a!r} and {b!r} in the topology") from None
+
+    def path_links(self, path: Sequence[int]) -> list[int]:
+        """Links that a path runs over."""
+        return [self.link(u, v) for u, v in itertools.pairwise(path)]
+
+    def length(self, path: Sequence[int]) -> float:
+        """Sum of the weights along a path: its delay."""
+        return float(sum(self.weights[link] for link in self.path_links(path)))
+
+    def named(self, path: Iterable[int]) -> tuple[str, ...]:
+        """The path in names."""
+        return tuple(self.names[node] for node in path)
+
+    def indices(self, names: Iterable[str]) -> Path:
+        """A path given in names, checked link by link."""
+        path = tuple(self.index(name) for name in names)
+        for u, v in itertools.pairwise(path):
+            self.link_of(self.names[u], self.names[v])
+        return path
+
+    @cached_property
+    def arcs(self) -> Arcs:
+        """The links in both directions, in the order of the sparse matrix."""
+        return _arcs(self)
+
+    def degree(self, node: int) -> int:
+        """Number of links at a node."""
+        return int(self.arcs.starts[node + 1] - self.arcs.starts[node])
+
+    def matrix(self, weights: Floats | None = None) -> csr_array:
+        """Symmetric sparse matrix of (other) link weights; a new object over new data."""
+        data = (self.weights if weights is None else weights)[self.arcs.link]
+        return csr_array((data, self.arcs.head, self.arcs.starts), shape=(self.size, self.size))
+
+    @cached_property
+    def topology_hash(self) -> str:
+        """Version of nodes, links and weights, whatever the order in which a file lists them."""
+        nodes = sorted(self.names)
+        links = sorted(
+            (*sorted((self.names[u], self.names[v])), float(weight).hex())
+            for (u, v), weight in zip(self.ends, self.weights, strict=True)
+        )
+        return hashlib.sha256(repr((nodes, links)).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Arcs:
+    """Links in both directions, sorted by tail and then head (the layout of a CSR matrix)."""
+
+    tail: Ints
+    head: NDArray[np.int32]
+    link: Ints
+    starts: NDArray[np.int32]
+
+
+def _arcs(graph: Graph) -> Arcs:
+    tail = np.concatenate((graph.ends[:, 0], graph.ends[:, 1]))
+    head = np.concatenate((graph.ends[:, 1], graph.ends[:, 0]))
+    link = np.concatenate((np.arange(graph.links), np.arange(graph.links)))
+    order = np.lexsort((head, tail))
+    counts = np.bincount(tail, minlength=graph.size)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    arcs = Arcs(tail[order], head[order].astype(np.int32), link[order], starts)
+    for array in (arcs.tail, arcs.head, arcs.link, arcs.starts):
+        array.flags.writeable = False  # every matrix of the graph shares them
+    return arcs
+
+
+def make_graph(
+    names: Sequence[str],
+    points: Floats | Sequence[tuple[float, float]],
+    ends: Ints | Sequence[tuple[int, int]],
+    *,
+    plane: Plane = Plane.EUCLIDEAN,
+    weights: Floats | Sequence[float] | None = None,
+    node_failure: Floats | None = None,
+    edge_failure: Floats | None = None,
+) -> Graph:
+    """A graph of checked parts; the readers in `topology` and `brite` check, this one only arranges.
+
+    Without `weights` a link weighs the distance between its ends.
+    """
+    at = np.array(points, dtype=np.float64).reshape(-1, 2)
+    pairs = np.sort(np.asarray(ends, dtype=np.int64).reshape(-1, 2), axis=1)
+    if weights is None:
+        on = positions(plane, at)
+        weights = distances_along(plane, on[pairs[:, 0]], on[pairs[:, 1]])
+    graph = Graph(
+        plane=plane,
+        names=tuple(names),
+        points=at,
+        ends=pairs,
+        weights=np.array(weights, dtype=np.float64),
+        node_failure=np.zeros(len(at)) if node_failure is None else np.array(node_failure),
+        edge_failure=np.zeros(len(pairs)) if edge_failure is None else np.array(edge_failure),
+    )
+    for array in (graph.points, graph.ends, graph.weights, graph.node_failure, graph.edge_failure):
+        array.flags.writeable = False
+    return graph

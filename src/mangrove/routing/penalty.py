@@ -1,0 +1,101 @@
+"""Search under penalties, shared by the methods that push a path away from others.
+
+The penalty starts at W0, the sum of all weights, and is relaxed until it is too small to matter (§5.3.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from mangrove.routing.constraints import Constraints
+from mangrove.routing.geography import Floats
+from mangrove.routing.graph import Graph, Path
+from mangrove.routing.proximity import near_share
+from mangrove.routing.shortest import k_shortest, shortest_within_hops, walk
+
+_NEGLIGIBLE = 1e-3  # of the mean weight: a penalty below this changes no path worth speaking of (T of §5.3.3)
+_LAST_RESORT = 16  # shortest paths looked at when no penalty leads to an alternative within the constraints
+
+
+class Relaxation(Enum):
+    """How the penalty falls from one search to the next."""
+
+    DIVIDE = "div"
+    LOGARITHM = "log"
+
+
+def penalties(graph: Graph, relaxation: Relaxation, divisor: float) -> Iterator[float]:
+    """W0 and its relaxations, down to what is negligible.
+
+    The logarithm of a penalty depends on the unit of the weights; that is the thesis's definition.
+    """
+    penalty = float(graph.weights.sum())
+    floor = _NEGLIGIBLE * penalty / max(graph.links, 1)
+    yield penalty
+    while True:
+        if relaxation is Relaxation.DIVIDE:
+            penalty /= divisor
+        else:
+            penalty = math.log(penalty) if penalty > 0 else 0.0
+        if penalty <= floor:
+            return
+        yield penalty
+
+
+class PenalisedSearch:
+    """Repeated shortest-path searches between two nodes of one graph under changing weights."""
+
+    def __init__(self, graph: Graph, source: int, destination: int, constraints: Constraints) -> None:
+        self._graph = graph
+        self._source, self._destination = source, destination
+        self._constraints = constraints
+        self._matrix: csr_array = graph.matrix()
+
+    def path(self, weights: Floats) -> Path:
+        """Shortest path under `weights`; within the hops allowed when the plain search has too many."""
+        # The same matrix for every search: making one costs about as much as a search.
+        self._matrix.data[:] = weights[self._graph.arcs.link]
+        _, before = dijkstra(self._matrix, directed=True, indices=[self._source], return_predecessors=True)
+        path = walk(before[0], self._source, self._destination)
+        limit = self._constraints.max_hops
+        if limit is not None and len(path) - 1 > limit:
+            return shortest_within_hops(self._graph, self._source, self._destination, limit, weights)
+        return path
+
+    def acceptable(self, path: Path, avoid: Sequence[Path]) -> bool:
+        """Whether a path is there, is not one of those to avoid, and keeps within the constraints."""
+        return bool(path) and path not in avoid and self._constraints.hold(self._graph, path)
+
+    def _shortest(self, k: int) -> list[Path]:
+        return k_shortest(self._graph, self._source, self._destination, k)
+
+    def any_other(self, avoid: Sequence[Path], share: Floats, separation: float) -> Path:
+        """A path other than those to avoid, when the penalties alone led to none.
+
+        First one that shares as few links with them as possible: a link in common outweighs all penalties
+        together, so finding a path of `avoid` again means that every other path is made of their links.
+        Then the least near of the shortest few, which may keep within a delay that a disjoint path exceeds.
+        """
+        graph = self._graph
+        weights = graph.weights + share * float(graph.weights.sum())
+        everything = float(weights.sum()) + 1.0
+        for path in avoid:
+            weights[graph.path_links(path)] += everything
+        path = self.path(weights)
+        if self.acceptable(path, avoid):
+            return path
+        # The next shortest path tells at once, and cheaply, when no other path is short enough.
+        following = [path for path in self._shortest(len(avoid) + 1) if path not in avoid]
+        if not following or not self._constraints.allow_length(graph.length(following[0])):
+            return ()
+        shortest = self._shortest(len(avoid) + _LAST_RESORT)
+        return min(
+            (path for path in shortest if self.acceptable(path, avoid)),
+            key=lambda path: max(near_share(graph, known, path, separation) for known in avoid),
+            default=(),
+        )

@@ -1,0 +1,172 @@
+"""One door to all path methods: from two nodes and a method to a plan of parallel paths."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from itertools import combinations
+
+import numpy as np
+
+from mangrove.errors import InputError
+from mangrove.routing.constraints import FREE, Constraints
+from mangrove.routing.disjoint import disjoint_paths
+from mangrove.routing.gap import GapOptions, separated_paths
+from mangrove.routing.geography import distances
+from mangrove.routing.graph import Graph, NoPathError, Path
+from mangrove.routing.ksp import least_proximate
+from mangrove.routing.penalty import Relaxation
+from mangrove.routing.proximity import near_share
+from mangrove.routing.resilience import MOST_PATHS, most_resilient, resiliency
+from mangrove.routing.shortest import shortest_path, shortest_within_hops
+
+
+class Method(Enum):
+    """How alternatives are found."""
+
+    GAP_DIV = "gap-div"
+    GAP_LOG = "gap-log"
+    KSP = "ksp"
+    DISJOINT = "disjoint"
+    RESILIENT = "resilient"
+
+
+@dataclass(frozen=True, slots=True)
+class PathRequest:
+    """What is asked for. `paths` counts the primary; `k` is the search depth of ksp and resilient."""
+
+    method: Method = Method.GAP_DIV
+    paths: int = 2
+    separation: float | None = None  # None: `default_separation`
+    constraints: Constraints = FREE
+    k: int = 10
+    scaled: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.paths <= MOST_PATHS:
+            raise InputError(f"between 1 and {MOST_PATHS} paths can be asked for, not {self.paths}")
+        if self.k < 1:
+            raise InputError(f"the search depth k must be at least 1, not {self.k}")
+
+
+@dataclass(frozen=True, slots=True)
+class PathPlan:
+    """Parallel paths between two nodes; the primary is first."""
+
+    paths: tuple[Path, ...]
+    proximity: float | None  # largest share of near nodes between two of the paths; None for a single path
+    resiliency: float
+    penalty_steps: int  # most penalised searches that one alternative took; 0 for methods without a penalty
+    penalties: tuple[float, ...]  # penalty under which each alternative was found; 0 when none led to it
+    separation: float | None
+    warnings: tuple[str, ...]
+
+
+def plan_paths(
+    graph: Graph, source: int, destination: int, request: PathRequest, primary: Path | None = None
+) -> PathPlan:
+    """The primary path and its alternatives. A given `primary` is kept as it is, whatever chose it."""
+    if source == destination:
+        raise InputError(f"source and destination are the same node, {graph.names[source]!r}")
+    if primary is not None and (len(primary) < 2 or (primary[0], primary[-1]) != (source, destination)):
+        raise InputError("the given primary path does not lead from the source to the destination")
+    if primary is not None and request.method is Method.RESILIENT:
+        raise InputError("the resilient method chooses all of its paths itself; leave the primary path out")
+    needs_places = request.method is not Method.RESILIENT and request.method is not Method.DISJOINT
+    separation = request.separation
+    if needs_places or separation is not None:
+        require_places(graph)
+    if separation is None and not np.isnan(graph.points).any():
+        separation = default_separation(graph)
+    if primary is None:
+        primary = best_primary(graph, source, destination, request.constraints)
+    paths, penalties, steps = _alternatives(graph, primary, request, separation or 1.0)
+    return PathPlan(
+        paths=paths,
+        proximity=largest_proximity(graph, paths, separation) if separation is not None else None,
+        resiliency=resiliency(graph, paths),
+        penalty_steps=steps,
+        penalties=penalties,
+        separation=separation,
+        warnings=_shortfall(graph, paths, request),
+    )
+
+
+def best_primary(graph: Graph, source: int, destination: int, constraints: Constraints = FREE) -> Path:
+    """The shortest path within the constraints; `NoPathError` when there is none."""
+    path = shortest_path(graph, source, destination)
+    if constraints.max_hops is not None and len(path) - 1 > constraints.max_hops:
+        path = shortest_within_hops(graph, source, destination, constraints.max_hops)
+    if not path or not constraints.hold(graph, path):
+        shortest = shortest_path(graph, source, destination)
+        raise NoPathError(
+            graph.names[source],
+            graph.names[destination],
+            f"none keeps within {constraints}; the shortest has delay {graph.length(shortest):g} "
+            f"and {len(shortest) - 1} hops",
+        )
+    return path
+
+
+def default_separation(graph: Graph) -> float:
+    """A fifth of the topology's width, the proportion of the thesis's experiment (2000 on a side of 10,000).
+
+    The width is the distance between two far nodes, found in two sweeps, over the square root of two.
+    """
+    far = int(distances(graph.plane, graph.positions[:1], graph.positions)[0].argmax())
+    widest = float(distances(graph.plane, graph.positions[far : far + 1], graph.positions).max())
+    return widest / math.sqrt(2.0) / 5.0 or 1.0
+
+
+def require_places(graph: Graph) -> None:
+    """Methods that keep paths apart need to know where every node is."""
+    missing = [name for name, (x, _) in zip(graph.names, graph.points, strict=True) if math.isnan(x)]
+    if missing:
+        raise InputError(
+            f"these nodes have no place: {', '.join(missing[:12])}{', …' if len(missing) > 12 else ''}",
+            hint="give their coordinates, or use --method resilient or disjoint, which work without",
+        )
+
+
+def largest_proximity(graph: Graph, paths: tuple[Path, ...], separation: float) -> float | None:
+    """The largest share of near nodes between any two of the paths, the earlier as primary."""
+    return max((near_share(graph, a, b, separation) for a, b in combinations(paths, 2)), default=None)
+
+
+def _alternatives(
+    graph: Graph, primary: Path, request: PathRequest, separation: float
+) -> tuple[tuple[Path, ...], tuple[float, ...], int]:
+    count, constraints = request.paths - 1, request.constraints
+    match request.method:
+        case Method.GAP_DIV | Method.GAP_LOG:
+            relaxation = Relaxation.DIVIDE if request.method is Method.GAP_DIV else Relaxation.LOGARITHM
+            options = GapOptions(separation, relaxation, scaled=request.scaled)
+            found = separated_paths(graph, primary, count, options, constraints)
+            steps = max((alternative.penalty_steps for alternative in found), default=0)
+            return (primary, *(a.path for a in found)), tuple(a.penalty for a in found), steps
+        case Method.KSP:
+            near = least_proximate(
+                graph, primary, count, k=request.k, separation=separation, constraints=constraints
+            )
+            return (primary, *near), (), 0
+        case Method.DISJOINT:
+            others = disjoint_paths(graph, primary, count, separation=separation, constraints=constraints)
+            return (primary, *others), (), 0
+        case Method.RESILIENT:
+            best = most_resilient(
+                graph, primary[0], primary[-1], request.paths, k=request.k, constraints=constraints
+            )
+            return best.paths, (), 0
+
+
+def _shortfall(graph: Graph, paths: tuple[Path, ...], request: PathRequest) -> tuple[str, ...]:
+    if len(paths) >= request.paths:
+        return ()
+    source, destination = graph.names[paths[0][0]], graph.names[paths[0][-1]]
+    within = "" if request.constraints == FREE else f" within {request.constraints}"
+    depth = f" among the {request.k} shortest" if request.method in (Method.KSP, Method.RESILIENT) else ""
+    return (
+        f"{request.paths} paths from {source!r} to {destination!r} were asked for and {len(paths)} "
+        f"found{depth}{within}",
+    )

@@ -1,0 +1,116 @@
+"""Resiliency of a set of parallel paths, and the best set there is (Harmony §3.2).
+
+The resiliency of a multipath is the probability that at least one of its paths has all of its nodes and
+links up. Paths share nodes and links, so it is summed by inclusion-exclusion over the unions of their
+elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mangrove.errors import InputError
+from mangrove.routing.constraints import FREE, Constraints
+from mangrove.routing.geography import Floats
+from mangrove.routing.graph import Graph, Path
+from mangrove.routing.shortest import k_shortest
+
+MOST_PATHS = 12  # inclusion-exclusion has 2^n terms
+
+
+def resiliency(graph: Graph, paths: Sequence[Path]) -> float:
+    """Probability that at least one of the paths is up; nodes and links fail independently."""
+    if not paths:
+        return 0.0
+    union = _Union(graph)
+    for path in paths:
+        union = union.with_path(path)
+    return union.probability
+
+
+@dataclass(frozen=True)
+class BestSet:
+    """The most resilient set of paths, with how the search went."""
+
+    paths: tuple[Path, ...]  # in order of delay
+    resiliency: float
+    candidates: int  # paths within the constraints
+    sets_examined: int
+
+
+def most_resilient(
+    graph: Graph, source: int, destination: int, count: int, *, k: int, constraints: Constraints = FREE
+) -> BestSet:
+    """The most resilient set of `count` paths out of the `k` shortest within the constraints.
+
+    Fewer paths are returned when fewer exist. The search is exact: a set is cut when even its upper bound
+    is not better than the best found. Adding a path never lowers the resiliency (Harmony's observation),
+    and what a path adds only shrinks as the set grows, so the bound is the present resiliency plus the
+    largest gains still open.
+    """
+    if not 1 <= count <= MOST_PATHS:
+        raise InputError(f"a set has 1 to {MOST_PATHS} paths, not {count}")
+    candidates = [path for path in k_shortest(graph, source, destination, k) if constraints.hold(graph, path)]
+    search = _Search(graph, candidates, min(count, len(candidates)))
+    search.descend(_Union(graph), (), tuple(range(len(candidates))))
+    chosen = tuple(candidates[i] for i in sorted(search.best))
+    return BestSet(chosen, max(search.value, 0.0), len(candidates), search.examined)
+
+
+@dataclass(frozen=True)
+class _Union:
+    """Inclusion-exclusion terms of a set of paths: the elements of each sub-union, and its sign."""
+
+    graph: Graph
+    terms: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    signs: Floats = field(default_factory=lambda: np.zeros(0))
+    probability: float = 0.0
+
+    def with_path(self, path: Path) -> _Union:
+        graph = self.graph
+        elements = np.zeros((1, graph.size + graph.links), dtype=bool)
+        elements[0, list(path)] = True
+        elements[0, [graph.size + link for link in graph.path_links(path)]] = True
+        terms, signs = elements, np.ones(1)
+        if len(self.signs):
+            terms = np.concatenate((self.terms, elements, self.terms | elements))
+            signs = np.concatenate((self.signs, signs, -self.signs))
+        up = 1.0 - np.concatenate((graph.node_failure, graph.edge_failure))
+        used = terms.any(axis=0)
+        probability = float(signs @ np.where(terms[:, used], up[used], 1.0).prod(axis=1))
+        return _Union(graph, terms, signs, probability)
+
+
+@dataclass
+class _Search:
+    graph: Graph
+    candidates: list[Path]
+    count: int
+    best: tuple[int, ...] = ()
+    value: float = -1.0
+    examined: int = 0
+
+    def descend(self, union: _Union, chosen: tuple[int, ...], open_: tuple[int, ...]) -> None:
+        """Branch on which of the open candidates joins the chosen ones next."""
+        self.examined += 1
+        missing = self.count - len(chosen)
+        if missing == 0:
+            if union.probability > self.value:
+                self.best, self.value = chosen, union.probability
+            return
+        grown = {index: union.with_path(self.candidates[index]) for index in open_}
+        gain = {index: grown[index].probability - union.probability for index in open_}
+        # Greatest gain first, so that a good set is found early; equal gains in order of delay.
+        order = sorted(open_, key=lambda index: (-gain[index], index))
+        for position, index in enumerate(order):
+            rest = order[position:]
+            if len(rest) < missing:
+                return
+            bound = union.probability + sum(gain[other] for other in rest[:missing])
+            if bound <= self.value + 1e-15:
+                return  # later branches have smaller gains still
+            self.descend(grown[index], (*chosen, index), tuple(rest[1:]))

@@ -1,0 +1,132 @@
+"""Failover tables over random graphs and all of SNDlib: always a shortest path, never a loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mangrove.evaluation.backbones import backbone, backbone_names
+from mangrove.routing.colours import Scope
+from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.shortest import trees
+from mangrove.routing.tables import FailoverTables, build_tables, ticks
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Any graph of up to nine nodes, connected or not, with weights that tie often."""
+    size = draw(st.integers(2, 9))
+    every = [(u, v) for u in range(size) for v in range(u + 1, size)]
+    ends = draw(st.lists(st.sampled_from(every), unique=True, min_size=1, max_size=min(len(every), 18)))
+    weight = st.one_of(st.integers(0, 3).map(float), st.sampled_from([0.1, 0.2, 0.3]), st.floats(0.001, 1000))
+    weights = draw(st.lists(weight, min_size=len(ends), max_size=len(ends)))
+    return make_graph(
+        [f"n{i}" for i in range(size)], np.full((size, 2), np.nan), ends, weights=np.array(weights)
+    )
+
+
+def lengths_by_forwarding(next_hops: Ints, weight: Floats) -> Floats:
+    """Length of the forwarded way from every broker to every destination, all at once; infinity where none.
+
+    Every packet takes one hop per round. One that has not arrived after as many rounds as there are brokers
+    has been somewhere twice: a loop.
+    """
+    size = len(next_hops)
+    destination, here = np.meshgrid(np.arange(size), np.arange(size), indexing="ij")
+    length = np.zeros((size, size))
+    for _ in range(size):
+        moving = (here != destination) & np.isfinite(length)
+        step = next_hops[destination, here]
+        stuck = moving & (step < 0)
+        going = moving & ~stuck
+        length[stuck] = np.inf
+        length[going] += weight[here[going], step[going]]
+        here = np.where(going, step, here)
+    assert not ((here != destination) & np.isfinite(length)).any(), "a loop"
+    return length
+
+
+def check_every_colour(tables: FailoverTables) -> None:
+    graph = tables.book.graph
+    cost = ticks(graph.weights, graph.size)
+    for colour, lost in zip(tables.colours, tables.book.lost_links, strict=True):
+        left = cost.copy()
+        left[sorted(lost)] = np.inf
+        weight = np.full((graph.size, graph.size), np.inf)
+        weight[graph.ends[:, 0], graph.ends[:, 1]] = weight[graph.ends[:, 1], graph.ends[:, 0]] = left
+        expected = trees(graph, np.arange(graph.size), left)[0]
+        found = lengths_by_forwarding(tables.next_hops[colour.number - 1].astype(np.int64), weight)
+        assert np.array_equal(found, expected), f"colour {colour.number}: {colour}"
+
+
+@settings(max_examples=250, deadline=None)
+@given(graphs())
+def test_every_failure_is_survived_on_a_shortest_path(graph: Graph) -> None:
+    tables = build_tables(graph)
+    check_every_colour(tables)
+    for node, name in enumerate(tables.names):
+        broker = tables.broker(name)
+        assert np.array_equal(broker.next_hop_array()[broker.index], np.full(len(tables.colours), node))
+        assert len(broker.super_table()) <= (graph.size - 1) * tables.book.graph.degree(node)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_every_pair_of_links(graph: Graph) -> None:
+    check_every_colour(build_tables(graph, Scope(link_pairs=True)))
+
+
+@settings(max_examples=250, deadline=None)
+@given(graphs(), st.data())
+def test_a_state_without_a_colour_never_loops(graph: Graph, data: st.DataObject) -> None:
+    """Any set of failures: forwarding by the resolution ends, and arrives when the state is covered."""
+    tables = build_tables(graph)
+    canonical = tables.book.graph
+    links = data.draw(st.sets(st.integers(0, canonical.links - 1), max_size=4))
+    nodes = data.draw(st.sets(st.integers(0, canonical.size - 1), max_size=2))
+    state = tables.book.resolve(
+        links=[canonical.named(canonical.ends[link]) for link in links],  # type: ignore[misc]
+        nodes=[canonical.names[node] for node in nodes],
+    )
+    hops = np.array([tables.broker(name).forwarding(state) for name in tables.names]).T
+    lengths = lengths_by_forwarding(hops, np.ones((canonical.size, canonical.size)))
+    lost = set(links) | {
+        link for link, ends in enumerate(canonical.ends) if nodes & {int(end) for end in ends}
+    }
+    if not state.uncovered:
+        reachable = np.isfinite(tables_lengths(tables, state.colour))
+        assert (np.isfinite(lengths) | ~reachable).all()
+        for destination, source in np.argwhere(reachable):
+            way = follow(hops, int(source), int(destination))
+            assert not lost & set(canonical.path_links(way))
+
+
+def tables_lengths(tables: FailoverTables, colour: int) -> Floats:
+    size = len(tables.names)
+    return lengths_by_forwarding(tables.next_hops[colour - 1].astype(np.int64), np.ones((size, size)))
+
+
+def follow(hops: Ints, source: int, destination: int) -> list[int]:
+    way = [source]
+    while way[-1] != destination:
+        way.append(int(hops[destination, way[-1]]))
+    return way
+
+
+@pytest.mark.parametrize("name", backbone_names("sndlib"))
+def test_sndlib(name: str) -> None:
+    check_every_colour(build_tables(backbone(f"sndlib/{name}")))
+
+
+def test_sndlib_is_all_there() -> None:
+    import topohub
+
+    folder = Path(topohub.__file__).parent / "data" / "sndlib"
+    assert len(backbone_names("sndlib")) == len(list(folder.glob("*.json"))) >= 20
