@@ -13,7 +13,7 @@ import msgspec
 from mangrove.broker.nats_config import data_broker_config, log_path, management_broker_config
 from mangrove.broker.nats_server import nats_server
 from mangrove.broker.process import ManagedProcess
-from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.endpoints import DomainEndpoints, events_path
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, Listen
 
@@ -103,6 +103,7 @@ class Site:
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),
+            events_path=str(events_path(self._directory, self.domain)),
         )
         path = self._directory / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -112,7 +112,7 @@ class HeadConnection:
         )
         self.connected = True
         self._protocol.subscribe(f"{REPLY_PREFIX}>")
-        for subject in self._engine.subscribed:
+        for subject in self._engine.subscriptions.subscribed:
             self._protocol.subscribe(subject)
         self._open_queue()
 
