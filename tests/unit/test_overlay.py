@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mangrove.model.federation import Domain, Federation, Link
-from mangrove.model.topics import Contract, Scope, TopicRules
+from mangrove.model.topics import Contract, Late, Scope, TopicRules
 from mangrove.overlay.control_messages import (
     Digest,
     Heartbeat,
@@ -267,7 +267,9 @@ def test_frames_with_no_way_on_are_counted() -> None:
 
 
 def test_frames_without_a_way_wait_until_their_time_is_up() -> None:
-    shape = federation(("a", "b"), ("b", "c"), topics=TopicRules((Contract(match=">", deadline_ms=500),)))
+    shape = federation(
+        ("a", "b"), ("b", "c"), topics=TopicRules((Contract(match=">", deadline_ms=500, late=Late.DROP),))
+    )
     transit = with_links(shape, "b")
     transit.peer_down("c", 1.0, "gone")
     assert data(transit.receive("a", Frame(FrameType.DATA, b"early", 5, 0, 0, 1, 1, 0b100), 1.0)) == []

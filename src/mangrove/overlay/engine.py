@@ -44,6 +44,9 @@ from mangrove.overlay.route_manager import RouteManager
 from mangrove.overlay.subscriptions import Subscriptions
 from mangrove.routing.tables import FailoverTables
 
+HELD_UP_S = 0.01
+"""A timer that is served later than this shows that the process did not get the processor."""
+
 
 class OverlayEngine:
     """One gateway of the overlay."""
@@ -73,6 +76,7 @@ class OverlayEngine:
         self.delivery = Delivery(federation)
         self._peers: set[str] = set()
         self._last_change: Event | None = None
+        self._due = float("inf")
         self.ignored: Counter[str] = Counter()
 
     # -- greeting -----------------------------------------------------------------------------------------
@@ -165,15 +169,20 @@ class OverlayEngine:
             self.forwarder.parked.timer(),
             self.delivery.resequencer.timer(),
         )
-        return min(time for time in times if time is not None)
+        self._due = min(time for time in times if time is not None)
+        return self._due
 
     def handle_timer(self, now: float) -> list[Instruction]:
         """Heartbeats, silent links, repeated advertisements, expired frames."""
         instructions: list[Instruction] = []
+        held_up = now - self._due
         for neighbour in self.neighbours:
             monitor = neighbour.monitor
+            if held_up > HELD_UP_S:
+                monitor.forgive(held_up)
             if monitor.dead(now):
                 silence = f"no sign of life for {1000 * monitor.dead_interval_s:.0f} ms"
+                monitor.found_dead()
                 instructions.append(CloseLink(neighbour.name, silence))
                 instructions += self.peer_down(neighbour.name, now, silence)
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:

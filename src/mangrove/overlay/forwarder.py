@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from mangrove.model.federation import Federation
+from mangrove.model.topics import Late
 from mangrove.overlay.flows import OutboundFlow
 from mangrove.overlay.frames import Frame, FrameError, FrameType
 from mangrove.overlay.instructions import DropMessages, Instruction, SendFrame
@@ -15,7 +16,7 @@ from mangrove.overlay.waiting_frames import ParkedFrames
 
 HOP_LIMIT = 32
 PATIENCE_S = 10.0
-"""How long a frame without a deadline waits for a way, and how it is ranked against those that have one."""
+"""How long a frame waits for a way if it is wanted even late, and the rank of one without a deadline."""
 
 
 class Forwarder:
@@ -139,8 +140,10 @@ class Forwarder:
     # -- no way -------------------------------------------------------------------------------------------
 
     def _park(self, frame: Frame, now: float) -> list[Instruction]:
-        deadline_ms = self._rules.contract_at(frame.topic_class).deadline_ms
-        wait_s = PATIENCE_S if deadline_ms is None else (deadline_ms - frame.age_us / 1000) / 1000
+        contract = self._rules.contract_at(frame.topic_class)
+        wait_s = PATIENCE_S
+        if contract.deadline_ms is not None and contract.late is Late.DROP:
+            wait_s = (contract.deadline_ms - frame.age_us / 1000) / 1000
         displaced = self.parked.park(frame, now, now + max(wait_s, 0.0))
         return [DropMessages(other, "no way to the destination, and no room to wait") for other in displaced]
 

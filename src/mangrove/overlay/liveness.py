@@ -79,6 +79,15 @@ class LinkMonitor:
         self._tests_needed = self._timing.tests if self.failures else self._timing.first_tests
         self._usable_from = now + self._hold_s(now)
 
+    def forgive(self, seconds: float) -> None:
+        """This process itself was held up: the silence meanwhile says nothing about the link."""
+        self._last_heard += seconds
+
+    def found_dead(self) -> None:
+        """The silence lasted too long. If the link was only slow, be more patient next time."""
+        lateness = self.dead_interval_s - self._timing.heartbeat_s
+        self._arrival_deviation_s += _DEVIATION_GAIN * (lateness - self._arrival_deviation_s)
+
     def disconnect(self, now: float) -> None:
         """The connection is gone, or was found dead."""
         if self.condition is LinkCondition.NORMAL:
