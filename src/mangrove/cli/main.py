@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from mangrove.cli import bench
+from mangrove.cli import bench, evaluate, plan
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -17,6 +17,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("bench")(bench.bench)
+app.add_typer(plan.app, name="plan")
+app.add_typer(evaluate.app, name="evaluate")
 
 
 def main() -> None:

@@ -158,7 +158,9 @@ def _broken_placements(problem: Problem, where: IntArray) -> list[Violation]:
     bounds = problem.constraints
     for item, broker in bounds.pinned.items():
         if where[item] != broker:
-            subject = f"{problem.items[item]} on {problem.brokers[where[item]]}, not {problem.brokers[broker]}"
+            subject = (
+                f"{problem.items[item]} on {problem.brokers[where[item]]}, not {problem.brokers[broker]}"
+            )
             broken.append(Violation("constraints.pinned", subject, float(where[item]), float(broker)))
     for item, broker in sorted(bounds.forbidden):
         if where[item] == broker:

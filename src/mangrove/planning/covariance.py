@@ -1,7 +1,8 @@
 """Covariance matrices: validation, repair to the nearest valid one, estimation from short samples.
 
 Only a symmetric, positive semi-definite matrix is a covariance: any other gives some mixture of items a
-negative variance. An optimiser looks for exactly such mixtures, so a matrix that offers one must not reach it.
+negative variance. An optimiser looks for exactly such mixtures, so a matrix that offers one must not
+reach it.
 """
 
 from __future__ import annotations

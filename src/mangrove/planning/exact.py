@@ -20,8 +20,8 @@ import numpy as np
 from mangrove.planning import search, subsets
 from mangrove.planning.arrays import BoolArray, IntArray
 from mangrove.planning.feasibility import placements
-from mangrove.planning.partial import RelaxedBound
 from mangrove.planning.problem import Problem
+from mangrove.planning.relaxed_bound import RelaxedBound
 from mangrove.planning.result import Result, concluded
 from mangrove.planning.scoring import Scorer
 from mangrove.planning.stop import Progress, Stop
@@ -57,7 +57,13 @@ def solve(problem: Problem, stop: Stop, seed: int, params: ExactParams) -> Resul
     found = placements(problem)
     if found.contradictions:
         return concluded(
-            problem, first.assignment, solver="exact", seed=seed, steps=0, score_bound=-np.inf, infeasible=True
+            problem,
+            first.assignment,
+            solver="exact",
+            seed=seed,
+            steps=0,
+            score_bound=-np.inf,
+            infeasible=True,
         )
     tree = _Tree(problem, found.open, stop, params, np.array(first.assignment))
     steps = 0

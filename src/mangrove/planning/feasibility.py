@@ -16,8 +16,8 @@ from mangrove.planning.scoring import TOLERANCE
 class Placements:
     """`open[item, broker]`, with a row of its own for every item, and the contradictions met on the way.
 
-    An item whose constraints leave no broker is opened to all of them: the solvers then still find the closest
-    allocation, and the contradictions say why it is not an answer.
+    An item whose constraints leave no broker is opened to all of them: the solvers then still find the
+    closest allocation, and the contradictions say why it is not an answer.
     """
 
     open: BoolArray
@@ -77,12 +77,11 @@ def _counting_contradictions(problem: Problem) -> list[str]:
                 f"above the bound {bounds.max_replication:.6g}"
             )
     counts = np.bincount(list(bounds.pinned.values()), minlength=problem.broker_count)
-    for broker in np.flatnonzero(counts > bounds.max_items):
-        found.append(
-            f"constraints.pinned: {counts[broker]} items are pinned to {problem.brokers[broker]}, "
-            f"constraints.max_items allows {bounds.max_items[broker]:g}"
-        )
-    return found
+    return found + [
+        f"constraints.pinned: {counts[broker]} items are pinned to {problem.brokers[broker]}, "
+        f"constraints.max_items allows {bounds.max_items[broker]:g}"
+        for broker in np.flatnonzero(counts > bounds.max_items)
+    ]
 
 
 def reason(problem: Problem, closest: Assessment, *, proven: bool) -> str:
@@ -91,6 +90,9 @@ def reason(problem: Problem, closest: Assessment, *, proven: bool) -> str:
     if contradictions:
         return "; ".join(contradictions)
     broken = "; ".join(str(violation) for violation in closest.violations)
-    if proven:
-        return f"no allocation keeps all constraints; the closest breaks {broken}"
-    return f"no allocation that keeps all constraints was found (not proven impossible); the closest breaks {broken}"
+    found = (
+        "no allocation keeps"
+        if proven
+        else "found no allocation (though none was proven impossible) that keeps"
+    )
+    return f"{found} all constraints; the closest breaks {broken}"

@@ -31,8 +31,8 @@ class Snapshot:
 class Neighbourhood:
     """An allocation with the gain of every move at hand.
 
-    `arrive[b, i]` is the gain of broker b when item i arrives (−∞ where it may not, or is already), `leave[i]`
-    the gain of its broker when item i leaves; their sum is the gain of the move.
+    `arrive[b, i]` is the gain of broker b when item i arrives (−∞ where it may not, or is already),
+    `leave[i]` the gain of its broker when item i leaves; their sum is the gain of the move.
     """
 
     def __init__(self, scorer: Scorer, open_: BoolArray, where: IntArray, weight: float) -> None:

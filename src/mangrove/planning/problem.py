@@ -56,8 +56,8 @@ class Problem:
     """Immutable. Exactly one of `capacity_msg_s` (fixed) and `service_time_s` (by what is allocated) is set.
 
     `service_time_s[b, i]` is the processing time of a message of item i on broker b. The mean processing time
-    of a set is their rate-weighted mean, which equals the model applied to the set's rate-weighted filters and
-    replication, because the model is linear in both.
+    of a set is their rate-weighted mean, which equals the model applied to the set's rate-weighted filters
+    and replication, because the model is linear in both.
     """
 
     items: tuple[str, ...]
@@ -116,8 +116,8 @@ class Problem:
             if self.service_time_s is not None:
                 parts.append(self.service_time_s[broker].tobytes())
             bounds = self.constraints
-            for each in (bounds.max_risk, bounds.max_items, bounds.max_volume):
-                parts.append(each[broker].tobytes())
+            limits = (bounds.max_risk, bounds.max_items, bounds.max_volume)
+            parts += [limit[broker].tobytes() for limit in limits]
             classes[broker] = found.setdefault(b"|".join(parts), len(found))
         return classes
 

@@ -36,11 +36,6 @@ from mangrove.planning.scoring import LEAST_MARGIN, TOLERANCE
 _FINE, _COARSE = 240, 40
 
 
-def score_bound(problem: Problem) -> float:
-    """Upper bound of the total score of any allocation that keeps the risk bounds; −∞ if there is none."""
-    return Relaxation(problem).value
-
-
 def least_eigenvalue(problem: Problem) -> float:
     """Of the correlation matrix of the items that vary, rounded down."""
     deviation = np.sqrt(np.clip(np.diag(problem.covariance), 0.0, None))
@@ -173,7 +168,9 @@ class Relaxation:
 
     def _best_multipliers(self) -> FloatArray:
         """Nelder–Mead on two logarithms; the dual is convex, and any outcome is valid."""
-        spread = max((float(-c[np.isfinite(c)].min()) for c in self._cells if np.isfinite(c).any()), default=1.0)
+        spread = max(
+            (float(-c[np.isfinite(c)].min()) for c in self._cells if np.isfinite(c).any()), default=1.0
+        )
         scale = np.array([1.0 / max(self.total_mean, 1e-300), 1.0 / max(self.total_variance, 1e-300)])
         scale *= min(max(spread, 1e-12), 10.0 * self.problem.broker_count)
 

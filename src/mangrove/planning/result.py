@@ -80,7 +80,7 @@ def concluded(
     """Check and describe the best allocation of a solver.
 
     `score_bound` is an upper bound of the sum of scores; `optimal` says that nothing better exists, and
-    `infeasible` that nothing keeps all constraints. Both are claims of the solver, used only where they apply.
+    `infeasible` that nothing keeps all constraints. Both are claims of the solver, used where they apply.
     """
     where = tuple(int(broker) for broker in assignment)
     assessment = assess(problem, where)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mangrove.planning import relaxation
+from mangrove.planning import bounds
 from mangrove.planning.arrays import IntArray
 from mangrove.planning.feasibility import placements
 from mangrove.planning.problem import Problem
@@ -32,14 +32,14 @@ def solve(problem: Problem, stop: Stop, seed: int, params: RoundRobinParams) -> 
         solver="round-robin",
         seed=seed,
         steps=problem.item_count,
-        score_bound=relaxation.score_bound(problem),
+        score_bound=bounds.score_bound(problem),
     )
 
 
 def by_reserve(problem: Problem, order: IntArray) -> IntArray:
     """Each item in turn goes to the open broker with the largest reserve ratio `(C − V)/C`.
 
-    The ratio is the one before the item is placed; the first broker wins a tie. Pinned items are placed first,
+    The ratio is the one before the item is placed; the first broker wins a tie. Pinned items come first,
     because their load is there whatever the order.
     """
     open_ = placements(problem).open
@@ -59,7 +59,7 @@ def by_reserve(problem: Problem, order: IntArray) -> IntArray:
 
 
 def cyclic(problem: Problem, order: IntArray) -> IntArray:
-    """Items dealt to brokers in turn; an item that may not go to the broker on turn takes the next open one."""
+    """Items dealt to brokers in turn; an item that may not go there takes the next open one."""
     open_ = placements(problem).open
     brokers = problem.broker_count
     assignment = np.full(problem.item_count, -1, dtype=np.int64)
@@ -76,5 +76,3 @@ def _share(problem: Problem, broker: int, item: int) -> float:
         return rate / float(problem.capacity_msg_s[broker])
     assert problem.service_time_s is not None
     return rate * float(problem.service_time_s[broker, item])
-
-

@@ -121,10 +121,15 @@ class Scorer:
         return self._violation(broker, sums, self.margin(broker, sums, variance))
 
     def _violation(self, broker: IntArray | int, sums: FloatArray, z: FloatArray) -> FloatArray:
-        bounds = self.problem.constraints
-        total = np.zeros(np.shape(z))
+        total = self.other_violation(broker, sums)
         if self._risk_bound:
             total = total + _excess(risk.log_risk(z) - self._log_max_risk[broker])
+        return total
+
+    def other_violation(self, broker: IntArray | int, sums: FloatArray) -> FloatArray:
+        """The part of the violation that is not about risk, and so needs no variance."""
+        bounds = self.problem.constraints
+        total = np.zeros(np.shape(sums)[1:])
         if Feature.COUNT in self.row:
             total = total + _excess(sums[self.row[Feature.COUNT]] - bounds.max_items[broker])
         if Feature.VOLUME in self.row:

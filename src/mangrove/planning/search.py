@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mangrove.planning import relaxation
-from mangrove.planning.arrays import IntArray
+from mangrove.planning import bounds
+from mangrove.planning.arrays import BoolArray, IntArray
 from mangrove.planning.feasibility import placements
 from mangrove.planning.neighbourhood import Neighbourhood
 from mangrove.planning.problem import Problem
@@ -40,7 +40,7 @@ def solve(problem: Problem, stop: Stop, seed: int, params: SearchParams) -> Resu
     """Best allocation found. The bound is the relaxation's; optimality is not proven."""
     climb = _Climb(problem, stop, np.random.default_rng(seed), params)
     climb.run()
-    bound = relaxation.score_bound(problem) if params.with_bound else np.inf
+    bound = bounds.score_bound(problem) if params.with_bound else np.inf
     return concluded(
         problem,
         climb.best,
@@ -162,11 +162,11 @@ class _Climb:
                 stale[:each, each] = True
             self._count()
 
-    def _first_swap(self, stale: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[int, int] | None:
+    def _first_swap(self, stale: BoolArray) -> tuple[int, int] | None:
         """Apply the best exchange of the first stale pair that has a gainful one; worst brokers first."""
         state = self.state
         pairs = np.argwhere(stale)
-        order = np.argsort(state.worth[pairs].min(axis=1), kind="stable") if len(pairs) else []
+        order: IntArray = np.argsort(state.worth[pairs].min(axis=1), kind="stable")
         for first, second in pairs[order]:
             gain, item, other = state.best_swap(int(first), int(second))
             if gain > self._least_gain():
@@ -206,6 +206,4 @@ class _Climb:
         self.steps += 1
         if self.steps % 16 == 0:
             violation, score = self.best_key
-            self.stopped = self.stop(
-                Progress("search", self.steps, score if violation == 0 else -np.inf)
-            )
+            self.stopped = self.stop(Progress("search", self.steps, score if violation == 0 else -np.inf))

@@ -61,4 +61,5 @@ class AnyOf:
     conditions: tuple[Stop, ...]
 
     def __call__(self, progress: Progress) -> bool:
-        return any([condition(progress) for condition in self.conditions])
+        answers = [condition(progress) for condition in self.conditions]
+        return any(answers)

@@ -124,9 +124,7 @@ def _set_prices(prices: FloatArray) -> FloatArray:
     return total
 
 
-def _prices(
-    values: list[FloatArray], multiplicity: IntArray, iterations: int
-) -> tuple[FloatArray, float]:
+def _prices(values: list[FloatArray], multiplicity: IntArray, iterations: int) -> tuple[FloatArray, float]:
     """Subgradient descent on the Lagrangian with Polyak-like steps; the best prices met, and their bound."""
     items = int(values[0].size).bit_length() - 1
     prices = np.zeros(items)
@@ -161,9 +159,9 @@ def _prices(
 
 
 def _halved(values: FloatArray) -> list[memoryview]:
-    """`[d][J]` → maximum over the sets that agree with J on the first d items. Scalars read fast from views."""
+    """`[d][J]` → maximum over the sets that agree with J on the first d items, in views that read fast."""
     tables = [values]
     while tables[-1].size > 1:
         half = tables[-1].size // 2
         tables.append(np.maximum(tables[-1][:half], tables[-1][half:]))
-    return [memoryview(np.ascontiguousarray(table)) for table in reversed(tables)]
+    return [np.ascontiguousarray(table).data for table in reversed(tables)]

@@ -12,10 +12,10 @@ from mangrove.planning.scoring import Feature, Scorer
 class RelaxedBound:
     """Bounds a node by what its brokers must carry at least.
 
-    A broker's mean only grows. Its variance may fall when an item that runs against its own arrives, but never
-    below `V + Σ_i min(0, var(i) + 2·cross(i) + Σ_j min(0, cov(i, j)))` over the undecided items i, j: each
-    item that arrives changes the variance by its own term and by its covariances with what is there and with
-    what else arrives, and those that would raise it may stay away.
+    A broker's mean only grows. Its variance may fall when an item that runs against its own arrives, but
+    never below `V + Σ_i min(0, var(i) + 2·cross(i) + Σ_j min(0, cov(i, j)))` over the undecided items i, j:
+    each item that arrives changes the variance by its own term and by its covariances with what is there
+    and with what else arrives, and those that would raise it may stay away.
     """
 
     def __init__(self, scorer: Scorer, order: IntArray, fixed: IntArray) -> None:
@@ -71,7 +71,8 @@ class RelaxedBound:
         self, variance: FloatArray, cross: FloatArray, depth: int, rest: IntArray
     ) -> FloatArray:
         change = self._own[rest] + 2.0 * cross[:, rest] + self._mutual[depth]
-        return np.maximum(variance + np.minimum(change, 0.0).sum(axis=1), 0.0)
+        least: FloatArray = np.maximum(variance + np.minimum(change, 0.0).sum(axis=1), 0.0)
+        return least
 
     def _fits(self, broker: int, sums: FloatArray) -> bool:
         """Counts and volumes only grow, so a bound once exceeded stays exceeded."""
