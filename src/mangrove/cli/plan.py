@@ -147,9 +147,7 @@ def cases(
     problem: ProblemArgument,
     low_load: Annotated[
         list[float] | None,
-        typer.Option(
-            "--low-load", help="Load, as a share of the given rates, at which to switch brokers off."
-        ),
+        typer.Option("--low-load", help="Share of the load at which to switch brokers off."),
     ] = None,
     double: Annotated[bool, typer.Option(help="Also every pair of failed brokers.")] = True,
     workers: Annotated[int, typer.Option(min=1, help="Processes to spread the cases over.")] = 1,
@@ -299,12 +297,14 @@ def _watched(time_limit: float | None, started: float) -> Iterator[Stop]:
     """A stop condition that shows progress on stderr while a solve is long (terminals only)."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    console = stderr_console()
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
-        console=stderr_console(),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("solving", total=time_limit)
 
@@ -323,7 +323,8 @@ def _case_mapper(workers: int, total: int) -> Iterator[Any]:
 
     from rich.progress import Progress
 
-    with Progress(console=stderr_console(), transient=True) as bar:
+    console = stderr_console()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("cases", total=total)
 
         def counted(cases: Iterator[Any]) -> Iterator[Any]:

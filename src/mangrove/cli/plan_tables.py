@@ -36,10 +36,13 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
         )
     console.print(table)
     joint, before_joint = result.assessment.joint_ok, baseline.assessment.joint_ok
-    proof = "proven optimal" if result.proven_optimal else f"at most {result.bound:.6f} is possible"
-    console.print(
-        f"all brokers fine with probability [bold]{joint:.6f}[/bold] (round robin {before_joint:.6f})"
-    )
+    console.print(f"all brokers fine: [bold]{joint:.6f}[/bold] (round robin {before_joint:.6f})")
+    if result.proven_optimal:
+        proof = "proven optimal"
+    elif result.feasible:
+        proof = f"at most {result.bound:.6f} is possible"
+    else:
+        proof = "infeasible" + (" (proven)" if result.infeasibility_proven else "")
     console.print(
         f"{result.problem.objective.value} {result.value:.6f}, {proof}; solver {result.solver}, "
         f"seed {result.seed}, {seconds:.2f} s"
@@ -103,7 +106,7 @@ def gain(before: float, after: float) -> str:
     if before == -math.inf:
         return "-" if after == -math.inf else "(was 0)"
     share = -math.expm1(min(after - before, 700.0))
-    return f"{share:+.1%}" if share > -10 else f"risk x{1 - share:.3g}"
+    return f"{share:+.1%}" if share >= -1 else f"risk x{1 - share:.3g}"
 
 
 def _table(*columns: str) -> Table:

@@ -21,7 +21,7 @@ import numpy as np
 from mangrove.errors import InputError
 from mangrove.planning.problem import Problem
 from mangrove.planning.result import Result
-from mangrove.planning.solvers import SolverName, solve
+from mangrove.planning.solvers import SolverName, best_effort, solve
 from mangrove.planning.stop import Never, Stop
 
 FORMAT_VERSION = 1
@@ -174,7 +174,7 @@ def compute_case(
     if state.kind is CaseKind.LOW_LOAD:
         result, fewest = _fewest_brokers(scaled, alive, holding, seed, solver, stop)
     else:
-        result, fewest = solve(scaled.with_brokers(alive, holding), solver, stop, seed), True
+        result, fewest = best_effort(scaled.with_brokers(alive, holding), solver, stop, seed), True
     used = result.problem.brokers
     loads = dict(zip(used, result.assessment.loads, strict=True))
     return Case(
@@ -215,7 +215,7 @@ def _fewest_brokers(
             if result.feasible:
                 return result, certain
             certain = certain and result.infeasibility_proven
-    return solve(problem.with_brokers(alive, pinned), solver, stop, seed), False
+    return best_effort(problem.with_brokers(alive, pinned), solver, stop, seed), False
 
 
 def _groups(problem: Problem, alive: list[int], pinned: dict[int, int], count: int) -> Iterator[list[int]]:

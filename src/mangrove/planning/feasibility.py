@@ -90,9 +90,7 @@ def reason(problem: Problem, closest: Assessment, *, proven: bool) -> str:
     if contradictions:
         return "; ".join(contradictions)
     broken = "; ".join(str(violation) for violation in closest.violations)
-    found = (
-        "no allocation keeps"
-        if proven
-        else "found no allocation (though none was proven impossible) that keeps"
-    )
-    return f"{found} all constraints; the closest breaks {broken}"
+    found = "no allocation keeps all constraints"
+    if not proven:
+        found = "no allocation that keeps all constraints was found, nor proven impossible"
+    return f"{found}; the closest breaks {broken}"

@@ -15,7 +15,7 @@ from mangrove.errors import InputError
 from mangrove.planning.answer import answer
 from mangrove.planning.problem import Problem
 from mangrove.planning.result import Result
-from mangrove.planning.solvers import SolverName, solve
+from mangrove.planning.solvers import SolverName, best_effort
 from mangrove.planning.stop import Stop
 
 
@@ -69,7 +69,7 @@ def _failover(
     staying = {item: int(broker) for item, broker in enumerate(assignment) if broker != failed}
     kept = [broker for broker in range(problem.broker_count) if broker != failed]
     remaining = problem.with_brokers(kept, staying)
-    after = solve(remaining, solver, stop, seed)
+    after = best_effort(remaining, solver, stop, seed)
     moves = {
         problem.items[item]: remaining.brokers[after.assignment[item]]
         for item, broker in enumerate(assignment)

@@ -7,9 +7,11 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from mangrove.planning import exact, genetic, round_robin, search
 from mangrove.planning.problem import Problem
-from mangrove.planning.result import Result
+from mangrove.planning.result import Result, concluded
 from mangrove.planning.stop import Stop
 
 # Up to here `auto` tries to prove the optimum, within a number of nodes that takes some seconds.
@@ -34,6 +36,31 @@ def solve(problem: Problem, solver: SolverName, stop: Stop, seed: int, params: A
         return _auto(problem, stop, seed)
     run, defaults = _SOLVERS[solver]
     return run(problem, stop, seed, defaults if params is None else params)
+
+
+def best_effort(problem: Problem, solver: SolverName, stop: Stop, seed: int) -> Result:
+    """Solve; when the risk bounds cannot be kept, the least total risk under all other constraints.
+
+    For states that must be lived with, such as a failure: the result still says what it breaks, but its
+    allocation is the one to run, where the closest to the bounds could sacrifice one broker for another.
+    """
+    result = solve(problem, solver, stop, seed)
+    bounds = problem.constraints
+    if result.feasible or not (bounds.max_risk < 1).any():
+        return result
+    unbounded = replace(problem, constraints=replace(bounds, max_risk=np.ones(problem.broker_count)))
+    least = solve(unbounded, solver, stop, seed)
+    if not least.feasible:
+        return result
+    return concluded(
+        problem,
+        least.assignment,
+        solver=least.solver,
+        seed=seed,
+        steps=result.steps + least.steps,
+        score_bound=-np.inf,
+        infeasible=result.infeasibility_proven,
+    )
 
 
 def _auto(problem: Problem, stop: Stop, seed: int) -> Result:
