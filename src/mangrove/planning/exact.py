@@ -31,10 +31,14 @@ _STEPS_PER_QUESTION = 1024
 
 @dataclass(frozen=True, slots=True)
 class ExactParams:
-    """`max_nodes` ends the search after so many placements, whatever the clock says."""
+    """`max_nodes` ends the search after so many placements, whatever the clock says.
+
+    `tabulate` allows tables over all sets of items where they fit; without them the relaxation bounds.
+    """
 
     max_nodes: int | None = None
     first_rounds: int = 10
+    tabulate: bool = True
 
 
 class Bound(Protocol):
@@ -130,7 +134,7 @@ class _Tree:
         self.order: IntArray = np.array(
             sorted(np.flatnonzero(~single), key=lambda i: (-size[i], i)), dtype=np.int64
         )
-        self.tabulated = subsets.fits(len(self.order), max(self.classes) + 1)
+        self.tabulated = params.tabulate and subsets.fits(len(self.order), max(self.classes) + 1)
 
     def run(self, *, minimise_violation: bool) -> _Outcome:
         bound = self._bound(minimise_violation)

@@ -31,7 +31,7 @@ class GeneticParams:
 
     population: int = 100
     generations: int = 1000
-    patience: int = 100
+    patience: int = 200
     crossover: float = 0.9
     mutations_per_child: float = 1.0
     start: tuple[int, ...] | None = None
