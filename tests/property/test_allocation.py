@@ -20,7 +20,7 @@ from mangrove.planning.result import Result, natural, reward_offset
 from mangrove.planning.solvers import SolverName, solve
 from mangrove.planning.stop import Never
 
-RELAXED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

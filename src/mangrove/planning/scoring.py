@@ -72,6 +72,7 @@ class Scorer:
         self._risk_bound = bool((bounds.max_risk < 1).any())
         self._log_max_risk = np.log(bounds.max_risk)
         self._threshold = problem.utilisation_threshold
+        self._no_traffic = 1e-12 * float(mean.sum())
         if problem.service_time_s is not None:
             # Capacity of a set without traffic: the least any of its items would leave.
             self._idle_capacity = 1.0 / problem.service_time_s.max(axis=1)
@@ -134,7 +135,8 @@ class Scorer:
             total = total + _excess(sums[self.row[Feature.COUNT]] - bounds.max_items[broker])
         if Feature.VOLUME in self.row:
             total = total + _excess(sums[self.row[Feature.VOLUME]] / bounds.max_volume[broker] - 1.0)
-        mean = np.maximum(sums[0], 1e-300)
+        # What rounding leaves of a broker whose items have all left is no traffic to average over.
+        mean = np.where(sums[0] > self._no_traffic, sums[0], np.inf)
         if Feature.WORK in self.row and np.isfinite(bounds.max_delay_s):
             total = total + _excess(sums[self.row[Feature.WORK]] / mean / bounds.max_delay_s - 1.0)
         if Feature.COPIES in self.row:
