@@ -177,11 +177,12 @@ def run(
     seeds: Sequence[int],
     setting: Setting | None = None,
     on_seed: Callable[[SeedOutcome], None] = lambda outcome: None,
+    params: genetic.GeneticParams | None = None,
 ) -> Summary:
     """The experiment over seeds; `on_seed` is told of each as it is done."""
     outcomes: list[SeedOutcome] = []
     for seed in seeds:
-        outcomes.append(run_seed(seed, setting or Setting()))
+        outcomes.append(run_seed(seed, setting or Setting(), params))
         on_seed(outcomes[-1])
     means: dict[str, list[dict[str, float | str]]] = {}
     for test in (kind.value for kind in Correlation):

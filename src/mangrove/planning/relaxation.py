@@ -2,10 +2,10 @@
 
 Whatever the partition, the brokers' means add up to the total mean M, and their variances to at least
 
-    V = d·(1 − 1/k) + Var(all)/k,   d = λ·Σ var(i),   λ = least eigenvalue of the correlation matrix.
+    V = d·(1 − 1/k) + Var(all)/k,   d = Σ_i D_i,   for any D that leaves `R = Σ − diag(D)` semi-definite:
 
-For `Σ = D + R` with `D = λ·diag(Σ)` and R semi-definite: over the sets of a partition D contributes exactly
-d, and R, a convex quadratic, at least k times its value at the mean indicator, which is `1ᵀR1 / k` in all.
+over the sets of a partition D contributes exactly d, and R, a convex quadratic, at least k times its value at
+the mean indicator, which is `1ᵀR1 / k` in all.
 
 The bound is the Lagrangian dual of "choose (M_b, V_b) freely for each broker, subject to Σ M_b = M and
 Σ V_b ≥ V". By weak duality *every* pair of multipliers λ, ν ≥ 0 gives a valid bound,
@@ -18,14 +18,14 @@ the mean and is monotone in the variance at a fixed mean), and m and v are at mo
 the maximum over cells is never too low. Capacities that depend on the set are replaced by the largest.
 
 Cells that no set of items can reach are left out. A set with indicator x and mean m = μᵀx deviates by at most
-m times the largest deviation per rate, and, splitting Σ = D + R as above with `D = t·λ·diag(Σ)`, varies by
-at least `m·min(D_ii/μ_i) + m²/(μᵀR⁻¹μ)`: the least of xᵀRx over *all* real x with μᵀx = m.
+m times the largest deviation per rate, and, with a D as above, varies by at least
+`m·min(D_i/μ_i) + m²/(μᵀR⁻¹μ)`: the last is the least of xᵀRx over *all* real x with μᵀx = m.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.optimize import minimize
 
 from mangrove.planning import risk
@@ -36,34 +36,53 @@ from mangrove.planning.scoring import LEAST_MARGIN, TOLERANCE
 _FINE, _COARSE = 240, 40
 
 
-def least_eigenvalue(problem: Problem) -> float:
-    """Of the correlation matrix of the items that vary, rounded down."""
-    deviation = np.sqrt(np.clip(np.diag(problem.covariance), 0.0, None))
-    live = deviation > 0
-    if not live.any():
-        return 0.0
-    correlation = problem.covariance[np.ix_(live, live)] / np.outer(deviation[live], deviation[live])
-    return float(eigh(correlation, eigvals_only=True, subset_by_index=[0, 0])[0]) - 1e-9
+def own_variances(covariance: FloatArray) -> FloatArray:
+    """D such that `covariance − diag(D)` is semi-definite: variance that no grouping of items can cancel.
+
+    D is a share t of some positive weights; the largest valid t is the least eigenvalue of the covariance
+    scaled by them. As weights, the variances of the items, or, better where items share a few common causes,
+    what is left of each when all others are known (`1/(Σ⁻¹)_ii`); the larger sum wins.
+    """
+    variance = np.diag(covariance)
+    best = np.zeros(len(variance))
+    live = np.flatnonzero(variance > 0)
+    if live.size == 0:
+        return best
+    block = covariance[np.ix_(live, live)]
+    candidates = [variance[live]]
+    try:
+        factor = cho_factor(block, lower=True)
+        candidates.append(1.0 / np.diag(cho_solve(factor, np.eye(live.size))))
+    except LinAlgError:  # singular: nothing is left of some item
+        pass
+    totals = []
+    for weights in candidates:
+        scale = np.sqrt(weights)
+        least = eigh(block / np.outer(scale, scale), eigvals_only=True, subset_by_index=[0, 0])
+        totals.append((float(least[0]) - 1e-9) * weights)
+    best[live] = max(totals, key=lambda own: float(own.sum()))
+    return best
 
 
-def least_total_variance(problem: Problem, eigenvalue: float) -> float:
+def least_total_variance(problem: Problem, own: FloatArray) -> float:
     """Lower bound of the sum of the brokers' variances over all partitions (see the module's text)."""
-    own = eigenvalue * float(np.clip(np.diag(problem.covariance), 0.0, None).sum())
     brokers = problem.broker_count
-    return max(own * (1.0 - 1.0 / brokers) + float(problem.covariance.sum()) / brokers, 0.0)
+    total = float(own.sum()) * (1.0 - 1.0 / brokers) + float(problem.covariance.sum()) / brokers
+    return max(total, 0.0)
 
 
-def least_variance_by_mean(problem: Problem, eigenvalue: float) -> tuple[float, float]:
+def least_variance_by_mean(problem: Problem, own: FloatArray) -> tuple[float, float]:
     """`(a, b)` such that a set with mean m varies by at least `a·m + b·m²` (see the module's text)."""
     rates = problem.mean_rate_msg_s
-    own = np.diag(problem.covariance)
-    if eigenvalue <= 1e-6 or (own <= 0).any() or rates.sum() <= 0:
+    if (own <= 0).any() or (rates <= 0).any():
         return 0.0, 0.0
-    share = 0.9 * eigenvalue
-    rest = problem.covariance - np.diag(share * own)
-    strength = float(rates @ cho_solve(cho_factor(rest, lower=True), rates))
-    live = rates > 0
-    return share * float((own[live] / rates[live]).min()) * (1 - 1e-9), (1 - 1e-6) / strength
+    kept = 0.95 * own
+    try:
+        factor = cho_factor(problem.covariance - np.diag(kept), lower=True)
+    except LinAlgError:  # too close to singular to be sure of anything
+        return 0.0, 0.0
+    strength = float(rates @ cho_solve(factor, rates))
+    return float((kept / rates).min()) * (1 - 1e-9), (1 - 1e-6) / strength
 
 
 class Relaxation:
@@ -73,9 +92,9 @@ class Relaxation:
         self.problem = problem
         self.classes: IntArray = problem.broker_classes()
         self.total_mean = float(problem.mean_rate_msg_s.sum())
-        eigenvalue = least_eigenvalue(problem)
-        self.total_variance = least_total_variance(problem, eigenvalue)
-        self._variance_by_mean = least_variance_by_mean(problem, eigenvalue)
+        own = own_variances(problem.covariance)
+        self.total_variance = least_total_variance(problem, own)
+        self._variance_by_mean = least_variance_by_mean(problem, own)
         self._mean_edges, self._variance_edges = self._edges()
         representatives = [int(np.argmax(self.classes == c)) for c in range(int(self.classes.max()) + 1)]
         self._cells = [self._cell_scores(broker) for broker in representatives]

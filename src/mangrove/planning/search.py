@@ -54,8 +54,9 @@ def solve(problem: Problem, stop: Stop, seed: int, params: SearchParams) -> Resu
 
 
 def default_rounds(problem: Problem) -> int:
-    """More for small problems, where a round is cheap."""
-    return int(np.clip(30_000 / max(problem.item_count, 1), 12, 400))
+    """More for small problems, where a round is cheap; few for tiny ones, where they only repeat."""
+    count = max(problem.item_count, 1)
+    return int(min(max(30_000 / count, 12), 20 * count))
 
 
 class _Climb:
