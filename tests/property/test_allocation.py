@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mangrove.planning import exact, genetic, search
+from mangrove.planning import exact, genetic, own_variance_bound, search
 from mangrove.planning.assessment import assess
 from mangrove.planning.bounds import score_bound
 from mangrove.planning.problem import Constraints, Objective, Problem
@@ -180,6 +180,7 @@ def test_bounds_are_above_every_allocation(problem: Problem) -> None:
     slack = 1e-9 * max(1.0, abs(best))
     assert score_bound(problem) + reward_offset(problem) >= best - slack
     assert Relaxation(problem).value + reward_offset(problem) >= best - slack
+    assert own_variance_bound.score_bound(problem) + reward_offset(problem) >= best - slack
 
 
 @RELAXED

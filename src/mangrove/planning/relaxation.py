@@ -85,14 +85,31 @@ def least_variance_by_mean(problem: Problem, own: FloatArray) -> tuple[float, fl
     return float((kept / rates).min()) * (1 - 1e-9), (1 - 1e-6) / strength
 
 
+def least_penalty_per_rate(problem: Problem) -> float:
+    """A set with mean m has a penalty of at least this times m."""
+    rates = problem.mean_rate_msg_s
+    live = rates > 0
+    return float((problem.penalty[live] / rates[live]).min()) if live.any() else 0.0
+
+
+def most_deviation_per_rate(problem: Problem) -> float:
+    """A set deviates at most by the sum of its items' deviations, so by this times its mean."""
+    rates = problem.mean_rate_msg_s
+    deviation = np.sqrt(np.clip(np.diag(problem.covariance), 0.0, None))
+    if ((rates <= 0) & (deviation > 0)).any():
+        return np.inf
+    live = rates > 0
+    return float((deviation[live] / rates[live]).max()) if live.any() else 0.0
+
+
 class Relaxation:
     """Grid, multipliers and the bound of a problem; also bounds partial allocations (`remaining`)."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, own_variance: FloatArray | None = None) -> None:
         self.problem = problem
         self.classes: IntArray = problem.broker_classes()
         self.total_mean = float(problem.mean_rate_msg_s.sum())
-        own = own_variances(problem.covariance)
+        own = own_variances(problem.covariance) if own_variance is None else own_variance
         self.total_variance = least_total_variance(problem, own)
         self._variance_by_mean = least_variance_by_mean(problem, own)
         self._mean_edges, self._variance_edges = self._edges()
@@ -125,7 +142,7 @@ class Relaxation:
         likely_mean = 1.5 * max(self.total_mean / brokers, float(self.problem.best_capacity_msg_s.max()))
         most_variance = float(np.clip(self.problem.covariance, 0.0, None).sum())
         likely_variance = 4.0 * max(self.total_variance, most_variance * 1e-6) / brokers
-        return _edges(likely_mean, self.total_mean), _edges(likely_variance, most_variance)
+        return grid_edges(likely_mean, self.total_mean), grid_edges(likely_variance, most_variance)
 
     def _cell_scores(self, broker: int) -> FloatArray:
         problem = self.problem
@@ -139,7 +156,7 @@ class Relaxation:
             if problem.objective is Objective.JOINT:
                 scores.append(risk.log_ok(z))
             elif problem.objective is Objective.CONSTANT_PENALTY:
-                scores.append(-risk.constant_penalty(z, self._least_penalty_per_rate() * mean))
+                scores.append(-risk.constant_penalty(z, least_penalty_per_rate(problem) * mean))
             else:
                 slack = np.broadcast_to(capacity - mean, z.shape)
                 excess = risk.expected_excess(z, slack, np.broadcast_to(variance, z.shape))
@@ -152,24 +169,10 @@ class Relaxation:
         least = linear * mean + quadratic * mean**2
         cells[self._variance_edges[None, 1:] < least] = -np.inf
         if problem.semidefinite:
-            most_deviation = self._most_deviation_per_rate() * self._mean_edges[1:, None]
+            most_deviation = most_deviation_per_rate(problem) * self._mean_edges[1:, None]
             cells[self._variance_edges[None, :-1] > most_deviation**2 * (1 + 1e-9)] = -np.inf
         cells[0, 0] = max(cells[0, 0], 0.0)  # an empty broker
         return cells
-
-    def _least_penalty_per_rate(self) -> float:
-        rates = self.problem.mean_rate_msg_s
-        live = rates > 0
-        return float((self.problem.penalty[live] / rates[live]).min()) if live.any() else 0.0
-
-    def _most_deviation_per_rate(self) -> float:
-        """A set deviates at most by the sum of its items' deviations, so by this times its mean."""
-        rates = self.problem.mean_rate_msg_s
-        deviation = np.sqrt(np.clip(np.diag(self.problem.covariance), 0.0, None))
-        if ((rates <= 0) & (deviation > 0)).any():
-            return np.inf
-        live = rates > 0
-        return float((deviation[live] / rates[live]).max()) if live.any() else 0.0
 
     def _price(self, multipliers: FloatArray) -> FloatArray:
         return np.asarray(
@@ -207,7 +210,7 @@ class Relaxation:
         return np.asarray(scale * np.exp(np.clip(best.x, -60.0, 30.0)), dtype=np.float64)
 
 
-def _edges(likely: float, most: float) -> FloatArray:
+def grid_edges(likely: float, most: float) -> FloatArray:
     """Cell ends from 0 to `most`: equal steps up to `likely`, growing ones beyond."""
     top = max(most, 1e-300)
     if likely >= top:
