@@ -107,18 +107,17 @@ class Neighbourhood:
         right = np.flatnonzero((self.where == second) & self.movable & self.open[first])
         if left.size == 0 or right.size == 0:
             return -np.inf, -1, -1
-        features = self.scorer.features
-        both = self.own[left][:, None] + self.own[right] - 2.0 * self.covariance[np.ix_(left, right)]
-        total: FloatArray | None = None
-        for broker, out, incoming, flip in ((first, left, right, False), (second, right, left, True)):
-            change = features[:, broker, incoming][:, None, :] - features[:, broker, out][:, :, None]
-            sums = self.sums[:, broker][:, None, None] + change
-            cross = 2.0 * (self.cross[broker, incoming][None, :] - self.cross[broker, out][:, None])
-            variance = self.variance[broker] + cross + (both.T if flip else both)
-            score = self.scorer.score(broker, sums, variance, self.weight)
-            total = score if total is None else total + score.T
-        assert total is not None
-        total -= self.worth[first] + self.worth[second]
+        # Rows are items of the first broker, columns of the second; both scores in the same layout.
+        both = self.own[left][:, None] + self.own[right] - 2.0 * self.covariance[left[:, None], right]
+        total = np.full(both.shape, -self.worth[first] - self.worth[second])
+        for broker, sign in ((first, 1.0), (second, -1.0)):
+            features, cross = self.scorer.features[:, broker], self.cross[broker]
+            # What a row takes away from the first broker it brings to the second.
+            gone = self.sums[:, broker, None] - sign * features[:, left]
+            sums = gone[:, :, None] + sign * features[:, None, right]
+            steady = self.variance[broker] - 2.0 * sign * cross[left]
+            variance = (both + steady[:, None]) + 2.0 * sign * cross[right]
+            total += self.scorer.score(broker, sums, variance, self.weight)
         row, column = divmod(int(np.argmax(total)), right.size)
         return float(total[row, column]), int(left[row]), int(right[column])
 

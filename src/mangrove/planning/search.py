@@ -54,9 +54,13 @@ def solve(problem: Problem, stop: Stop, seed: int, params: SearchParams) -> Resu
 
 
 def default_rounds(problem: Problem) -> int:
-    """More for small problems, where a round is cheap; few for tiny ones, where they only repeat."""
+    """More for small problems, where a round is cheap; few for tiny ones, where they only repeat.
+
+    A descent looks at pairs of brokers, so many brokers make a round dear.
+    """
     count = max(problem.item_count, 1)
-    return int(min(max(30_000 / count, 12), 20 * count))
+    rounds = 30_000 / count / max(problem.broker_count / 10, 1)
+    return int(min(max(rounds, 3), 20 * count))
 
 
 class _Climb:
