@@ -197,3 +197,27 @@ def test_help_names_the_commands() -> None:
     assert run.returncode == 0
     for name in ("allocate", "mirror", "cases"):
         assert name in run.stdout
+
+
+def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "plan-allocation.md").read_text()
+    example = json.loads(guide.split("```json")[1].split("```")[0])
+    path = written(tmp_path, example)
+    answer = mangrove("plan", "allocate", path, "--json")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "news" in json.loads(answer.stdout)["allocation"]["west"]
+    commands = [line.split("#")[0].split() for line in guide.splitlines() if line.startswith("mangrove plan")]
+    assert len(commands) == 6
+    (tmp_path / "answer.json").write_text(answer.stdout)
+    for command in commands:
+        arguments = [str(tmp_path / word) if word.endswith(".json") else word for word in command[1:]]
+        run = mangrove(*arguments)
+        assert run.returncode in (0, 1), run.stderr
+        assert "Traceback" not in run.stderr
+
+
+def test_unknown_options_and_values_exit_2() -> None:
+    assert mangrove("plan", "allocate", str(DATA), "--solver", "magic").returncode == 2
+    assert mangrove("plan", "allocate", str(DATA), "--seed", "-1").returncode == 2
+    assert mangrove("plan", "allocate", str(DATA), "--max-risk", "7").returncode == 2
+    assert mangrove("plan", "allocate", str(DATA), "--objective", "profit").returncode == 2
