@@ -192,6 +192,15 @@ def test_cases_without_a_risk_bound_leave_low_load_out() -> None:
     assert mangrove("plan", "cases", str(DATA), "--low-load", "1.5").returncode == 2
 
 
+def test_cases_that_break_the_bound_exit_1_and_are_listed() -> None:
+    run = mangrove("plan", "cases", str(DATA), "--max-risk", "0.05", "--json")
+    assert run.returncode == 1
+    answer = json.loads(run.stdout)
+    assert answer["infeasible"] is True
+    assert "single-failure broker1" in answer["reason"]
+    assert [case["feasible"] for case in answer["cases"]].count(True) == 4
+
+
 def test_help_names_the_commands() -> None:
     run = mangrove("plan", "--help")
     assert run.returncode == 0

@@ -176,14 +176,19 @@ def cases(
         base = case_base.build(read, states, seed, SolverName(solver.value), mapper, stop)
     if output is not None:
         output.write_bytes(case_base.encode(base) + b"\n")
+    broken = [case.state for case in base.cases if not case.feasible]
     if as_json:
-        print_json({**case_base.case_base_document(base), "seed": seed, "warnings": list(warnings)})
+        document = {**case_base.case_base_document(base), "seed": seed, "warnings": list(warnings)}
+        if broken:
+            which = "; ".join(f"{s.kind.value} {', '.join(s.failed)} at load {s.load:g}" for s in broken)
+            document |= {"infeasible": True, "reason": f"no allocation keeps all constraints in: {which}"}
+        print_json(document)
     else:
         _warn(warnings)
         show_cases(base, stdout_console())
         if output is not None:
             stderr_console().print(f"written to {output}")
-    if not all(case.feasible for case in base.cases):
+    if broken:
         raise typer.Exit(EXIT_NEGATIVE)
 
 
@@ -268,10 +273,10 @@ def _solve(problem: Problem, solver: Solver, stop: Stop, seed: int) -> Result:
 
 
 def _baseline(problem: Problem) -> Result:
-    from mangrove.planning.solvers import SolverName, solve
+    from mangrove.planning import round_robin
     from mangrove.planning.stop import Never
 
-    return solve(problem, SolverName.ROUND_ROBIN, Never(), 0)
+    return round_robin.solve(problem, Never(), 0, round_robin.RoundRobinParams(with_bound=False))
 
 
 def _add_baseline(document: dict[str, Any], result: Result, baseline: Result) -> None:

@@ -44,8 +44,8 @@ class ExactParams:
 class Bound(Protocol):
     """Upper bounds along a path of placements."""
 
-    root: float
     rounding: float
+    """How far rounding may have moved a bound."""
 
     def children(self, depth: int) -> list[float]:
         """For each broker, a bound of all completions that place the item at `depth` there."""

@@ -22,7 +22,6 @@ class RelaxedBound:
         problem = scorer.problem
         self._scorer = scorer
         self._relaxation = Relaxation(problem)
-        self.root = self._relaxation.value
         self.rounding = 1e-12
         self._order = order
         self._covariance = problem.covariance

@@ -20,6 +20,7 @@ class RoundRobinParams:
 
     cyclic: bool = False
     order: tuple[int, ...] | None = None
+    with_bound: bool = True
 
 
 def solve(problem: Problem, stop: Stop, seed: int, params: RoundRobinParams) -> Result:
@@ -32,7 +33,7 @@ def solve(problem: Problem, stop: Stop, seed: int, params: RoundRobinParams) -> 
         solver="round-robin",
         seed=seed,
         steps=problem.item_count,
-        score_bound=bounds.score_bound(problem),
+        score_bound=bounds.score_bound(problem) if params.with_bound else np.inf,
     )
 
 

@@ -22,8 +22,8 @@ from mangrove.planning.round_robin import by_reserve
 from mangrove.planning.scoring import Scorer
 from mangrove.planning.stop import Progress, Stop
 
-# A gain must exceed this share of the present value: smaller ones triple the time of problems with many almost
-# equal items, and end no better.
+# A gain must exceed this share of the present value: smaller ones triple the time of problems with many
+# almost equal items, and end no better.
 LEAST_GAIN = 1e-6
 WEIGHTS = (1.0, 1e2, 1e4, 1e8)
 
