@@ -28,6 +28,12 @@ def golden(**changes: Any) -> Problem:
     return read_problem({**GOLDEN, **changes}, "golden").problem
 
 
+def quick(problem: Problem, solver: SolverName, seed: int = 1) -> Result:
+    """Solve a small problem; sixty generations are plenty for it."""
+    few = genetic.GeneticParams(generations=60) if solver is SolverName.GENETIC else None
+    return solve(problem, solver, Never(), seed, few)
+
+
 def sets(result: Result) -> list[list[str]]:
     return [result.allocation[broker] for broker in result.problem.brokers]
 
@@ -106,7 +112,7 @@ def test_constraints_shape_the_answer() -> None:
         "max_items": {"broker3": 2},
     }
     for solver in OPTIMISERS:
-        result = solve(golden(constraints=bounds), solver, Never(), 3)
+        result = quick(golden(constraints=bounds), solver, 3)
         assert result.feasible
         assert "item3" in result.allocation["broker1"]
         assert "item1" in result.allocation["broker3"]
@@ -145,12 +151,12 @@ def test_delay_and_replication_bounds() -> None:
     bound = 0.99 * max(grades)
     for solver in OPTIMISERS:
         document = modelled(constraints={"max_replication": bound})
-        result = solve(read_problem(document, "m").problem, solver, Never(), 1)
+        result = quick(read_problem(document, "m").problem, solver)
         assert result.feasible
         assert max(load.replication for load in result.assessment.loads) <= bound
         slowest = max(load.delay_s for load in result.assessment.loads)
         document["constraints"]["max_delay_s"] = slowest
-        assert solve(read_problem(document, "m").problem, solver, Never(), 1).feasible
+        assert quick(read_problem(document, "m").problem, solver).feasible
     document = modelled(constraints={"max_delay_s": 1e-4})
     result = solve(read_problem(document, "m").problem, SolverName.EXACT, Never(), 1)
     assert result.infeasibility_proven
@@ -166,7 +172,7 @@ def test_volume_bound_counts_bytes() -> None:
     }
     problem = read_problem(document, "golden").problem
     for solver in OPTIMISERS:
-        result = solve(problem, solver, Never(), 1)
+        result = quick(problem, solver)
         assert result.feasible
         assert "item1" in result.allocation["broker3"]
 
@@ -189,7 +195,7 @@ def test_contradictions_are_named_and_the_closest_allocation_given(
     constraints: dict[str, Any], field: str
 ) -> None:
     for solver in SolverName:
-        result = solve(golden(constraints=constraints), solver, Never(), 1)
+        result = quick(golden(constraints=constraints), solver)
         assert not result.feasible
         assert result.infeasibility_proven
         assert field in (result.reason or "")
