@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import sys
 from collections import deque
 from pathlib import Path
@@ -24,7 +25,12 @@ from mangrove.testbed.shaping import Shape, Shaper
 log = logging.getLogger(__name__)
 
 READY_TEXT = "wan ready"
-LEAST_BUFFER_BYTES = 4 << 20
+# What a link holds out of its sender's reach. One without a bandwidth stands for a fast path: its buffer is
+# ample, so that the emulator is never what limits the rate. A narrow link holds about one bandwidth-delay
+# product, as routers that are not bloated do: under overload the queue then builds up at the sender, which
+# knows what is urgent, and not in here, where everything waits in one line.
+FAST_LEAST_BUFFER_BYTES = 4 << 20
+NARROW_LEAST_BUFFER_BYTES = 64 << 10
 
 
 class WanLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +81,7 @@ class Pipe(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        self._bound_receive_buffer()
         self._link.pipes.add(self)
         if self._other is None:
             self._link.connect(self)
@@ -96,7 +103,14 @@ class Pipe(asyncio.Protocol):
         """What a real path holds in flight and in routers; beyond it the sender must wait."""
         shape = self._shaper.shape
         in_flight = (shape.bandwidth_mbps or 1000.0) * 1e6 / 8 * (shape.delay_ms + shape.jitter_ms) / 1000
-        return max(LEAST_BUFFER_BYTES, 2 * in_flight)
+        least = NARROW_LEAST_BUFFER_BYTES if shape.bandwidth_mbps else FAST_LEAST_BUFFER_BYTES
+        return max(least, 2 * in_flight)
+
+    def _bound_receive_buffer(self) -> None:
+        """Keep the kernel from being the deep queue instead: it would take megabytes in our place."""
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        if sock is not None and self._shaper.shape.bandwidth_mbps:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_LEAST_BUFFER_BYTES)
 
     def release(self) -> None:
         """Write what is due, and come back when the next chunk is."""
@@ -130,6 +144,7 @@ class Pipe(asyncio.Protocol):
     def reshape(self, shape: Shape) -> None:
         """The link changed. What is under way arrives as it would have; a lifted black hole lets it out."""
         self._shaper.shape = shape
+        self._bound_receive_buffer()
         self.release()
 
     def pause_writing(self) -> None:
