@@ -63,8 +63,14 @@ STEADY, BLACK_HOLE, LINK_RETURNS = "steady", "black hole", "link returns"
 SITE_DIES, SITE_RETURNS = "transit site dies", "site returns"
 NATIVE_PHASES = (STEADY, BLACK_HOLE, LINK_RETURNS)
 
-ONE_PATH_GAP_BAR_MS = 200.0
-RETURN_GAP_BAR_MS = 100.0
+# The bars: where nothing may be lost, where nothing may come twice, where no silence may last so long.
+ONCE = [(phase, topic) for phase in (BLACK_HOLE, LINK_RETURNS) for topic in (TWO_PATHS, ONE_PATH)]
+COMPLETE = [*ONCE, (SITE_DIES, TWO_PATHS)]
+GAP_BARS_MS = [
+    (BLACK_HOLE, ONE_PATH, 200.0),
+    (LINK_RETURNS, ONE_PATH, 100.0),
+    (LINK_RETURNS, TWO_PATHS, 100.0),
+]
 
 
 class Schedule(NamedTuple):
@@ -187,30 +193,21 @@ def missed(result: dict[str, object]) -> list[str]:
     """What is promised for one and for two paths; the topic over the dying site is reported only."""
     phases = _phases(result)
     problems: list[str] = []
-
-    def expect(phase: str, topic: str, holds: bool, found: str) -> None:
-        if not holds:
-            problems.append(f"{phase}, {topic}: {found}")
-
-    exact = [(phase, topic) for phase in (BLACK_HOLE, LINK_RETURNS) for topic in (TWO_PATHS, ONE_PATH)]
-    for phase, topic in [*exact, (SITE_DIES, TWO_PATHS)]:
+    for phase, topic in COMPLETE:
         row = phases[phase][topic]
-        expect(phase, topic, row.lost == 0, f"{row.lost} of {row.sent} messages lost")
-    for phase, topic in exact:
+        if row.lost:
+            problems.append(f"{phase}, {topic}: {row.lost} of {row.sent} messages lost")
+    for phase, topic in ONCE:
         row = phases[phase][topic]
-        expect(phase, topic, row.duplicated == 0, f"{row.duplicated} messages duplicated")
-    row = phases[BLACK_HOLE][TWO_PATHS]
-    expect(BLACK_HOLE, TWO_PATHS, row.late == 0, f"{row.late} messages took over {LATE_AFTER_MS:g} ms")
-    row = phases[BLACK_HOLE][ONE_PATH]
-    gap = row.longest_gap_ms
-    expect(
-        BLACK_HOLE, ONE_PATH, gap < ONE_PATH_GAP_BAR_MS, f"gap of {gap:.0f} ms, not {ONE_PATH_GAP_BAR_MS:g}"
-    )
-    for topic in (TWO_PATHS, ONE_PATH):
-        gap = phases[LINK_RETURNS][topic].longest_gap_ms
-        expect(
-            LINK_RETURNS, topic, gap < RETURN_GAP_BAR_MS, f"gap of {gap:.0f} ms, not {RETURN_GAP_BAR_MS:g}"
-        )
+        if row.duplicated:
+            problems.append(f"{phase}, {topic}: {row.duplicated} messages delivered again")
+    late = phases[BLACK_HOLE][TWO_PATHS].late
+    if late:
+        problems.append(f"{BLACK_HOLE}, {TWO_PATHS}: {late} messages took over {LATE_AFTER_MS:g} ms")
+    for phase, topic, bar_ms in GAP_BARS_MS:
+        gap_ms = phases[phase][topic].longest_gap_ms
+        if gap_ms >= bar_ms:
+            problems.append(f"{phase}, {topic}: a gap of {gap_ms:,.0f} ms, the bar is {bar_ms:g} ms")
     return problems
 
 
@@ -219,7 +216,7 @@ def render(result: dict[str, object], console: Console) -> None:
     phases = _phases(result)
     table = Table(title=f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms", box=SIMPLE_HEAD)
     table.add_column("phase, topic", no_wrap=True)
-    for column in ("sent", "lost", "twice", "gap", "longest", "p50", "late"):
+    for column in ("sent", "lost", "twice", "gap", "worst", "p50", "late"):
         table.add_column(column, justify="right", no_wrap=True)
     for phase, topics in phases.items():
         table.add_row(f"[bold]{phase}[/bold]")
@@ -237,7 +234,7 @@ def render(result: dict[str, object], console: Console) -> None:
     console.print(table)
     pause = max(row.longest_send_gap_ms for topics in phases.values() for row in topics.values())
     console.print(
-        f"gap: longest silence at the subscriber (the publishers' own: {pause:,.0f} ms); longest, p50: "
+        f"gap: longest silence at the subscriber (the publishers' own: {pause:,.0f} ms); worst, p50: "
         f"latency; late: over {LATE_AFTER_MS:g} ms. Black hole: {result['black_hole_s']:g} s on the link "
         f"a – d. Transit site: b. Seed {result['seed']}."
     )

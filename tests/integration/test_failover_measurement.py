@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +22,11 @@ from mangrove.broker.ports import PortReservation
 from mangrove.broker.process import ManagedProcess
 from mangrove.testbed.accounting import Figures, Record, Span, figures
 from mangrove.testbed.load import PLAIN_OPTIONS
+from mangrove.testbed.local_federation import emulator
 from mangrove.testbed.native_pair import NativePair
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
+from mangrove.testbed.wan import WanLink, WanSettings
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[2]
@@ -142,6 +145,45 @@ async def test_a_native_pair_delays_what_a_short_black_hole_holds(tmp_path: Path
     assert (found.lost, found.duplicated) == (0, 0)
     assert found.late > 0
     assert found.longest_gap_ms > 500
+
+
+@pytest.mark.parametrize(
+    ("shape", "least", "most"),
+    [
+        (Shape(delay_ms=10, bandwidth_mbps=20, black_hole=True), 64 << 10, 256 << 10),
+        (Shape(delay_ms=10, black_hole=True), 4 << 20, 64 << 20),
+    ],
+    ids=["narrow", "fast"],
+)
+async def test_a_narrow_link_leaves_the_queue_to_its_sender(
+    tmp_path: Path, shape: Shape, least: int, most: int
+) -> None:
+    """How much a link takes that lets nothing out is how much it can hold."""
+    with PortReservation() as ports, socket.create_server(("127.0.0.1", 0)) as target:
+        control, relay = (("127.0.0.1", ports.take("127.0.0.1")) for _ in range(2))
+        link = WanLink(name="x", listen=relay, target=target.getsockname(), shape=shape)
+        wan = emulator(WanSettings(control=control, links=(link,), seed=1), tmp_path)
+        await wan.start()
+        try:
+            taken = await asyncio.to_thread(fill, relay, most)
+        finally:
+            await wan.stop()
+    assert least <= taken < most
+
+
+def fill(address: tuple[str, int], most: int) -> int:
+    """Send until nothing is taken any more; the sender's own buffer is small."""
+    taken = 0
+    with socket.socket() as sender:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        sender.connect(address)
+        sender.settimeout(1.0)
+        try:
+            while taken < most:
+                taken += sender.send(b"x" * 65536)
+        except TimeoutError:
+            pass
+    return taken
 
 
 @pytest.mark.soak
