@@ -79,6 +79,10 @@ class Site:
         for process in reversed(self.brokers.values()):
             await process.stop()
 
+    async def kill(self) -> None:
+        """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
+        await asyncio.gather(*(process.kill() for process in self.processes()))
+
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
         return [*self.brokers.values(), self.gateway]
