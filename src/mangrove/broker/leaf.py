@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Protocol, cast
 from urllib.parse import unquote, urlsplit
 
@@ -78,6 +79,9 @@ class LeafProtocol(asyncio.Protocol):
         """Wait for the broker's INFO."""
         transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
         transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

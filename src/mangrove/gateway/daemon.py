@@ -70,6 +70,7 @@ class Gateway:
             queue_bytes=federation.queue_bytes,
             carry_out=self._carry_out,
             dropped=self._ledger.drop_body,
+            attached=self._tick,
         )
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
@@ -91,7 +92,13 @@ class Gateway:
         return asyncio.get_running_loop().time()
 
     def _tick(self) -> None:
-        """Let the engine do what is due, and come back when something is due again."""
+        """Let the engine do what is due, and come back when something is due again.
+
+        Called early when a neighbour appears: from then on, heartbeats bring it back often enough for all
+        else.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
         self._carry_out(self._engine.handle_timer(self._now()))
         self._event_file.write(self._engine.events.take())
         due = max(self._engine.timer(), self._now() + LEAST_TICK_S)

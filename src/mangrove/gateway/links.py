@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 GREETING_TIMEOUT_S = 5.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
-WRITE_HIGH_WATER_BYTES = 1 << 16
-UNSENT_BYTES = 1 << 16
+WRITE_HIGH_WATER_BYTES = 1 << 13
+UNSENT_BYTES = 1 << 13
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 MAX_UNGREETED = 64
 
@@ -185,8 +185,10 @@ class Links:
         queue_bytes: int,
         carry_out: Callable[[list[Instruction]], None],
         dropped: Callable[[bytes, str], None],
+        attached: Callable[[], None],
     ) -> None:
         self.engine = engine
+        self._attached = attached
         self._carry_out = carry_out
         self._links = {peer: Link(peer, queue_bytes, dropped) for peer in peers}
         self._ungreeted: set[LinkProtocol] = set()
@@ -271,6 +273,7 @@ class Links:
         log.info("link to %s is up", peer)
         link.resume(asyncio.get_running_loop().time())
         self._carry_out(self.engine.peer_up(peer, asyncio.get_running_loop().time()))
+        self._attached()
         return link
 
     def detach(self, connection: LinkProtocol, link: Link | None, who: str, reason: str) -> None:

@@ -30,12 +30,14 @@ class Timing:
 
     The dead interval is two heartbeats and four times the deviation of their arrivals, and at least
     `least_slack_s` more than two heartbeats: on a quiet link a failure shows after little more than two
-    missed heartbeats, on a jittery one later, so that the false-alarm rate stays low.
+    missed heartbeats, on a jittery one later, so that the false-alarm rate stays low. A
+    new link starts with `first_deviation_s`: processes that have just started are slow.
     """
 
     heartbeat_s: float = 0.050
     least_slack_s: float = 0.025
     most_slack_s: float = 2.0
+    first_deviation_s: float = 0.025
     tests: int = 3
     first_tests: int = 1
     flap_hold_s: float = 0.2
@@ -55,7 +57,7 @@ class LinkMonitor:
         self.offset_s = 0.0
         """The neighbour's clock minus ours; wrong by at most half the round trip."""
         self.failures = 0
-        self._arrival_deviation_s = 0.0
+        self._arrival_deviation_s = timing.first_deviation_s
         self._last_heard = 0.0
         self._last_heartbeat: tuple[float, float] | None = None  # its `sent`, and when it came
         self._next_heartbeat = 0.0
