@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mangrove.cli import bench, demo, evaluate, link, plan, pubsub, route, status, up
+from mangrove.cli import bench, demo, evaluate, link, plan, pubsub, route, status, story, up
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("demo")(demo.demo)
 app.command("status")(status.status)
+app.command("story")(story.story)
 app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
 app.command("link")(link.link)

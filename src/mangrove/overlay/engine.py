@@ -249,7 +249,7 @@ class OverlayEngine:
             for frame in self.forwarder.parked.release(now):
                 instructions += self.forwarder.reroute(frame, now)
         if changed or delays != self.live.delays_ms:
-            instructions += self._route_frames(self.routes.review(now, cause))
+            instructions += self._route_frames(self.routes.review(now, cause, improve=changed))
         return instructions
 
     def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:

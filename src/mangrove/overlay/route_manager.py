@@ -78,8 +78,15 @@ class RouteManager:
         self._wanted = set(wanted)
         return self.review(now, cause)
 
-    def review(self, now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
-        """Compare all route sets with the present network, and mend what needs mending."""
+    def review(
+        self, now: float, cause: Event | None, *, improve: bool = False
+    ) -> list[tuple[str, RouteMessage]]:
+        """Compare all route sets with the present network, and mend what needs mending.
+
+        A change of delay only moves what would miss its deadline. Sets whose paths share links are replaced
+        as soon as the network allows for better ones; with `improve`, after a link has come or gone, all are
+        looked at.
+        """
         messages: list[tuple[str, RouteMessage]] = []
         for key in [key for key in self._sets if key not in self._wanted or not self._needed(key)]:
             for route in self._sets.pop(key).routes:
@@ -90,7 +97,7 @@ class RouteManager:
                 continue
             routes = self._sets.setdefault(key, RouteSet(self._rules.contract_at(key[0]), key[1]))
             graph = graph or self._live.live_graph()
-            messages += self._mend(routes, graph, now, cause)
+            messages += self._mend(routes, graph, now, cause, improve=improve)
         return messages
 
     def _needed(self, key: Key) -> bool:
@@ -100,43 +107,77 @@ class RouteManager:
         return contract.deadline_ms is not None and self._live.table_ms(key[1]) > contract.deadline_ms
 
     def _mend(
-        self, routes: RouteSet, graph: Graph, now: float, cause: Event | None
+        self, routes: RouteSet, graph: Graph, now: float, cause: Event | None, *, improve: bool = False
     ) -> list[tuple[str, RouteMessage]]:
-        contract = routes.contract
+        messages = self._drop_broken(routes, now, cause)
+        limit = routes.contract.deadline_ms
+        kept = [
+            route.path for route in routes.routes if limit is None or self._ms(graph, route.path) <= limit
+        ]
+        kept = kept[: routes.contract.paths]
+        enough = len(kept) == routes.contract.paths and not routes.unmet
+        paths = kept
+        if improve or not enough or _shared_links(kept):
+            planned, unmet = self._plan(routes, graph, [] if enough else kept)
+            if not enough or _shared_links(planned) < _shared_links(kept):
+                paths = planned
+                self._tell_unmet(routes, unmet, now, cause)
+        messages += self._ask_for(routes, graph, paths, now, cause)
+        wanted = set(paths)
+        if wanted and all(route.active for route in routes.routes if route.path in wanted):
+            messages += self._retire(routes, wanted, now, cause)
+        return messages
+
+    def _drop_broken(
+        self, routes: RouteSet, now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
         messages: list[tuple[str, RouteMessage]] = []
         good: list[Route] = []
         for route in routes.routes:
-            if not self._up(route.path) or (not route.active and now - route.asked_at > ACK_TIMEOUT_S):
-                messages += self._teardown(route)
+            if not self._up(route.path):
+                messages += self._give_up(routes, route, "a link on it has failed", now, cause)
+            elif not route.active and now - route.asked_at > ACK_TIMEOUT_S:
+                messages += self._give_up(routes, route, "nobody acknowledged it", now, cause)
             else:
                 good.append(route)
         routes.routes = good
-        limit = contract.deadline_ms
-        kept = [route for route in good if limit is None or self._ms(graph, route.path) <= limit]
-        if len(kept) >= contract.paths and not routes.unmet:
-            return messages
-        paths, routes.unmet = self._plan(routes, graph, [route.path for route in kept])
-        known = {route.path: route for route in good}
+        return messages
+
+    def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: Event | None) -> None:
+        if bool(unmet) != bool(routes.unmet):
+            self._log.note(
+                "ContractUnmet" if unmet else "ContractMet",
+                now,
+                cause,
+                topic=routes.contract.match,
+                destination=routes.destination,
+                reason=unmet,
+            )
+        routes.unmet = unmet
+
+    def _ask_for(
+        self, routes: RouteSet, graph: Graph, paths: list[Path], now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
+        """Request the paths that do not stand yet."""
+        messages: list[tuple[str, RouteMessage]] = []
+        known = {route.path for route in routes.routes}
         for path in paths:
-            if path not in known:
-                self._label += 1
-                route = Route(self._label, path, now)
-                routes.routes.append(route)
-                setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
-                messages.append((path[1], setup))
-                self._log.note(
-                    "RouteRequested",
-                    now,
-                    cause,
-                    topic=contract.match,
-                    destination=routes.destination,
-                    path=list(path),
-                    predicted_ms=round(self._ms(graph, path), 3),
-                    deadline_ms=limit,
-                )
-        wanted = set(paths)
-        if all(route.active for route in routes.routes if route.path in wanted):
-            messages += self._retire(routes, wanted)
+            if path in known:
+                continue
+            self._label += 1
+            routes.routes.append(Route(self._label, path, now))
+            setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
+            messages.append((path[1], setup))
+            self._log.note(
+                "RouteRequested",
+                now,
+                cause,
+                topic=routes.contract.match,
+                destination=routes.destination,
+                path=list(path),
+                predicted_ms=round(self._ms(graph, path), 3),
+                deadline_ms=routes.contract.deadline_ms,
+            )
         return messages
 
     def _plan(self, routes: RouteSet, graph: Graph, kept: list[Path]) -> tuple[list[Path], str]:
@@ -180,12 +221,14 @@ class RouteManager:
             )
         return [graph.named(path) for path in plan.paths]
 
-    def _retire(self, routes: RouteSet, wanted: set[Path]) -> list[tuple[str, RouteMessage]]:
+    def _retire(
+        self, routes: RouteSet, wanted: set[Path], now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
         """The wanted routes all stand: the others have served."""
         messages = []
         for route in routes.routes:
             if route.path not in wanted:
-                messages += self._teardown(route)
+                messages += self._give_up(routes, route, "a better one stands", now, cause)
         routes.routes = [route for route in routes.routes if route.path in wanted]
         return messages
 
@@ -214,6 +257,20 @@ class RouteManager:
                 graph = self._live.live_graph()
                 return self._mend(routes, graph, now, cause)
         return []
+
+    def _give_up(
+        self, routes: RouteSet, route: Route, reason: str, now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
+        self._log.note(
+            "RouteRetired",
+            now,
+            cause,
+            topic=routes.contract.match,
+            destination=routes.destination,
+            path=list(route.path),
+            reason=reason,
+        )
+        return self._teardown(route)
 
     def _teardown(self, route: Route) -> list[tuple[str, RouteMessage]]:
         message = RouteTeardown(
@@ -259,3 +316,9 @@ class RouteManager:
     def next_hop(self, origin: str, epoch: int, label: int) -> str | None:
         """Where frames with this label go."""
         return self._transit.get((origin, epoch, label))
+
+
+def _shared_links(paths: list[Path]) -> int:
+    """How often the paths of a set run over a link that another of them uses already."""
+    links = [(min(pair), max(pair)) for path in paths for pair in pairwise(path)]
+    return len(links) - len(set(links))
