@@ -42,14 +42,15 @@ def regular(sent: float) -> Heartbeat:
 
 def test_a_link_is_used_only_after_its_test() -> None:
     monitor = LinkMonitor(Timing())
-    assert monitor.condition.value == "failure"
+    seen = [monitor.condition]
     monitor.connect(0.0)
-    assert monitor.condition.value == "testing"
+    seen.append(monitor.condition)
     first = monitor.due(0.0, 0)
     assert first is not None
     assert first.kind is HeartbeatKind.TEST
     assert monitor.heartbeat(ack(0.01), 0.02)
-    assert monitor.condition.value == "normal"
+    seen.append(monitor.condition)
+    assert [condition.value for condition in seen] == ["failure", "testing", "normal"]
 
 
 def test_silence_is_failure_and_recovery_takes_longer_each_time() -> None:
