@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections.abc import Callable, Iterator
-from typing import cast
 
+from mangrove.broker.sockets import prepare
 from mangrove.model.gateway_settings import Call, Listen
 from mangrove.overlay.control_messages import Goodbye, control_frame
 from mangrove.overlay.engine import OverlayEngine
@@ -28,7 +27,6 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 WRITE_HIGH_WATER_BYTES = 1 << 13
 UNSENT_BYTES = 1 << 13
-_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 MAX_UNGREETED = 64
 
 
@@ -89,14 +87,7 @@ class LinkProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say HELLO and wait for the peer's."""
-        transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
-        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if _NOTSENT_LOWAT is not None:
-                # What the kernel holds unsent is in order of arrival; keep it short, so that urgency counts.
-                sock.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, UNSENT_BYTES)
+        transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES, unsent_bytes=UNSENT_BYTES)
         self._transport = transport
         if not self._links.admit(self):
             self.close("too many connections that have not greeted")

@@ -80,13 +80,9 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     topics_delivered: dict[str, int] = {}
 
 
-class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker, from its own monitoring pages."""
+class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker counts."""
 
-    name: str
-    role: str
-    url: str
-    reachable: bool
     version: str = ""
     uptime: str = ""
     connections: int = 0
@@ -99,6 +95,15 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     leaf_nodes: int = 0
     memory_bytes: int = 0
     cpu_percent: float = 0.0
+
+
+class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
+    """A broker, from its own monitoring pages."""
+
+    name: str
+    role: str
+    url: str
+    reachable: bool
 
 
 def gateway_status_subject(domain: str) -> str:
