@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mangrove.client import Connection, Message, connect
+from mangrove.client import Connection, Message, Subscription, connect
 
 PAYLOAD = b"\x00" * 200
 SETTLE_S = 5.0
@@ -36,6 +36,7 @@ class Account:
     arrivals: dict[str, Counter[str]] = field(default_factory=dict)
     in_time: int = 0
     latencies_s: list[float] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
     _last_arrival_s: float = 0.0
     _longest_gap_s: float = 0.0
 
@@ -51,8 +52,9 @@ class Account:
 
     @property
     def duplicated(self) -> int:
-        """Arrivals of a message that its subscriber had already."""
-        return sum(ids.total() - len(ids) for ids in self.arrivals.values())
+        """Arrivals of a message that its subscriber had already, those that the SDK left out included."""
+        repeated = sum(ids.total() - len(ids) for ids in self.arrivals.values())
+        return repeated + sum(subscription.duplicates for subscription in self.subscriptions)
 
     def restart_gap(self, now_s: float) -> None:
         """Look for the longest silence from now on."""
@@ -143,7 +145,8 @@ class Traffic:
         async def arrived(message: Message) -> None:
             account.arrived(domain, message, time.time(), asyncio.get_running_loop().time())
 
-        await self._connections[domain].subscribe(account.stream.topic, callback=arrived)
+        subscription = await self._connections[domain].subscribe(account.stream.topic, callback=arrived)
+        account.subscriptions.append(subscription)
 
     async def run(self, seconds: float) -> None:
         """Publish for a time, then wait until everything owed has arrived or nothing comes any more."""
