@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 
+import msgspec
 import nats
 import pytest
 from nats.aio.client import Client
@@ -16,8 +19,11 @@ from tests.integration.waiting import eventually
 
 import mangrove
 from mangrove.broker.nats_config import log_path
+from mangrove.broker.ports import PortReservation
 from mangrove.broker.process import ManagedProcess
+from mangrove.gateway.settings import read_settings
 from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.gateway_settings import Listen
 from mangrove.overlay.control_messages import Hello, control_frame
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.frames import PROTOCOL_VERSION, Frame, FrameType
@@ -265,10 +271,39 @@ async def test_nonsense_closes_that_connection_alone(chain: Running, build: obje
 
 async def test_nonsense_after_a_good_greeting_is_survived(chain: Running) -> None:
     """Who takes a neighbour's place and then sends garbage is thrown out; the neighbour comes back."""
-    await send_to_gateway(chain, "seattle", stranger_hello(chain) + b"MG\xff" + bytes(64))
+    await send_to_gateway(
+        chain, "seattle", stranger_hello(chain, epoch=time.time_ns()) + b"MG\xff" + bytes(64)
+    )
     assert "unknown frame type 255" in gateway_log(chain, "seattle")
     await chain.links_up()
     await crosses(chain, b"still here")
+
+
+async def test_two_gateways_of_one_domain_are_reported_on_both_sides(chain: Running, tmp_path: Path) -> None:
+    settings = read_settings(chain.launched.directory / "denver-gateway.json")
+    with PortReservation() as ports:
+        listen = (Listen("127.0.0.1", ports.take("127.0.0.1")),)
+        second = msgspec.structs.replace(settings, listen=listen, management_url=None, events_path="")
+        path = tmp_path / "second.json"
+        path.write_bytes(msgspec.json.encode(second))
+        impostor = ManagedProcess(
+            "second-denver",
+            [sys.executable, "-m", "mangrove.gateway.daemon", str(path)],
+            log_path=tmp_path / "second.log",
+            ready_text="gateway ready",
+        )
+        await impostor.start()
+        try:
+
+            async def reported() -> bool:
+                claim = "two gateways claim the domain 'denver'"
+                return claim in gateway_log(chain, "orlando") and claim in gateway_log(chain, "denver")
+
+            await eventually(reported, "both sides should report the second gateway")
+        finally:
+            await impostor.stop()
+    await chain.links_up()
+    await crosses(chain, b"one is enough")
 
 
 async def test_a_malformed_body_is_dropped_and_counted(chain: Running) -> None:
@@ -288,7 +323,7 @@ async def test_a_malformed_body_is_dropped_and_counted(chain: Running) -> None:
         for number, body in enumerate(bad)
     )
     attached = gateway_log(chain, "seattle").count("attached to")
-    await send_to_gateway(chain, "seattle", stranger_hello(chain) + frames)
+    await send_to_gateway(chain, "seattle", stranger_hello(chain, epoch=time.time_ns()) + frames)
     drops = {(drop.topic, drop.reason): drop.count for drop in (await chain.gateway("seattle")).drops}
     assert drops["(malformed)", "malformed body"] == len(bad)
     assert gateway_log(chain, "seattle").count("attached to") == attached, (

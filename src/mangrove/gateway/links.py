@@ -40,6 +40,7 @@ class Link:
         self.writable = False
         self.frames_out = self.frames_in = self.bytes_out = self.bytes_in = 0
         self.connects = 0
+        self.epoch = 0
         self.last_error = ""
         self._dropped = dropped
 
@@ -112,10 +113,10 @@ class LinkProtocol(asyncio.Protocol):
             self.close(error.message)
 
     def _greeted(self, hello: Frame) -> None:
-        peer = self._links.engine.greet(hello, self._expected)
+        greeting = self._links.engine.greet(hello, self._expected)
         if self._timeout is not None:
             self._timeout.cancel()
-        self._link = self._links.attach(peer, self)
+        self._link = self._links.attach(greeting.domain, greeting.epoch, self)
 
     def eof_received(self) -> None:
         """The peer stopped sending; a frame that was under way is lost."""
@@ -252,13 +253,20 @@ class Links:
         self._ungreeted.add(connection)
         return True
 
-    def attach(self, peer: str, connection: LinkProtocol) -> Link:
-        """A greeted connection serves the link from now on; an older one gives way."""
-        self._ungreeted.discard(connection)
+    def attach(self, peer: str, epoch: int, connection: LinkProtocol) -> Link:
+        """A greeted connection serves the link from now on; an older one gives way.
+
+        While a gateway that started later is connected, an earlier one of the same domain is refused: there
+        must not be two, and both sides' logs say so.
+        """
         link = self._links[peer]
+        if link.connection is not None and epoch < link.epoch:
+            raise FrameError(f"two gateways claim the domain {peer!r}; the one that started later is served")
+        self._ungreeted.discard(connection)
         if link.connection is not None:
-            self.drop(peer, "replaced by a newer connection")
-        link.connection = connection
+            another = " by a gateway that started later" if epoch > link.epoch else ""
+            self.drop(peer, f"replaced{another}")
+        link.connection, link.epoch = connection, epoch
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)

@@ -85,8 +85,8 @@ class OverlayEngine:
         """The first frame on every link."""
         return control_frame(make_hello(self.federation, self.domain, self.epoch))
 
-    def greet(self, frame: Frame, expected: str | None) -> str:
-        """Check a peer's first frame and return its domain, or raise FrameError with the reason."""
+    def greet(self, frame: Frame, expected: str | None) -> Hello:
+        """Check a peer's first frame, or raise FrameError with the reason to refuse it."""
         return check_hello(frame, self.federation, self.domain, expected)
 
     # -- neighbours come and go ---------------------------------------------------------------------------

@@ -18,8 +18,8 @@ def make_hello(federation: Federation, domain: str, epoch: int) -> Hello:
     )
 
 
-def check_hello(frame: Frame, federation: Federation, domain: str, expected: str | None) -> str:
-    """The domain of the peer behind a first frame, or FrameError with the reason to refuse it.
+def check_hello(frame: Frame, federation: Federation, domain: str, expected: str | None) -> Hello:
+    """What the peer behind a first frame says of itself, or FrameError with the reason to refuse it.
 
     `expected` is the domain that was called; None when the peer called us.
     """
@@ -44,4 +44,4 @@ def check_hello(frame: Frame, federation: Federation, domain: str, expected: str
         raise FrameError(f"called {expected!r}, but {hello.domain!r} answered")
     if not any({domain, hello.domain} == set(link.between) for link in federation.links):
         raise FrameError(f"the federation file has no link between {domain!r} and {hello.domain!r}")
-    return hello.domain
+    return hello
