@@ -2,12 +2,14 @@
 
 A contract needs explicit routes when it asks for several paths, or when the way that the tables take is too
 slow for its deadline. Routes are kept as long as they are up and fast enough; only what is broken is replaced
-(incremental maintenance), and an old route serves until the new one is acknowledged.
+(incremental maintenance), and an old route serves until the new one is acknowledged. Routes of a set that
+share a link or a site, because the network had no better when they were chosen, are replaced when it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,6 +19,7 @@ from mangrove.overlay.control_messages import RouteAck, RouteMessage, RouteSetup
 from mangrove.overlay.events import Event, EventLog
 from mangrove.overlay.live_map import LiveMap
 from mangrove.routing.constraints import FREE, Constraints
+from mangrove.routing.disjoint_pair import disjoint_pair
 from mangrove.routing.graph import Graph, NoPathError
 from mangrove.routing.planner import Method, PathRequest, plan_paths
 
@@ -113,7 +116,7 @@ class RouteManager:
         routes.routes = good
         limit = contract.deadline_ms
         kept = [route for route in good if limit is None or self._ms(graph, route.path) <= limit]
-        if len(kept) >= contract.paths and not routes.unmet:
+        if len(kept) >= contract.paths and not routes.unmet and not _shared([r.path for r in kept]):
             return messages
         paths, routes.unmet = self._plan(routes, graph, [route.path for route in kept])
         known = {route.path: route for route in good}
@@ -158,7 +161,7 @@ class RouteManager:
 
     def _paths(self, routes: RouteSet, graph: Graph, kept: list[Path], limit: Constraints) -> list[Path]:
         contract = routes.contract
-        if len(kept) >= contract.paths:
+        if len(kept) >= contract.paths and not _shared(kept):
             return kept
         method = Method.GAP_DIV if contract.separation_km > 0 else Method.DISJOINT
         request = PathRequest(
@@ -178,7 +181,15 @@ class RouteManager:
             plan = plan_paths(
                 graph, source, destination, PathRequest(Method.DISJOINT, contract.paths, None, limit), primary
             )
-        return [graph.named(path) for path in plan.paths]
+        paths = [graph.named(path) for path in plan.paths]
+        if len(paths) == 2 and _shared(paths):
+            # The first path may stand in the way of every disjoint second one: choose both anew.
+            pair = disjoint_pair(graph, source, destination)
+            if pair is not None and all(limit.hold(graph, path) for path in pair):
+                paths = [graph.named(path) for path in pair]
+        if len(kept) >= contract.paths and _shared(kept) <= _shared(paths):
+            return kept
+        return paths
 
     def _retire(self, routes: RouteSet, wanted: set[Path]) -> list[tuple[str, RouteMessage]]:
         """The wanted routes all stand: the others have served."""
@@ -259,3 +270,11 @@ class RouteManager:
     def next_hop(self, origin: str, epoch: int, label: int) -> str | None:
         """Where frames with this label go."""
         return self._transit.get((origin, epoch, label))
+
+
+def _shared(paths: Sequence[Path]) -> int:
+    """How many links and inner sites more than one of the paths needs."""
+    uses = Counter(
+        part for path in paths for part in (*path[1:-1], *((min(p), max(p)) for p in pairwise(path)))
+    )
+    return sum(count > 1 for count in uses.values())
