@@ -38,7 +38,7 @@ READY_S = 10.0
 TRAFFIC_S = 3.0
 SETTLE_S = 30.0
 STEP_S = 0.25
-LAST_S = 0.4
+LAST_S = 3.0
 
 TWICE, ORDERED, PLAIN = "twice", "ordered", "plain"
 RULES = TopicRules(
@@ -282,10 +282,19 @@ def _missing(net: SimulatedOverlay, where: Setting) -> str:
             return f"{stream.source} does not know who wants {stream.subject}"
         for name in stream.receivers if stream.topic != PLAIN else ():
             routes = engine.routes.sets.get((RULES.index_of(stream.subject), name))
-            asked = 2 if disjoint(net.links, stream.source, name) else 1
-            if routes is None or len(routes.active()) < asked:
-                return f"routes from {stream.source} to {name} do not stand"
+            paths = [] if routes is None else [route.path for route in routes.active()]
+            if not paths:
+                return f"no route from {stream.source} to {name} stands"
+            if disjoint(net.links, stream.source, name) and not _apart(paths):
+                return f"no disjoint routes from {stream.source} to {name} stand, only {paths}"
     return ""
+
+
+def _apart(paths: list[tuple[str, ...]]) -> bool:
+    """Whether there are two paths, and no link and no inner domain is used twice."""
+    inner = [name for path in paths for name in path[1:-1]]
+    links = [_pair(*hop) for path in paths for hop in pairwise(path)]
+    return len(paths) > 1 and len(inner) == len(set(inner)) and len(links) == len(set(links))
 
 
 class _Run:
@@ -382,10 +391,12 @@ class _Run:
         before = set(self.expected)
         for stream in self.setting.streams:
             self._publish(stream)
-        self.net.run(self.net.now + LAST_S)
-        for name, body in self.expected.keys() - before:
-            if not self.net.delivered[name, body]:
-                self.problems.append(f"at rest, {body.decode()} did not arrive at {name}")
+        last = self.expected.keys() - before
+        limit = self.net.now + LAST_S
+        while not last <= self.net.delivered.keys() and self.net.now < limit:
+            self.net.run(self.net.now + STEP_S / 2)
+        for name, body in sorted(last - self.net.delivered.keys()):
+            self.problems.append(f"at rest, {body.decode()} did not arrive at {name}")
 
     # -- promises -----------------------------------------------------------------------------------------
 
