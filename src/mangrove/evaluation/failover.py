@@ -1,14 +1,15 @@
-"""Reconvergence and loss after one silent failure: this protocol against an OSPF-like one (PCRT figures 9, 10).
+"""Reconvergence and loss after one silent failure, against an OSPF-like protocol (PCRT figures 9 and 10).
 
 On random two-connected networks some pairs of sites exchange a steady stream of messages over ways that one
 link, or one transit site, has in common. It begins to swallow everything, and nobody is told. Measured: how
-long it takes until a message that was sent after the failure arrives, until all gateways know what has failed,
-and how many messages are lost. Every scheme gets the same networks, streams and failures.
+long it takes until a message that was sent after the failure arrives, and until all gateways know what has
+failed; how many messages are lost. Every scheme gets the same networks, streams and failures.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +38,7 @@ LABELS = {
     "ospf_equal": f"OSPF-like, hello {1000 * EQUAL.hello_s:g} ms, dead {1000 * EQUAL.dead_s:g} ms",
 }
 FAILURES = ("link", "node")
-SIZES = ((6, 9), (16, 32))
+SIZES = ((6, 9), (12, 24))
 INTERVAL_S = 0.01
 PAIRS = 4
 LOOK_S = 0.005
@@ -162,7 +163,7 @@ class _Network(Protocol):
     """What the experiment needs of a simulated network."""
 
     now: float
-    delivered: Mapping[tuple[str, bytes], int]
+    delivered: Counter[tuple[str, bytes]]
     delivered_at: dict[tuple[str, bytes], float]
 
     def at(self, time: float, action: Callable[[], None]) -> None: ...

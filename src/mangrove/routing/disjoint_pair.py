@@ -8,6 +8,7 @@ it; two rounds find a disjoint pair whenever there is one.
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 from mangrove.routing.graph import Graph, Path
 
@@ -30,7 +31,7 @@ def disjoint_pair(graph: Graph, source: int, destination: int) -> tuple[Path, Pa
         way = _cheapest(arcs, (source, True), (destination, False))
         if not way:
             return None
-        for (u, leaving), (v, entering) in zip(way, way[1:], strict=False):
+        for (u, leaving), (v, entering) in pairwise(way):
             # Turn the arc round: the next search may take it back.
             arcs[v, entering][u, leaving] = -arcs[u, leaving].pop((v, entering))
             if u != v and leaving:
