@@ -258,12 +258,17 @@ def test_frames_with_no_way_on_are_counted() -> None:
     (dropped,) = data(transit.receive("a", worn_out, 1.0))
     assert isinstance(dropped, DropMessages)
     assert dropped.reason == "hop limit reached"
-    own = Frame(FrameType.DATA, b"", 5, 1, 0, 1, 1, 0b100)
-    (dropped,) = data(transit.receive("a", own, 1.0))
-    assert isinstance(dropped, DropMessages)
-    assert dropped.reason == "returned to its origin"
     with pytest.raises(FrameError, match="unknown here"):
         transit.receive("a", Frame(FrameType.DATA, b"", 5, 0, 0, 1, 1, 1 << 40), 1.0)
+
+
+def test_a_frame_that_a_repair_sends_back_through_its_origin_goes_on() -> None:
+    shape = federation(("a", "b"), ("b", "c"))
+    origin = with_links(shape, "b")
+    returned = Frame(FrameType.DATA, b"", 5, 1, 0, 1, 1, 0b100)
+    (sent,) = data(origin.receive("a", returned, 1.0))
+    assert isinstance(sent, SendFrame)
+    assert (sent.peer, sent.frame.hop_limit) == ("c", 4)
 
 
 def test_frames_without_a_way_wait_until_their_time_is_up() -> None:

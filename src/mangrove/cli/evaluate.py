@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
-from mangrove.cli import evaluate_routing
+from mangrove.cli import evaluate_failover, evaluate_routing
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE
 
 app = typer.Typer(help="Repeat the published experiments and compare.", no_args_is_help=True)
 app.command("gap")(evaluate_routing.gap)
 app.command("tables")(evaluate_routing.tables)
+app.command("failover")(evaluate_failover.failover)
+app.command("schedules")(evaluate_failover.schedules)
+app.command("false-alarms")(evaluate_failover.false_alarms)
 
 
 @app.command()

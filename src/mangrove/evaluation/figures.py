@@ -1,13 +1,15 @@
-"""Plots of the routing experiments beside the published figures."""
+"""Plots of the routing and failover experiments beside the published figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mangrove.errors import InputError
+from mangrove.evaluation import failover
+from mangrove.evaluation.failover import FailoverSummary
 from mangrove.evaluation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.tables import SCHEMES, TablesResult
 
@@ -131,6 +133,43 @@ def draw_tables(result: TablesResult, file: Path) -> None:
                 color=INK,
             )
             _finish(axes)
+
+
+def draw_failover(summaries: Sequence[FailoverSummary], file: Path) -> None:
+    """Time until messages arrive again, and messages lost meanwhile (PCRT figures 9 and 10)."""
+    colours = dict(zip(failover.SCHEMES, ("#1e8449", "#58b37c", "#c0792b", "#e3b567"), strict=True))
+    ticks = [f"one {s.failure} fails,\n{s.nodes} sites" for s in summaries]
+    with _figure(file, 12.0, 4.6, 2) as (left, right):
+        for axes, label, values in (
+            (left, "until messages arrive again (ms)", [s.reconverged_ms for s in summaries]),
+            (right, "messages lost of each stream", [s.lost for s in summaries]),
+        ):
+            for offset, scheme in enumerate(failover.SCHEMES):
+                at = [position + (offset - 1.5) * 0.2 for position in range(len(summaries))]
+                bars = axes.bar(
+                    at,
+                    [value[scheme].mean for value in values],
+                    0.184,
+                    yerr=[value[scheme].half_width or 0.0 for value in values],
+                    color=colours[scheme],
+                    ecolor=INK,
+                    error_kw={"linewidth": 0.9},
+                    capsize=2,
+                    label=failover.LABELS[scheme],
+                )
+                texts = [f"{value[scheme].mean:.3g}" for value in values]
+                axes.bar_label(bars, texts, fontsize=7, padding=2, color=INK)
+            axes.set_yscale("symlog", linthresh=1.0)
+            axes.set_ylim(0, 40_000)
+            axes.set_xticks(range(len(summaries)), ticks)
+            axes.set_ylabel(label)
+            _finish(axes)
+        seeds = summaries[0].seeds
+        left.set_title(
+            f"Silent failures in simulation, {len(seeds)} seeds", fontsize=11, loc="left", color=INK
+        )
+        rate = 1 / failover.INTERVAL_S
+        right.set_title(f"{rate:g} messages a second a stream", fontsize=11, loc="left", color=INK)
 
 
 def _finish(axes: Axes) -> None:

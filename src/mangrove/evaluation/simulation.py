@@ -3,7 +3,9 @@
 Links behave as TCP connections over an unreliable network do: bytes stay in order; what enters a black hole
 comes out when the hole is lifted, unless the connection was given up meanwhile; a closed connection is
 noticed by the other end after the link's delay, or not at all through a black hole; a broken link is called
-again. Everything random comes from one seed, so a schedule can be repeated.
+again; a lost packet is sent again, and everything behind it waits. Everything random comes from one seed, so
+a schedule can be repeated. A network can be kept and restored (pickle), so that many schedules can start from
+one that is at rest.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import OverlayEngine
@@ -30,6 +33,9 @@ from mangrove.routing.topology import graph_of_federation
 
 RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0
+RETRANSMIT_S = 0.2
+"""The least time after which TCP sends a lost packet again."""
+LEAST_WAIT_S = 0.0005
 
 Pair = tuple[str, str]
 
@@ -41,6 +47,7 @@ class SimulatedLink:
     ends: Pair
     delay_s: float
     jitter_s: float = 0.0
+    loss_ratio: float = 0.0
     black_hole: bool = False
     connection: int = 0
     """Number of the connection; frames of an earlier one are lost."""
@@ -53,7 +60,30 @@ class SimulatedLink:
         return self.ends[1] if end == self.ends[0] else self.ends[0]
 
 
-class SimulatedOverlay:
+class VirtualTime:
+    """Events in the order of their times; equal times in the order in which they were planned."""
+
+    def __init__(self, seed: int) -> None:
+        self.now = 0.0
+        self.random = random.Random(seed)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        """Do something later."""
+        self._count += 1
+        heapq.heappush(self._events, (time, self._count, action))
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        events = self._events
+        while events and events[0][0] <= until:
+            self.now, _, action = heapq.heappop(events)
+            action()
+        self.now = until
+
+
+class SimulatedOverlay(VirtualTime):
     """A federation's gateways and links in virtual time."""
 
     def __init__(
@@ -65,16 +95,18 @@ class SimulatedOverlay:
         tables: FailoverTables | None = None,
         jitter_s: float = 0.0,
     ) -> None:
+        super().__init__(seed)
         self.federation = federation
-        self.now = 0.0
-        self.random = random.Random(seed)
         self.delivered: Counter[tuple[str, bytes]] = Counter()
         self.delivered_at: dict[tuple[str, bytes], float] = {}
+        self.duplicates: Counter[tuple[str, bytes]] = Counter()
+        """Messages that one life of a gateway delivered again."""
+        self.repeated = 0
+        """Messages that were delivered again by a gateway that had crashed and forgotten."""
         self.dropped: Counter[str] = Counter()
         self._timing = timing or Timing()
         self._tables = tables or build_tables(graph_of_federation(federation))
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
+        self._delivered_in: dict[tuple[str, bytes], int] = {}
         self._epoch = 0
         self._wake_at: dict[str, float] = {}
         self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
@@ -87,20 +119,6 @@ class SimulatedOverlay:
         }
         for name in federation.domains:
             self.start(name)
-
-    # -- virtual time -------------------------------------------------------------------------------------
-
-    def at(self, time: float, action: Callable[[], None]) -> None:
-        """Do something later."""
-        self._count += 1
-        heapq.heappush(self._events, (time, self._count, action))
-
-    def run(self, until: float) -> None:
-        """Let time pass."""
-        while self._events and self._events[0][0] <= until:
-            self.now, _, action = heapq.heappop(self._events)
-            action()
-        self.now = until
 
     # -- gateways -----------------------------------------------------------------------------------------
 
@@ -122,7 +140,7 @@ class SimulatedOverlay:
         for link in self.links.values():
             if name in link.ends:
                 link.open_at.discard(name)
-                if not silent:
+                if not silent and not link.black_hole:
                     self._hang_up(link, link.other(name))
 
     def subscribe(self, name: str, *subjects: str) -> None:
@@ -154,26 +172,45 @@ class SimulatedOverlay:
                 case SendFrame(peer, frame):
                     self._send(name, peer, frame)
                 case CloseLink(peer):
-                    self._close(name, self.links[min(name, peer), max(name, peer)])
+                    self._close(name, self.link(name, peer))
                 case DeliverMessages(frame):
-                    self.delivered[name, frame.body] += 1
-                    self.delivered_at.setdefault((name, frame.body), self.now)
+                    self._deliver(name, frame.body)
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:
                     pass
         engine = self.engines.get(name)
         if engine is not None:
-            due = max(engine.timer(), self.now + 0.0005)
+            due = max(engine.timer(), self.now + LEAST_WAIT_S)
             if due < self._wake_at.get(name, float("inf")):
                 self._wake_at[name] = due
-                self.at(due, lambda: self._wake(name, due))
+                self.at(due, partial(self._wake, name, due))
+
+    def _deliver(self, name: str, body: bytes) -> None:
+        epoch = self.engines[name].epoch
+        self.delivered[name, body] += 1
+        self.delivered_at.setdefault((name, body), self.now)
+        if self._delivered_in.get((name, body)) == epoch:
+            self.duplicates[name, body] += 1
+        elif (name, body) in self._delivered_in:
+            self.repeated += 1
+        self._delivered_in[name, body] = epoch
 
     # -- links --------------------------------------------------------------------------------------------
 
+    def link(self, first: str, second: str) -> SimulatedLink:
+        """The link between two domains."""
+        return self.links[min(first, second), max(first, second)]
+
+    def reset(self, first: str, second: str) -> None:
+        """A connection is broken on the way, and both ends are told."""
+        link = self.link(first, second)
+        for end in link.ends:
+            self._hang_up(link, end)
+
     def black_hole(self, first: str, second: str, swallow: bool) -> None:
         """A link begins or ceases to swallow everything."""
-        link = self.links[min(first, second), max(first, second)]
+        link = self.link(first, second)
         link.black_hole = swallow
         if not swallow:
             held, link.held = link.held, []
@@ -181,7 +218,7 @@ class SimulatedOverlay:
                 self._travel(link, sender, connection, frame)
 
     def _send(self, name: str, peer: str, frame: Frame) -> None:
-        link = self.links[min(name, peer), max(name, peer)]
+        link = self.link(name, peer)
         if name not in link.open_at:
             return
         if link.black_hole:
@@ -191,9 +228,11 @@ class SimulatedOverlay:
 
     def _travel(self, link: SimulatedLink, sender: str, connection: int, frame: Frame) -> None:
         delay = link.delay_s + (self.random.uniform(0, link.jitter_s) if link.jitter_s else 0.0)
+        while link.loss_ratio and self.random.random() < link.loss_ratio:
+            delay += max(RETRANSMIT_S, 4 * link.delay_s)
         arrival = max(link.last_arrival.get(sender, 0.0), self.now + delay)
         link.last_arrival[sender] = arrival
-        self.at(arrival, lambda: self._arrive(link, sender, connection, frame))
+        self.at(arrival, partial(self._arrive, link, sender, connection, frame))
 
     def _arrive(self, link: SimulatedLink, sender: str, connection: int, frame: Frame) -> None:
         receiver = link.other(sender)
@@ -213,39 +252,35 @@ class SimulatedOverlay:
         link.held.clear()
         if not link.black_hole:
             self._hang_up(link, link.other(name))
-        self.at(self.now + RECALL_S, lambda: self._call(link))
+        self.at(self.now + RECALL_S, partial(self._call, link))
 
     def _hang_up(self, link: SimulatedLink, end: str) -> None:
-        connection = link.connection
+        self.at(self.now + link.delay_s, partial(self._notice, link, end, link.connection))
 
-        def notice() -> None:
-            engine = self.engines.get(end)
-            if end in link.open_at and engine is not None and connection == link.connection:
-                link.open_at.discard(end)
-                self._carry_out(end, engine.peer_down(link.other(end), self.now, "closed by the peer"))
-                self.at(self.now + RECALL_S, lambda: self._call(link))
-
-        self.at(self.now + link.delay_s, notice)
+    def _notice(self, link: SimulatedLink, end: str, connection: int) -> None:
+        """One end learns that its connection is gone."""
+        engine = self.engines.get(end)
+        if end in link.open_at and engine is not None and connection == link.connection:
+            link.open_at.discard(end)
+            self._carry_out(end, engine.peer_down(link.other(end), self.now, "closed by the peer"))
+            self.at(self.now + RECALL_S, partial(self._call, link))
 
     def _call(self, link: SimulatedLink) -> None:
         """Try to connect; both ends must be there and a round trip must get through."""
-        if not all(end in self.engines for end in link.ends) or len(link.open_at) == len(link.ends):
+        if all(end in self.engines for end in link.ends) and len(link.open_at) < len(link.ends):
+            self.at(self.now + 2 * link.delay_s, partial(self._answered, link, link.connection))
+
+    def _answered(self, link: SimulatedLink, started: int) -> None:
+        if link.connection != started or not all(end in self.engines for end in link.ends):
             return
-        started = link.connection
-
-        def answered() -> None:
-            if link.connection != started or not all(end in self.engines for end in link.ends):
-                return
-            if link.black_hole:
-                self.at(self.now + CALL_TIMEOUT_S, lambda: self._call(link))
-                return
-            link.connection += 1
-            for end in link.ends:
-                engine = self.engines[end]
-                if end in link.open_at:  # an older connection that this end still believed in
-                    self._carry_out(end, engine.peer_down(link.other(end), self.now, "replaced"))
-            link.open_at = set(link.ends)
-            for end in link.ends:
-                self._carry_out(end, self.engines[end].peer_up(link.other(end), self.now))
-
-        self.at(self.now + 2 * link.delay_s, answered)
+        if link.black_hole:
+            self.at(self.now + CALL_TIMEOUT_S, partial(self._call, link))
+            return
+        link.connection += 1
+        for end in link.ends:
+            engine = self.engines[end]
+            if end in link.open_at:  # an older connection that this end still believed in
+                self._carry_out(end, engine.peer_down(link.other(end), self.now, "replaced"))
+        link.open_at = set(link.ends)
+        for end in link.ends:
+            self._carry_out(end, self.engines[end].peer_up(link.other(end), self.now))

@@ -70,9 +70,10 @@ class Forwarder:
         return self._by_routes(frame, now)
 
     def onward(self, frame: Frame, now: float) -> list[Instruction]:
-        """A frame from a neighbour, for other domains than this one."""
-        if frame.origin == self._index:
-            return [DropMessages(frame, "returned to its origin")]
+        """A frame from a neighbour, for other domains than this one.
+
+        A frame may come back to its origin: a repair on the way may lead through it.
+        """
         destinations = frame.destinations & ~self.own_bit
         if not destinations:
             return []

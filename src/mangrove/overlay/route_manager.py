@@ -2,12 +2,14 @@
 
 A contract needs explicit routes when it asks for several paths, or when the way that the tables take is too
 slow for its deadline. Routes are kept as long as they are up and fast enough; only what is broken is replaced
-(incremental maintenance), and an old route serves until the new one is acknowledged.
+(incremental maintenance), and an old route serves until the new one is acknowledged. Routes of a set that
+share a link or a site, because the network had no better when they were chosen, are replaced when it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,6 +19,7 @@ from mangrove.overlay.control_messages import RouteAck, RouteMessage, RouteSetup
 from mangrove.overlay.events import Event, EventLog
 from mangrove.overlay.live_map import LiveMap
 from mangrove.routing.constraints import FREE, Constraints
+from mangrove.routing.disjoint_pair import disjoint_pair
 from mangrove.routing.graph import Graph, NoPathError
 from mangrove.routing.planner import Method, PathRequest, plan_paths
 
@@ -117,9 +120,9 @@ class RouteManager:
         kept = kept[: routes.contract.paths]
         enough = len(kept) == routes.contract.paths and not routes.unmet
         paths = kept
-        if improve or not enough or _shared_links(kept):
+        if improve or not enough or _shared(kept):
             planned, unmet = self._plan(routes, graph, [] if enough else kept)
-            if not enough or _shared_links(planned) < _shared_links(kept):
+            if not enough or _shared(planned) < _shared(kept):
                 paths = planned
                 self._tell_unmet(routes, unmet, now, cause)
         messages += self._ask_for(routes, graph, paths, now, cause)
@@ -219,7 +222,13 @@ class RouteManager:
             plan = plan_paths(
                 graph, source, destination, PathRequest(Method.DISJOINT, contract.paths, None, limit), primary
             )
-        return [graph.named(path) for path in plan.paths]
+        paths = [graph.named(path) for path in plan.paths]
+        if len(paths) == 2 and _shared(paths):
+            # The first path may stand in the way of every disjoint second one: choose both anew.
+            pair = disjoint_pair(graph, source, destination)
+            if pair is not None and all(limit.hold(graph, path) for path in pair):
+                paths = [graph.named(path) for path in pair]
+        return paths
 
     def _retire(
         self, routes: RouteSet, wanted: set[Path], now: float, cause: Event | None
@@ -318,7 +327,9 @@ class RouteManager:
         return self._transit.get((origin, epoch, label))
 
 
-def _shared_links(paths: list[Path]) -> int:
-    """How often the paths of a set run over a link that another of them uses already."""
-    links = [(min(pair), max(pair)) for path in paths for pair in pairwise(path)]
-    return len(links) - len(set(links))
+def _shared(paths: Sequence[Path]) -> int:
+    """How many links and inner sites more than one of the paths needs."""
+    uses = Counter(
+        part for path in paths for part in (*path[1:-1], *((min(p), max(p)) for p in pairwise(path)))
+    )
+    return sum(count > 1 for count in uses.values())
