@@ -146,9 +146,10 @@ def draw_failover(summaries: Sequence[FailoverSummary], file: Path) -> None:
         ):
             for offset, scheme in enumerate(failover.SCHEMES):
                 at = [position + (offset - 1.5) * 0.2 for position in range(len(summaries))]
+                means = [value[scheme].mean for value in values]
                 bars = axes.bar(
                     at,
-                    [value[scheme].mean for value in values],
+                    means,
                     0.184,
                     yerr=[value[scheme].half_width or 0.0 for value in values],
                     color=colours[scheme],
@@ -157,13 +158,14 @@ def draw_failover(summaries: Sequence[FailoverSummary], file: Path) -> None:
                     capsize=2,
                     label=failover.LABELS[scheme],
                 )
-                texts = [f"{value[scheme].mean:.3g}" for value in values]
+                texts = [f"{mean:.0f}" if mean >= 100 else f"{mean:.3g}" for mean in means]
                 axes.bar_label(bars, texts, fontsize=7, padding=2, color=INK)
             axes.set_yscale("symlog", linthresh=1.0)
             axes.set_ylim(0, 40_000)
             axes.set_xticks(range(len(summaries)), ticks)
             axes.set_ylabel(label)
             _finish(axes)
+            axes.legend(fontsize=8, frameon=False, loc="upper right", ncols=2)
         seeds = summaries[0].seeds
         left.set_title(
             f"Silent failures in simulation, {len(seeds)} seeds", fontsize=11, loc="left", color=INK

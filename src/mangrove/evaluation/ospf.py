@@ -3,10 +3,10 @@
 What matters for failover is kept from RFC 2328: a neighbour is up when its hellos list us (two-way check) and
 down after the dead interval without one; every router floods the state of its links reliably (numbered,
 acknowledged, repeated); a link counts when both ends advertise it; shortest paths are computed after a
-change, with a delay and an exponential hold as routers have. Left out, each to the advantage of the baseline:
-areas, designated routers, the exchange of databases in steps, the least interval between own advertisements,
-and the time to compute and to install routes. Packets are not acknowledged: what is sent into a dead link is
-lost.
+change, with a delay and an exponential hold as routers have. Left out, each to the advantage of the
+baseline: areas, designated routers, the exchange of databases in steps, the least interval between own
+advertisements, and the time to compute and to install routes. Packets are not acknowledged: what is sent into
+a dead link is lost.
 
 The node is sans-IO; `SimulatedRouters` runs many of them under virtual time.
 """
