@@ -1,0 +1,141 @@
+"""Problem files: what is read, and that every mistake is named."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mangrove.errors import EXIT_BAD_INPUT, InvalidDocumentError
+from mangrove.planning.problem import Objective
+from mangrove.planning.problem_document import read_problem
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "items": ["a", "b", "c"],
+        "mean_rate": [1.0, 2.0, 3.0],
+        "covariance": [[1.0, 0.1, 0.0], [0.1, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        "brokers": ["x", "y"],
+        "capacity": [5.0, 6.0],
+    }
+    base.update(changes)
+    return {name: value for name, value in base.items() if value is not ...}
+
+
+def paths(**changes: Any) -> list[str]:
+    with pytest.raises(InvalidDocumentError) as caught:
+        read_problem(document(**changes), "problem.json")
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+    assert "problem.json" in caught.value.message
+    return [mistake.path for mistake in caught.value.mistakes]
+
+
+MODEL = {"t_rcv": 1e-3, "t_fltr": 0.0, "t_tx": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"items": ...}, "items"),
+        ({"items": []}, "items"),
+        ({"items": ["a", "a", "c"]}, "items[1]"),
+        ({"items": ["a", 3, "c"]}, "items[1]"),
+        ({"brokers": ["x", ""]}, "brokers[1]"),
+        ({"mean_rate": ...}, "mean_rate"),
+        ({"mean_rate": [1.0, 2.0]}, "mean_rate"),
+        ({"mean_rate": [1.0, -2.0, 3.0]}, "mean_rate[1]"),
+        ({"mean_rate": [1.0, math.nan, 3.0]}, "mean_rate[1]"),
+        ({"mean_rate": [1.0, math.inf, 3.0]}, "mean_rate[1]"),
+        ({"mean_rate": [1.0, "2", 3.0]}, "mean_rate[1]"),
+        ({"mean_rate": [1.0, True, 3.0]}, "mean_rate[1]"),
+        ({"mean_rate": 7}, "mean_rate"),
+        ({"covariance": ...}, "covariance"),
+        ({"covariance": [[1.0]]}, "covariance"),
+        ({"covariance": [1.0, 2.0, 3.0]}, "covariance"),
+        ({"covariance": [[1.0, 0.2, 0], [0.1, 1, 0], [0, 0, 1]]}, "covariance[0][1]"),
+        ({"covariance": [[1.0, 0, 0], [0, -1, 0], [0, 0, 1]]}, "covariance[1][1]"),
+        ({"covariance": [[1.0, 0, 0], [0, 1, math.nan], [0, 0, 1]]}, "covariance[1][2]"),
+        ({"covariance": [[1.0, 0, 0], [0, 1], [0, 0, 1]]}, "covariance[1]"),
+        ({"capacity": [5.0]}, "capacity"),
+        ({"capacity": [5.0, 0.0]}, "capacity[1]"),
+        ({"capacity": ...}, "capacity, model"),
+        ({"model": MODEL}, "capacity, model"),
+        ({"capacity": ..., "model": MODEL, "filters": [0, 0, 0]}, "replication"),
+        (
+            {"capacity": ..., "model": {"t_rcv": 1}, "filters": [0] * 3, "replication": [0] * 3},
+            "model.t_fltr",
+        ),
+        ({"capacity": ..., "model": [MODEL], "filters": [0] * 3, "replication": [0] * 3}, "model"),
+        (
+            {"capacity": ..., "model": {**MODEL, "t_rcv": 0}, "filters": [0] * 3, "replication": [0] * 3},
+            "model",
+        ),
+        ({"constraints": []}, "constraints"),
+        ({"constraints": {"max_riks": 0.1}}, "constraints.max_riks"),
+        ({"constraints": {"max_risk": 0}}, "constraints.max_risk"),
+        ({"constraints": {"max_risk": 1.5}}, "constraints.max_risk"),
+        ({"constraints": {"max_risk": {"q": 0.1}}}, "constraints.max_risk.q"),
+        ({"constraints": {"pinned": {"q": "x"}}}, "constraints.pinned.q"),
+        ({"constraints": {"pinned": {"a": "q"}}}, "constraints.pinned.a"),
+        ({"constraints": {"forbidden": {"a": ["x", "q"]}}}, "constraints.forbidden.a"),
+        ({"constraints": {"max_items": math.nan}}, "constraints.max_items"),
+        ({"constraints": {"max_replication": 3}}, "constraints.max_replication"),
+        ({"objective": "profit"}, "objective"),
+        ({"utilisation_threshold": 1.2}, "utilisation_threshold"),
+        ({"size_bytes": [1, 2]}, "size_bytes"),
+        ({"reward": [1, 2, -3]}, "reward[2]"),
+    ],
+)
+def test_each_mistake_names_its_field(changes: dict[str, Any], expected: str) -> None:
+    assert expected in paths(**changes)
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    found = paths(
+        mean_rate=[1.0, -1.0],
+        capacity=[0, 1],
+        constraints={"pinned": {"q": "x"}, "max_risk": 2},
+        objective="?",
+    )
+    assert {
+        "mean_rate",
+        "mean_rate[1]",
+        "capacity[0]",
+        "constraints.pinned.q",
+        "constraints.max_risk",
+        "objective",
+    } <= set(found)
+
+
+def test_a_flood_of_mistakes_is_summed_up() -> None:
+    found = paths(covariance=[[math.nan] * 3] * 3)
+    assert len(found) == 6
+
+
+def test_not_an_object() -> None:
+    with pytest.raises(InvalidDocumentError, match="not a JSON object"):
+        read_problem([1], "problem.json")
+
+
+def test_defaults_and_notes() -> None:
+    read = read_problem(document(source="a paper"), "p")
+    problem = read.problem
+    assert problem.objective is Objective.JOINT
+    assert (problem.reward == problem.mean_rate_msg_s).all()
+    assert (problem.penalty == problem.mean_rate_msg_s).all()
+    assert read.warnings == ("ignored unknown fields: source",)
+    assert not problem.constraints.bind_brokers
+
+
+def test_one_model_for_all_brokers_or_one_for_each() -> None:
+    shared = {"capacity": ..., "filters": [1, 2, 3], "replication": [1, 1, 1]}
+    fast, slow = MODEL, {**MODEL, "t_rcv": 2e-3, "t_fltr": 1e-3}
+    one = read_problem(document(model=fast, **shared), "p").problem
+    two = read_problem(document(model=[fast, slow], **shared), "p").problem
+    assert one.service_time_s is not None
+    assert two.service_time_s is not None
+    assert np.allclose(one.service_time_s, 1e-3)
+    assert np.allclose(two.service_time_s[1], [3e-3, 4e-3, 5e-3])
