@@ -229,8 +229,8 @@ def lake_reference() -> str:
         f"Schema version: {SCHEMA_VERSION}, in the metadata of each file as `{VERSION_KEY}`. A file of "
         "another version, or with missing, additional or differently typed columns, is skipped and reported. "
         "`domain` may be left out of a file, because its path has it; narrower integers and floats, and "
-        f"timestamps of other precision or without a zone (read as UTC), are accepted. `{REPLACES_KEY}` lists "
-        "the smaller files whose rows a merged file holds: where they still exist, they are ignored.",
+        f"timestamps of other precision or without a zone (read as UTC), are accepted. `{REPLACES_KEY}` "
+        "lists the smaller files whose rows a merged file holds: where they still exist, they are ignored.",
     ]
     for table in TABLES.values():
         parts += [
