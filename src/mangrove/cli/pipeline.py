@@ -4,67 +4,32 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from mangrove.cli import pipeline_jobs
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import InputError, MangroveError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from mangrove.cli.pipeline_session import (
+    DomainOption,
+    InputOption,
+    MasterOption,
+    MemoryOption,
+    OutputOption,
+    RemoteOption,
+    SeedOption,
+    report_skipped,
+    spark_session,
+)
+from mangrove.errors import InputError
 
 app = typer.Typer(help="Turn recorded telemetry into plans, on Spark.", no_args_is_help=True)
-
-InputOption = Annotated[
-    str, typer.Option("--input", help="The telemetry lake: a directory or an object store's URL.")
-]
-OutputOption = Annotated[
-    Path, typer.Option("--output", help="Directory for the results; a repeated run replaces it.")
-]
-MasterOption = Annotated[
-    str | None, typer.Option("--master", help="Spark master, e.g. spark://host:7077. [default: this process]")
-]
-RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connect server, sc://host:15002.")]
-MemoryOption = Annotated[str, typer.Option("--memory", help="Memory of Spark's driver in this process.")]
-DomainOption = Annotated[
-    list[str] | None, typer.Option("--domain", help="Only this domain; may be repeated.")
-]
-SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
-
-
-@contextmanager
-def spark_session(
-    master: str | None, remote: str | None, memory: str = "2g"
-) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
-    """A session and a way to say what goes on; Spark's failures become messages."""
-    try:
-        from pyspark.errors import PySparkException
-
-        from mangrove.pipelines.session import session
-    except ModuleNotFoundError as error:
-        raise MangroveError(
-            f"the pipelines' libraries are not installed ({error.name} is missing)",
-            hint="pip install 'mangrove-messaging[pipelines]'",
-        ) from None
-    console = stderr_console()
-    with console.status("starting Spark …") as status:
-
-        def progress(text: str) -> None:
-            status.update(f"{text} …")
-            if not console.is_terminal:
-                console.print(text)
-
-        try:
-            with session(master, remote, memory) as spark:
-                yield spark, progress
-        except PySparkException as error:
-            reason = (str(error).strip().splitlines() or ["unknown"])[0][:400]
-            raise MangroveError(f"Spark failed: {reason}", hint="nothing was written") from error
+app.command("calibrate")(pipeline_jobs.calibrate)
+app.command("availability")(pipeline_jobs.availability)
+app.command("slo")(pipeline_jobs.slo)
+app.command("cases")(pipeline_jobs.cases)
+app.command("report")(pipeline_jobs.report)
 
 
 @app.command()
@@ -126,7 +91,7 @@ def profile(
         found = job.profile(spark, input_, settings, progress)
         summary = job.write_profile(found, targets, output)
     summary["seconds"] = round(time.monotonic() - started, 3)
-    _report_skipped(summary)
+    report_skipped(summary)
     if as_json:
         print_json(summary)
         return
@@ -217,21 +182,6 @@ def _read_json(path: Path) -> Any:
         raise InputError(f"cannot read {path}: {error}") from error
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from error
-
-
-def _report_skipped(summary: dict[str, Any]) -> None:
-    """What was left out, on stderr."""
-    console = stderr_console()
-    skipped = summary.get("skipped", [])
-    if skipped:
-        console.print(f"[yellow]skipped or noted: {len(skipped)}[/yellow]")
-    for each in skipped[:20]:
-        count = "" if each["rows"] is None else f"{each['rows']} rows: "
-        console.print(f"  {each['path']}: {count}{each['reason']}", markup=False, soft_wrap=True)
-    if len(skipped) > 20:
-        console.print(f"  … and {len(skipped) - 20} more; all are in summary.json")
-    for warning in summary.get("warnings", []):
-        console.print(f"[yellow]warning:[/yellow] {warning}")
 
 
 def _show_profile(found: Any, summary: dict[str, Any]) -> None:

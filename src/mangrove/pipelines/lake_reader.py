@@ -84,9 +84,10 @@ def rows(spark: SparkSession, listing: Listing, columns: tuple[str, ...] | None 
     return _paths_frame(spark, listing).mapInArrow(read, spark_schema(replace(table, columns=wanted)))
 
 
-def verified(spark: SparkSession, listing: Listing) -> Listing:
+def verified(spark: SparkSession, listing: Listing, columns: tuple[str, ...] | None = None) -> Listing:
     """The listing without files that turn out to be damaged inside; incomplete rows are counted, by file."""
     table, root = listing.table, listing.root
+    wanted = tuple(c for c in table.columns if columns is None or c.name in columns)
 
     def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filesystem, _ = open_filesystem(root)
@@ -94,9 +95,9 @@ def verified(spark: SparkSession, listing: Listing) -> Listing:
             problem, incomplete = "", 0
             try:
                 with open_parquet(filesystem, path) as source:
-                    names = [c.name for c in table.columns if c.name in source.schema_arrow.names]
+                    names = [c.name for c in wanted if c.name in source.schema_arrow.names]
                     for batch in source.iter_batches(BATCH_ROWS, columns=names):
-                        incomplete += batch.num_rows - canonical(batch, table.columns, domain).num_rows
+                        incomplete += batch.num_rows - canonical(batch, wanted, domain).num_rows
             except READ_ERRORS as error:
                 problem = (str(error).splitlines() or ["unreadable"])[0]
             if problem or incomplete:
