@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mangrove.cli import bench, demo, evaluate, link, pipeline, plan, pubsub, route, status, up
+from mangrove.cli import bench, calibrate, demo, evaluate, link, pipeline, plan, pubsub, route, status, up
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
 app.command("link")(link.link)
 app.command("bench")(bench.bench)
+app.command("calibrate")(calibrate.calibrate)
 app.add_typer(route.app, name="route")
 app.add_typer(plan.app, name="plan")
 app.add_typer(pipeline.app, name="pipeline")

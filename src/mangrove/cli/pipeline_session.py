@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mangrove.cli.output import stderr_console
 from mangrove.errors import MangroveError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 InputOption = Annotated[
     str, typer.Option("--input", help="The telemetry lake: a directory or an object store's URL.")
@@ -35,11 +32,9 @@ SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
 @contextmanager
 def spark_session(
     master: str | None, remote: str | None, memory: str = "2g"
-) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
-    """A session and a way to say what goes on; Spark's failures become messages."""
+) -> Iterator[tuple[Any, Callable[[str], None]]]:
+    """A Spark session, and a way to say what goes on."""
     try:
-        from pyspark.errors import PySparkException
-
         from mangrove.pipelines.session import session
     except ModuleNotFoundError as error:
         raise MangroveError(
@@ -54,12 +49,8 @@ def spark_session(
             if not console.is_terminal:
                 console.print(text)
 
-        try:
-            with session(master, remote, memory) as spark:
-                yield spark, progress
-        except PySparkException as error:
-            reason = (str(error).strip().splitlines() or ["unknown"])[0][:400]
-            raise MangroveError(f"Spark failed: {reason}", hint="nothing was written") from error
+        with session(master, remote, memory) as spark:
+            yield spark, progress
 
 
 def report_skipped(summary: dict[str, Any]) -> None:

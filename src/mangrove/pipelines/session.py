@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from mangrove.errors import InputError, MangroveError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+CONNECT_PORT = 15002
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,12 +36,20 @@ SETTINGS = {
 def session(
     master: str | None = None, remote: str | None = None, memory: str = "2g"
 ) -> Iterator[SparkSession]:
-    """A session that is stopped at the end. Neither `master` nor `remote`: Spark inside this process."""
+    """A session that is stopped at the end. Neither `master` nor `remote`: Spark inside this process.
+
+    What fails inside Spark becomes an error with its first line; the rest is in Spark's log.
+    """
     if master and remote:
         raise InputError("--master and --remote exclude each other", hint="give one of them")
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     spark = _connected(remote) if remote else _started(master or "local[*]", memory)
     try:
         yield spark
+    except (PySparkException, Py4JError) as error:
+        raise MangroveError(f"Spark failed: {_reason(error)}", hint="nothing was written") from error
     finally:
         spark.stop()
 
@@ -46,8 +57,7 @@ def session(
 def _connected(remote: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    if not remote.startswith("sc://"):
-        raise InputError(f"--remote: {remote!r}", hint="sc://host:15002")
+    _require_listener(remote)
     try:
         spark: SparkSession = SparkSession.builder.remote(remote).appName("mangrove").getOrCreate()
         _ = spark.version
@@ -59,6 +69,20 @@ def _connected(remote: str) -> SparkSession:
     for name in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions"):
         spark.conf.set(name, SETTINGS[name])
     return spark
+
+
+def _require_listener(remote: str) -> None:
+    """Spark's client tries for ten minutes before it gives up; a closed port can be told at once."""
+    parts = urlsplit(remote)
+    if parts.scheme != "sc" or not parts.hostname:
+        raise InputError(f"--remote: {remote!r}", hint="sc://host:15002")
+    try:
+        socket.create_connection((parts.hostname, parts.port or CONNECT_PORT), timeout=10).close()
+    except OSError as error:
+        raise MangroveError(
+            f"no Spark Connect server answers at {remote}: {error}",
+            hint="start one as docs/how-to/run-pipelines.md shows, or leave --remote out",
+        ) from None
 
 
 def _started(master: str, memory: str) -> SparkSession:
