@@ -35,7 +35,7 @@ format: $(STAMP) ## Rewrite the code in the house format
 	$(VENV)/bin/ruff format .
 
 bench: $(STAMP) ## Run the benchmarks, each a ratio measured in one run
-	$(VENV)/bin/mangrove bench gateway
+	$(VENV)/bin/mangrove bench all
 
 docs: $(STAMP) ## Write the generated reference pages
 	$(PY) -m mangrove.cli.reference docs/reference

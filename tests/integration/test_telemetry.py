@@ -139,6 +139,7 @@ def test_links_and_brokers_are_sampled_every_second(lake: Path) -> None:
     assert max(head.column("tap_share").to_pylist()) == 1.0
 
 
+@pytest.mark.timeout(300)
 def test_closed_loop_from_the_federation_to_a_plan(lake: Path, tmp_path: Path) -> None:
     """Real federation → lake → profile → plan allocate → plan file, all by the command line."""
 

@@ -11,7 +11,6 @@ from tests.unit.test_overlay import federation
 from mangrove.broker.wire import Entry, Message, WireError, parse_message_line, scan
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.frames import Frame, FrameDecoder, FrameError, FrameType
-from mangrove.routing.forwarding import shortest_forwarding
 
 TOKENS = st.text("abcxyz019-_", min_size=1, max_size=5)
 SUBJECTS = st.lists(TOKENS, min_size=1, max_size=3).map(".".join)
@@ -86,6 +85,10 @@ FRAMES = st.builds(
     st.integers(0, 2**64 - 1),
     st.integers(0, 2**64 - 1),
     st.integers(0, 2**200),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
 )
 
 
@@ -108,11 +111,11 @@ def test_garbage_never_does_more_than_close_the_link(data: bytes) -> None:
     with contextlib.suppress(FrameError):
         decoder.feed(data)
     shape = federation(("a", "b"))
-    engine = OverlayEngine(shape, "a", 1, shortest_forwarding("a", shape))
+    engine = OverlayEngine(shape, "a", 1)
     decoder = FrameDecoder()
     with contextlib.suppress(FrameError):
         for frame in decoder.feed(b"MG" + data):
-            engine.receive("b", frame)
+            engine.receive("b", frame, 0.0)
 
 
 @given(FRAMES, st.integers(0, 40), st.binary(min_size=1, max_size=3))
@@ -120,10 +123,10 @@ def test_a_damaged_frame_is_refused_or_read_but_never_crashes(frame: Frame, at: 
     encoded = bytearray(frame.encode())
     encoded[at : at + len(patch)] = patch
     shape = federation(("a", "b"))
-    engine = OverlayEngine(shape, "a", 1, shortest_forwarding("a", shape))
+    engine = OverlayEngine(shape, "a", 1)
     with contextlib.suppress(FrameError):
         for decoded in FrameDecoder().feed(bytes(encoded)):
             engine.greet(decoded, None)
     with contextlib.suppress(FrameError):
         for decoded in FrameDecoder().feed(bytes(encoded)):
-            engine.receive("b", decoded)
+            engine.receive("b", decoded, 0.0)

@@ -23,6 +23,8 @@ from mangrove.planning import case_base
 from mangrove.planning.problem_document import read_problem
 from mangrove.planning.solvers import SolverName
 
+pytestmark = pytest.mark.timeout(300)
+
 HOURS = 12
 SPEC = SyntheticOperations(seconds=HOURS * 3600, seed=5, rate=20, late_hour=10, mean_up_s=900.0)
 

@@ -20,6 +20,8 @@ from mangrove.pipelines.peaks import parse_peak
 from mangrove.pipelines.profile import Brokers, Profile, ProfileSettings, profile, write_profile
 from mangrove.pipelines.synthetic_rates import SyntheticRates, Truth, generate, truth
 
+pytestmark = pytest.mark.timeout(300)
+
 ALL_DAY = ProfileSettings(peak=parse_peak("all"))
 TWO = Brokers(("b1", "b2"), (4000.0, 4000.0))
 

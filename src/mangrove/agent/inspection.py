@@ -57,12 +57,13 @@ async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:
 
 
 async def wait_for_interest(runtime: Runtime, wanted: dict[str, int], timeout_s: float = 15.0) -> bool:
-    """Wait until every gateway knows so many wanted subjects of each domain; False if it never does."""
+    """Wait until all links are up and all gateways know so many subjects of each domain; False if never."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     while asyncio.get_running_loop().time() < deadline:
         statuses = await asyncio.gather(*(gateway_status(domain) for domain in runtime.domains.values()))
         if all(
             status is not None
+            and all(link.up for link in status.links)
             and all(status.interest.get(domain, 0) >= count for domain, count in wanted.items())
             for status in statuses
         ):

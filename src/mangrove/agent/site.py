@@ -13,7 +13,7 @@ import msgspec
 from mangrove.broker.nats_config import data_broker_config, log_path, management_broker_config
 from mangrove.broker.nats_server import nats_server
 from mangrove.broker.process import ManagedProcess
-from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.endpoints import DomainEndpoints, events_path
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, Listen
 
@@ -79,6 +79,10 @@ class Site:
         for process in reversed(self.brokers.values()):
             await process.stop()
 
+    async def kill(self) -> None:
+        """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
+        await asyncio.gather(*(process.kill() for process in self.processes()))
+
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
         return [*self.brokers.values(), self.gateway]
@@ -103,6 +107,7 @@ class Site:
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),
+            events_path=str(events_path(self._directory, self.domain)),
         )
         path = self._directory / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,8 @@ def link_rows(second: Second) -> Rows:
             name: second.since("link", link.peer, name, total=getattr(link, name))
             for name in ("frames_out", "frames_in", "bytes_out", "bytes_in", "reconnects")
         }
-        rows.append(second.row(peer=link.peer, up=link.up, queued_bytes=link.queued_bytes, **counted))
+        state = {"up": link.up, "queued_bytes": link.queued_bytes, "rtt_ms": link.rtt_ms}
+        rows.append(second.row(peer=link.peer, **state, **counted))
     return rows
 
 

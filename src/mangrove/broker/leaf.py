@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol, cast
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from mangrove.broker.sockets import prepare
 from mangrove.broker.wire import CRLF, Entry, WireError, parse_message_line, scan
 
 log = logging.getLogger(__name__)
@@ -76,9 +77,7 @@ class LeafProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the broker's INFO."""
-        transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
-        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        self._transport = transport
+        self._transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES)
 
     def data_received(self, data: bytes) -> None:
         """Scan a buffer. An incomplete message is held until the rest has come."""

@@ -9,25 +9,18 @@ import urllib.request
 import msgspec
 
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.status import BrokerStatus
+from mangrove.model.status import BrokerFigures, BrokerStatus
 
 TIMEOUT_S = 2.0
 
 
-class _Varz(msgspec.Struct):
-    server_name: str = ""
-    version: str = ""
-    uptime: str = ""
-    connections: int = 0
-    subscriptions: int = 0
-    in_msgs: int = 0
-    out_msgs: int = 0
-    in_bytes: int = 0
-    out_bytes: int = 0
-    slow_consumers: int = 0
-    leafnodes: int = 0
-    mem: int = 0
-    cpu: float = 0.0
+class _Varz(
+    BrokerFigures,
+    frozen=True,
+    kw_only=True,
+    rename={"leaf_nodes": "leafnodes", "memory_bytes": "mem", "cpu_percent": "cpu"},
+):
+    """The broker's page `/varz`, with its own names."""
 
 
 def _get(url: str) -> bytes:
@@ -56,22 +49,7 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
         varz = msgspec.json.decode(page, type=_Varz)
     except msgspec.DecodeError:
         return known
-    return msgspec.structs.replace(
-        known,
-        reachable=True,
-        version=varz.version,
-        uptime=varz.uptime,
-        connections=varz.connections,
-        subscriptions=varz.subscriptions,
-        in_msgs=varz.in_msgs,
-        out_msgs=varz.out_msgs,
-        in_bytes=varz.in_bytes,
-        out_bytes=varz.out_bytes,
-        slow_consumers=varz.slow_consumers,
-        leaf_nodes=varz.leafnodes,
-        memory_bytes=varz.mem,
-        cpu_percent=varz.cpu,
-    )
+    return msgspec.structs.replace(known, reachable=True, **msgspec.structs.asdict(varz))
 
 
 async def _answers(host: str, port: int) -> bool:

@@ -92,6 +92,16 @@ class ManagedProcess:
             self._watcher = None
         await self._terminate()
 
+    async def kill(self) -> None:
+        """End the process without warning, as a power cut would, and do not bring it back.
+
+        The signal is sent before anything is awaited, so that several processes gathered die at once.
+        """
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        await self.stop()
+
     async def _launch(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         offset = self.log_path.stat().st_size if self.log_path.exists() else 0

@@ -24,7 +24,9 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Benchmark to run; `list` names them all.")] = "list",
+    name: Annotated[
+        str, typer.Argument(help="Benchmark to run; `list` names them, `all` runs them.")
+    ] = "list",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A smaller load, for a first look.")] = False,
     as_json: JsonOption = False,
@@ -34,21 +36,26 @@ def bench(
     if name == "list":
         _list(names, as_json)
         return
-    if name not in names:
+    if name not in (*names, "all"):
         raise InputError(
             f"there is no benchmark {name!r}", hint=f"choose one of: {', '.join(names) or '(none found)'}"
         )
+    documents = [_run(each, seed, quick, as_json) for each in (names if name == "all" else [name])]
+    if as_json:
+        print_json(documents if name == "all" else documents[0])
+    if any(document["missed"] for document in documents):
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _run(name: str, seed: int, quick: bool, as_json: bool) -> dict[str, object]:
     module = _load(name)
     result: dict[str, object] = module.run(seed=seed, quick=quick)
     missed: list[str] = module.missed(result)
-    if as_json:
-        print_json({"benchmark": name, "seed": seed, **result, "missed": missed})
-    else:
+    if not as_json:
         module.render(result, stdout_console())
     for line in missed:
         stderr_console().print(f"[red]missed:[/red] {line}")
-    if missed:
-        raise typer.Exit(EXIT_NEGATIVE)
+    return {"benchmark": name, "seed": seed, **result, "missed": missed}
 
 
 def _names() -> list[str]:

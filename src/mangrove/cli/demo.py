@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from importlib import resources
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mangrove.cli import demo_harmony
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
 from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from mangrove.testbed.harmony import Phase
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
 
-DEMOS = {"five-cities": "five_cities.yaml"}
+DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE}
 
 
 def demo(
@@ -31,14 +34,16 @@ def demo(
     as_json: JsonOption = False,
     _no_browser: Annotated[bool, typer.Option("--no-browser", hidden=True)] = False,
 ) -> None:
-    """Run five cities of real brokers with traffic between them, and report what arrived."""
+    """Run real brokers in five cities with traffic between them, and report what arrived."""
     if name not in DEMOS:
         raise InputError(f"there is no demo {name!r}", hint=f"choose one of: {', '.join(DEMOS)}")
-    if keep is not None:
-        reports = run_async(_demo(name, seconds, seed, keep))
-    else:
-        with tempfile.TemporaryDirectory(prefix="mangrove-demo-") as directory:
-            reports = run_async(_demo(name, seconds, seed, Path(directory)))
+    with contextlib.ExitStack() as stack:
+        directory = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mangrove-demo-")))
+        if name == "harmony":
+            phases, reports = run_async(demo_harmony.run(seconds, seed, directory))
+            _conclude_harmony(phases, reports, seed, as_json)
+            return
+        reports = run_async(_demo(name, seconds, seed, directory))
     failed = sum(report.lost + report.duplicated for report in reports)
     if as_json:
         print_json({"demo": name, "seconds": seconds, "seed": seed, "streams": reports})
@@ -48,6 +53,20 @@ def demo(
         verdict = "0 lost, 0 duplicated" if not failed else "[red]messages were lost or duplicated[/red]"
         console.print(f"Every message has a unique id; each is expected once per subscriber: {verdict}.")
     if failed:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _conclude_harmony(phases: list[Phase], reports: list[StreamReport], seed: int, as_json: bool) -> None:
+    problems = demo_harmony.failures(phases, reports)
+    if as_json:
+        print_json(
+            {"demo": "harmony", "seed": seed, "phases": phases, "streams": reports, "problems": problems}
+        )
+    else:
+        demo_harmony.render(phases, reports)
+    for problem in problems:
+        stderr_console().print(f"[red]{problem}[/red]")
+    if problems:
         raise typer.Exit(EXIT_NEGATIVE)
 
 

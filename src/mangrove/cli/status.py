@@ -52,10 +52,17 @@ def _render(found: FederationStatus, console: Console) -> None:
         ("clients", "leaf nodes", "subscriptions", "msgs in", "msgs out", "memory"),
     )
     gateways = _table(
-        "Gateways", ("gateway", "state", "uptime"), ("wanted here", "sent", "delivered", "duplicates")
+        "Gateways",
+        ("gateway", "state", "uptime"),
+        ("colour", "wanted here", "sent", "delivered", "duplicates"),
     )
+    routes = _table("Routes", ("topic", "path"), ("predicted ms", "deadline ms"), ("note",))
+    arrivals = _table("Arrivals", ("topic", "from → to"), ("observed ms", "deadline ms", "late"))
     links = _table(
-        "Links", ("link", "state"), ("frames out", "frames in", "bytes out", "bytes in", "waiting"), ("note",)
+        "Links",
+        ("link", "state"),
+        ("rtt ms", "jitter ms", "failures", "frames out", "frames in", "unacked", "waiting"),
+        ("note",),
     )
     drops = _table("Dropped messages", ("gateway", "topic", "reason"), ("count",))
     for domain in found.domains:
@@ -79,6 +86,7 @@ def _render(found: FederationStatus, console: Console) -> None:
             domain.domain,
             _state(gateway.head_connected, "up", "no head broker"),
             f"{gateway.uptime_s:,.0f}s",
+            f"{gateway.colour}",
             f"{gateway.interest.get(domain.domain, 0):,}",
             f"{gateway.sent:,}",
             f"{gateway.delivered:,}",
@@ -87,17 +95,35 @@ def _render(found: FederationStatus, console: Console) -> None:
         for link in gateway.links:
             links.add_row(
                 f"{domain.domain} → {link.peer}",
-                _state(link.up, "up", "down"),
+                _state(link.up, link.state, link.state),
+                "–" if link.rtt_ms is None else f"{link.rtt_ms:.1f}",
+                f"{link.jitter_ms:.1f}",
+                f"{link.failures:,}",
                 f"{link.frames_out:,}",
                 f"{link.frames_in:,}",
-                f"{link.bytes_out:,}",
-                f"{link.bytes_in:,}",
+                f"{link.unacknowledged:,}",
                 f"{link.queued_bytes:,} B",
                 link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else ""),
             )
+        for route in gateway.routes:
+            routes.add_row(
+                route.topic,
+                " → ".join(route.path),
+                f"{route.predicted_ms:.1f}",
+                "–" if route.deadline_ms is None else f"{route.deadline_ms:g}",
+                route.unmet or ("" if route.active else "being established"),
+            )
+        for arrival in gateway.arrivals:
+            arrivals.add_row(
+                arrival.topic,
+                f"{arrival.origin} → {domain.domain}",
+                f"{arrival.observed_ms:.1f}",
+                "–" if arrival.deadline_ms is None else f"{arrival.deadline_ms:g}",
+                f"{arrival.late:,}",
+            )
         for drop in gateway.drops:
             drops.add_row(domain.domain, drop.topic, drop.reason, f"{drop.count:,}")
-    for table in (brokers, gateways, links, drops):
+    for table in (brokers, gateways, links, routes, arrivals, drops):
         if table.row_count:
             console.print(table)
 

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.client.message import Message, MessageIds, stamped
+from mangrove.client.recent_ids import RecentIds
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.config.runtime_file import find_running
 from mangrove.errors import InputError, MangroveError
@@ -74,17 +75,20 @@ class Connection:
     ) -> Subscription:
         """Subscribe to a subject or pattern, alone or as a member of a queue group."""
         _check(subject, wildcards=True)
+        recent = RecentIds()
         if callback is None:
             inner = await self._subscriber.subscribe(subject, queue=queue)
         else:
             handler = callback
 
-            async def call(message: Msg) -> None:
-                await handler(self._convert(message))
+            async def call(raw: Msg) -> None:
+                message = self._convert(raw)
+                if recent.is_new(message.subject, message.id):
+                    await handler(message)
 
             inner = await self._subscriber.subscribe(subject, queue=queue, cb=call)
         await self._subscriber.flush()
-        return Subscription(inner, self._convert)
+        return Subscription(inner, self._convert, recent)
 
     async def request(
         self,

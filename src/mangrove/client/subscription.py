@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Self
@@ -11,6 +12,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
 from mangrove.client.message import Message
+from mangrove.client.recent_ids import RecentIds
 
 Callback = Callable[[Message], Awaitable[None]]
 
@@ -18,9 +20,10 @@ Callback = Callable[[Message], Awaitable[None]]
 class Subscription:
     """Messages of one subject. Iterate over it, or give a callback; end it with `unsubscribe`."""
 
-    def __init__(self, inner: NatsSubscription, convert: Callable[[Msg], Message]) -> None:
+    def __init__(self, inner: NatsSubscription, convert: Callable[[Msg], Message], recent: RecentIds) -> None:
         self._inner = inner
         self._convert = convert
+        self._recent = recent
 
     async def __aenter__(self) -> Self:
         return self
@@ -36,15 +39,28 @@ class Subscription:
         return str(self._inner.subject)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        async for message in self._inner.messages:
-            yield self._convert(message)
+        async for raw in self._inner.messages:
+            message = self._convert(raw)
+            if self._recent.is_new(message.subject, message.id):
+                yield message
 
     async def next(self, timeout: float = 1.0) -> Message:
         """The next message, or TimeoutError."""
-        try:
-            return self._convert(await self._inner.next_msg(timeout=timeout))
-        except nats.errors.TimeoutError:
-            raise TimeoutError(f"no message on {self.subject} within {timeout:g} s") from None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while True:
+            try:
+                raw = await self._inner.next_msg(timeout=max(deadline - loop.time(), 0.001))
+            except nats.errors.TimeoutError:
+                raise TimeoutError(f"no message on {self.subject} within {timeout:g} s") from None
+            message = self._convert(raw)
+            if self._recent.is_new(message.subject, message.id):
+                return message
+
+    @property
+    def duplicates(self) -> int:
+        """Second copies that were recognised by their id and left out."""
+        return self._recent.duplicates
 
     async def unsubscribe(self) -> None:
         """End the subscription. Ending it twice, or after the connection, is no error."""

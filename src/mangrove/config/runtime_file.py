@@ -69,10 +69,15 @@ def read_runtime(directory: Path) -> Runtime:
 
 def find_running(name: str | None = None, run_dir: Path | None = None) -> Runtime:
     """The running federation of that name or directory, or the only one that runs."""
+    return read_runtime(find_running_directory(name, run_dir))
+
+
+def find_running_directory(name: str | None = None, run_dir: Path | None = None) -> Path:
+    """Where the running federation of that name, or the only one that runs, keeps its files."""
     if run_dir is not None:
         if not is_running(run_dir):
             raise MangroveError(f"no federation runs in {run_dir}", hint="start one with: mangrove up FILE")
-        return read_runtime(run_dir)
+        return run_dir
     base = state_directory()
     candidates = sorted(path.parent for path in base.glob(f"*/{FILE}")) if base.is_dir() else []
     running = [path for path in candidates if is_running(path)]
@@ -89,4 +94,4 @@ def find_running(name: str | None = None, run_dir: Path | None = None) -> Runtim
     if len(running) > 1:
         names = ", ".join(path.name for path in running)
         raise InputError(f"several federations run here: {names}", hint="choose one with --federation")
-    return read_runtime(running[0])
+    return running[0]

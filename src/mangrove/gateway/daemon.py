@@ -20,26 +20,28 @@ import uvloop
 from nats.aio.msg import Msg
 
 from mangrove.errors import MangroveError
+from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
+from mangrove.gateway.report import gateway_report
 from mangrove.gateway.settings import read_settings
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.status import Drop, GatewayStatus, gateway_status_subject
-from mangrove.overlay.engine import (
+from mangrove.model.status import GatewayStatus, gateway_status_subject
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import (
     ChangeSubscriptions,
+    CloseLink,
     DeliverMessages,
     DropMessages,
     Instruction,
-    OverlayEngine,
     SendFrame,
 )
-from mangrove.overlay.seen_frames import Verdict
-from mangrove.routing.forwarding import shortest_forwarding
 
 log = logging.getLogger(__name__)
 
 READY_LINE = "gateway ready"
+LEAST_TICK_S = 0.002
 
 
 class Gateway:
@@ -50,15 +52,16 @@ class Gateway:
         self._settings = settings
         self._started = time.monotonic()
         self._ledger = Ledger()
-        forwarding = shortest_forwarding(settings.domain, federation)
-        self._engine = OverlayEngine(federation, settings.domain, epoch, forwarding)
+        self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
+        self._engine = OverlayEngine(federation, settings.domain, epoch)
+        self._timer: asyncio.TimerHandle | None = None
         self._head = HeadConnection(
             self._engine,
             settings.leaf_url,
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
-            buffer_done=lambda: self._carry_out(self._engine.flush()),
+            buffer_done=lambda: self._carry_out(self._engine.flush(self._now())),
             interest_changed=self._pass_on_interest,
         )
         self._links = Links(
@@ -67,19 +70,39 @@ class Gateway:
             queue_bytes=federation.queue_bytes,
             carry_out=self._carry_out,
             dropped=self._ledger.drop_body,
+            attached=self._tick,
         )
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case SendFrame(peer, frame):
-                    self._links[peer].send(frame)
+                case SendFrame(peer, frame, due):
+                    self._links[peer].send(frame, due, self._now())
+                case CloseLink(peer, reason):
+                    self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._head.deliver(frame.body)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    def _tick(self) -> None:
+        """Let the engine do what is due, and come back when something is due again.
+
+        Called early when a neighbour appears: from then on, heartbeats bring it back often enough for all
+        else.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self._carry_out(self._engine.handle_timer(self._now()))
+        self._event_file.write(self._engine.events.take())
+        due = max(self._engine.timer(), self._now() + LEAST_TICK_S)
+        self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     def _pass_on_interest(self) -> None:
         added, removed = self._head.local_interest.take_changes()
@@ -96,8 +119,11 @@ class Gateway:
                 tasks.create_task(self._expire_interest(), name="interest holdover")
                 if self._settings.management_url:
                     tasks.create_task(self._answer_status(self._settings.management_url), name="status")
+                self._tick()
                 log.info(READY_LINE)
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             for server in servers:
                 server.close()
             await self._links.close()
@@ -141,24 +167,12 @@ class Gateway:
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""
         self._head.book()
-        ledger = self._ledger
-        return GatewayStatus(
-            domain=self._engine.domain,
-            epoch=self._engine.epoch,
+        return gateway_report(
+            self._engine,
+            self._links,
+            self._ledger,
             uptime_s=time.monotonic() - self._started,
             head_connected=self._head.connected,
-            links=self._links.status(),
-            interest={name: len(known.subjects) for name, known in self._engine.interest.domains()},
-            subscribed=len(self._engine.subscribed),
-            sent=ledger.sent.total(),
-            delivered=ledger.delivered.total(),
-            duplicates=self._engine.verdicts[Verdict.DUPLICATE],
-            drops=tuple(
-                Drop(topic=topic, reason=reason, count=count)
-                for (topic, reason), count in ledger.dropped.most_common(100)
-            ),
-            topics_sent=dict(ledger.sent.most_common(100)),
-            topics_delivered=dict(ledger.delivered.most_common(100)),
         )
 
 

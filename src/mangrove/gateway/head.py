@@ -112,7 +112,7 @@ class HeadConnection:
         )
         self.connected = True
         self._protocol.subscribe(f"{REPLY_PREFIX}>")
-        for subject in self._engine.subscribed:
+        for subject in self._engine.subscriptions.subscribed:
             self._protocol.subscribe(subject)
         self._open_queue()
 
@@ -140,9 +140,9 @@ class HeadConnection:
         if self.connected and not self.local_interest.unconfirmed:
             self._queue.open(self._write)
 
-    def _write(self, buffers: list[bytes]) -> None:
+    def _write(self, messages: bytes) -> None:
         if self._protocol is not None:
-            self._protocol.write(buffers[0])
+            self._protocol.write(messages)
 
     @property
     def queued_bytes(self) -> int:
@@ -277,7 +277,7 @@ class _Keep:
         self._queue = queue
 
     def take(self, messages: bytes) -> None:
-        self._queue.send(b"", messages)
+        self._queue.send(messages)
 
 
 class _TooLarge:

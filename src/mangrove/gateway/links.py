@@ -10,56 +10,66 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
 
-from mangrove.gateway.out_queue import OutQueue
+from mangrove.broker.sockets import prepare
 from mangrove.model.gateway_settings import Call, Listen
-from mangrove.model.status import LinkStatus
-from mangrove.overlay.engine import Instruction, OverlayEngine
-from mangrove.overlay.frames import Frame, FrameDecoder, FrameError, Goodbye, control_frame
+from mangrove.overlay.control_messages import Goodbye, control_frame
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.frames import Frame, FrameDecoder, FrameError
+from mangrove.overlay.instructions import Instruction
+from mangrove.overlay.laxity_queue import LaxityQueue
 
 log = logging.getLogger(__name__)
 
 GREETING_TIMEOUT_S = 5.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
-WRITE_HIGH_WATER_BYTES = 1 << 20
+WRITE_HIGH_WATER_BYTES = 1 << 13
+UNSENT_BYTES = 1 << 13
 MAX_UNGREETED = 64
 
 
 class Link:
-    """The near end of the link to one neighbour: its queue, its counters, its present connection if any."""
+    """The near end of the link to one neighbour: what waits for it, its counters, its connection if any."""
 
     def __init__(self, peer: str, queue_bytes: int, dropped: Callable[[bytes, str], None]) -> None:
         self.peer = peer
-        self.queue = OutQueue(queue_bytes, lambda body: dropped(body, f"queue to {peer} full"))
+        self.queue = LaxityQueue(queue_bytes)
         self.connection: LinkProtocol | None = None
+        self.writable = False
         self.frames_out = self.frames_in = self.bytes_out = self.bytes_in = 0
         self.connects = 0
         self.last_error = ""
+        self._dropped = dropped
 
-    def send(self, frame: Frame) -> None:
-        """Send a frame, now or when the neighbour is back."""
+    def send(self, frame: Frame, due: float, now: float) -> None:
+        """Send a frame now, or in its turn when the socket can take more."""
+        if self.writable and not self.queue:
+            self._write(frame)
+        else:
+            for lost in self.queue.push(frame, due, now):
+                self._dropped(lost.body, f"queue to {self.peer} full")
+
+    def resume(self, now: float) -> None:
+        """The socket can take more: the most urgent first."""
+        self.writable = True
+        while self.writable and self.queue:
+            self._write(self.queue.pop(now))
+
+    def _write(self, frame: Frame) -> None:
+        if self.connection is None:
+            return  # the engine has been told, and sends it another way
         head = frame.head()
         self.frames_out += 1
         self.bytes_out += len(head) + len(frame.body)
-        self.queue.send(head, frame.body)
+        self.connection.write([head, frame.body])
 
-    def status(self) -> LinkStatus:
-        """The link's account of itself."""
-        return LinkStatus(
-            peer=self.peer,
-            up=self.connection is not None,
-            frames_out=self.frames_out,
-            frames_in=self.frames_in,
-            bytes_out=self.bytes_out,
-            bytes_in=self.bytes_in,
-            queued_bytes=self.queue.held_bytes,
-            reconnects=max(0, self.connects - 1),
-            last_error=self.last_error,
-        )
+    def shut(self) -> None:
+        """There is no connection: what waits is sent another way by the engine."""
+        self.connection = None
+        self.writable = False
+        self.queue.clear()
 
 
 class LinkProtocol(asyncio.Protocol):
@@ -77,11 +87,7 @@ class LinkProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say HELLO and wait for the peer's."""
-        transport = cast("asyncio.Transport", transport)  # uvloop has classes of its own
-        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        sock = transport.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES, unsent_bytes=UNSENT_BYTES)
         self._transport = transport
         if not self._links.admit(self):
             self.close("too many connections that have not greeted")
@@ -98,6 +104,7 @@ class LinkProtocol(asyncio.Protocol):
             if self._link is None and frames:
                 self._greeted(frames.pop(0))
             if self._link is not None:
+                self._links.engine.heard(self._link.peer, asyncio.get_running_loop().time())
                 self._link.bytes_in += len(data)
                 self._link.frames_in += len(frames)
                 self._links.received(self._link.peer, frames)
@@ -128,12 +135,12 @@ class LinkProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The socket is full: let frames wait in the link's own queue."""
         if self._link is not None and self._link.connection is self:
-            self._link.queue.shut()
+            self._link.writable = False
 
     def resume_writing(self) -> None:
         """The socket drained."""
         if self._link is not None and self._link.connection is self:
-            self._link.queue.open(self.write)
+            self._link.resume(asyncio.get_running_loop().time())
 
     def write(self, buffers: list[bytes]) -> None:
         """Write buffers in one go."""
@@ -146,6 +153,12 @@ class LinkProtocol(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(control_frame(Goodbye(reason=reason)).encode())
             self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once; what is in the socket's buffers is given up."""
+        self._reason = self._reason or reason
+        if self._transport is not None:
+            self._transport.abort()
 
     def _address(self) -> str:
         peer = self._transport.get_extra_info("peername") if self._transport is not None else None
@@ -163,8 +176,10 @@ class Links:
         queue_bytes: int,
         carry_out: Callable[[list[Instruction]], None],
         dropped: Callable[[bytes, str], None],
+        attached: Callable[[], None],
     ) -> None:
         self.engine = engine
+        self._attached = attached
         self._carry_out = carry_out
         self._links = {peer: Link(peer, queue_bytes, dropped) for peer in peers}
         self._ungreeted: set[LinkProtocol] = set()
@@ -174,9 +189,8 @@ class Links:
     def __getitem__(self, peer: str) -> Link:
         return self._links[peer]
 
-    def status(self) -> tuple[LinkStatus, ...]:
-        """All links' accounts."""
-        return tuple(self._links[peer].status() for peer in sorted(self._links))
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._links.values())
 
     # -- sockets ------------------------------------------------------------------------------------------
 
@@ -242,14 +256,15 @@ class Links:
         """A greeted connection serves the link from now on; an older one gives way."""
         self._ungreeted.discard(connection)
         link = self._links[peer]
-        previous, link.connection = link.connection, connection
-        if previous is not None:
-            previous.close("replaced by a newer connection")
+        if link.connection is not None:
+            self.drop(peer, "replaced by a newer connection")
+        link.connection = connection
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)
-        self._carry_out(self.engine.peer_up(peer))
-        link.queue.open(connection.write)
+        link.resume(asyncio.get_running_loop().time())
+        self._carry_out(self.engine.peer_up(peer, asyncio.get_running_loop().time()))
+        self._attached()
         return link
 
     def detach(self, connection: LinkProtocol, link: Link | None, who: str, reason: str) -> None:
@@ -262,13 +277,24 @@ class Links:
             if who in self._links:
                 self._links[who].last_error = reason
         elif link.connection is connection:
-            link.connection = None
-            link.queue.shut()
+            link.shut()
             link.last_error = reason
-            self.engine.peer_down(link.peer)
             log.warning("link to %s is down: %s", who, reason)
+            self._carry_out(self.engine.peer_down(link.peer, asyncio.get_running_loop().time(), reason))
+
+    def drop(self, peer: str, reason: str) -> None:
+        """Give up the present connection to a neighbour; it is called again."""
+        link = self._links[peer]
+        connection = link.connection
+        link.shut()
+        link.last_error = reason
+        if connection is not None:
+            log.warning("link to %s is down: %s", peer, reason)
+            connection.abort(reason)
+            self._carry_out(self.engine.peer_down(peer, asyncio.get_running_loop().time(), reason))
 
     def received(self, peer: str, frames: list[Frame]) -> None:
         """Frames came in from a greeted neighbour."""
+        now = asyncio.get_running_loop().time()
         for frame in frames:
-            self._carry_out(self.engine.receive(peer, frame))
+            self._carry_out(self.engine.receive(peer, frame, now))

@@ -1,4 +1,4 @@
-"""What waits for a socket: bounded in bytes, the oldest dropped first and counted."""
+"""What waits for the head broker: bounded in bytes, the oldest dropped first and counted."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ class OutQueue:
     def __init__(self, limit_bytes: int, dropped: Callable[[bytes], None]) -> None:
         self._limit_bytes = limit_bytes
         self._dropped = dropped
-        self._write: Callable[[list[bytes]], None] | None = None
-        self._held: deque[tuple[bytes, bytes]] = deque()
+        self._write: Callable[[bytes], None] | None = None
+        self._held: deque[bytes] = deque()
         self.held_bytes = 0
 
-    def send(self, head: bytes, body: bytes) -> None:
-        """Write `head` and `body` in one go, now or when the socket can take them."""
+    def send(self, messages: bytes) -> None:
+        """Write now, or when the socket can take it."""
         if self._write is not None:
-            self._write([head, body] if head else [body])
+            self._write(messages)
             return
-        self._held.append((head, body))
-        self.held_bytes += len(head) + len(body)
+        self._held.append(messages)
+        self.held_bytes += len(messages)
         while self.held_bytes > self._limit_bytes:
-            old_head, old_body = self._held.popleft()
-            self.held_bytes -= len(old_head) + len(old_body)
-            self._dropped(old_body)
+            self._dropped(self._pop())
 
-    def open(self, write: Callable[[list[bytes]], None]) -> None:
+    def _pop(self) -> bytes:
+        messages = self._held.popleft()
+        self.held_bytes -= len(messages)
+        return messages
+
+    def open(self, write: Callable[[bytes], None]) -> None:
         """The socket can take more: let out what waited."""
         self._write = write
         while self._held and self._write is not None:
-            head, body = self._held.popleft()
-            self.held_bytes -= len(head) + len(body)
-            write([head, body] if head else [body])
+            write(self._pop())
 
     def shut(self) -> None:
         """The socket is full or gone."""

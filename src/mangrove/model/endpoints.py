@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -136,3 +137,8 @@ def _external_head(domain: Domain, external: External) -> BrokerEndpoints:
     broker = _external_broker(f"{domain.name}-head", external.head)
     monitor = urlsplit(external.monitor).port if external.monitor else None
     return msgspec.structs.replace(broker, leaf_port=urlsplit(external.leaf).port, monitor_port=monitor)
+
+
+def events_path(directory: Path, domain: str) -> Path:
+    """Where the gateway of a domain writes down what happened, one JSON document a line."""
+    return directory / "events" / f"{domain}.jsonl"

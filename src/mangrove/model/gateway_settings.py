@@ -32,3 +32,4 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     management_url: str | None
     listen: tuple[Listen, ...]
     calls: tuple[Call, ...]
+    events_path: str = ""

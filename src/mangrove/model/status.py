@@ -10,6 +10,14 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     peer: str
     up: bool
+    state: str
+    rtt_ms: float | None
+    jitter_ms: float
+    dead_interval_ms: float
+    clock_offset_ms: float
+    clock_error_ms: float
+    failures: int
+    unacknowledged: int
     frames_out: int
     frames_in: int
     bytes_out: int
@@ -17,6 +25,28 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     queued_bytes: int
     reconnects: int
     last_error: str = ""
+
+
+class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An explicit route: one path of the set that a contract asks for."""
+
+    topic: str
+    destination: str
+    path: tuple[str, ...]
+    active: bool
+    predicted_ms: float
+    deadline_ms: float | None
+    unmet: str = ""
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages of a contract take from another domain to this one, smoothed."""
+
+    origin: str
+    topic: str
+    observed_ms: float
+    deadline_ms: float | None
+    late: int
 
 
 class Drop(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,18 +70,19 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     sent: int
     delivered: int
     duplicates: int
+    colour: int
+    failed_links: tuple[tuple[str, str], ...]
+    parked_bytes: int
+    routes: tuple[RouteStatus, ...]
+    arrivals: tuple[Arrival, ...]
     drops: tuple[Drop, ...]
     topics_sent: dict[str, int] = {}
     topics_delivered: dict[str, int] = {}
 
 
-class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker, from its own monitoring pages."""
+class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker counts."""
 
-    name: str
-    role: str
-    url: str
-    reachable: bool
     version: str = ""
     uptime: str = ""
     connections: int = 0
@@ -64,6 +95,15 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     leaf_nodes: int = 0
     memory_bytes: int = 0
     cpu_percent: float = 0.0
+
+
+class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
+    """A broker, from its own monitoring pages."""
+
+    name: str
+    role: str
+    url: str
+    reachable: bool
 
 
 def gateway_status_subject(domain: str) -> str:

@@ -103,6 +103,7 @@ LINK_SAMPLES = Table(
         Column("bytes_in", ColumnType.COUNT, "bytes received"),
         Column("queued_bytes", ColumnType.COUNT, "bytes that waited at the end of the second"),
         Column("reconnects", ColumnType.COUNT, "connections made anew"),
+        Column("rtt_ms", ColumnType.NUMBER, "round-trip time by heartbeats; empty if unknown", optional=True),
     ),
 )
 

@@ -1,260 +1,318 @@
 """The gateway's protocol engine: no sockets, no clock. Events go in, instructions come out.
 
 Events: what the own subscribers want changed; messages were gathered from the head broker; a neighbour came,
-went, or sent a frame. Instructions: send this frame to that neighbour, deliver these messages to the head
-broker, subscribe there to these subjects.
+went, or sent a frame; a timer is due. Instructions: see `instructions`. The parts that decide are modules of
+their own: `liveness` (is a link alive), `link_state` and `live_map` (what the network looks like),
+`route_manager` (explicit routes), `interest` (who wants what), `seen_frames` and `resequencer` (delivery).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from mangrove.model.federation import Federation
-from mangrove.overlay.flows import FlowTable
-from mangrove.overlay.frames import (
-    PROTOCOL_VERSION,
+from mangrove.overlay.control_messages import (
     ControlBody,
     Digest,
-    Frame,
-    FrameError,
-    FrameType,
     Goodbye,
+    Heartbeat,
+    HeartbeatKind,
     Hello,
     InterestUpdate,
+    LinkStateAck,
+    LinkStateAd,
+    RouteAck,
+    RouteMessage,
+    RouteSetup,
+    RouteTeardown,
     control_body,
     control_frame,
 )
-from mangrove.overlay.interest import InterestChange, InterestDatabase
-from mangrove.overlay.seen_frames import SeenFrames, Verdict
-from mangrove.routing.forwarding import Forwarding
+from mangrove.overlay.delivery import Delivery
+from mangrove.overlay.events import Event, EventLog
+from mangrove.overlay.flows import FlowTable
+from mangrove.overlay.forwarder import Forwarder
+from mangrove.overlay.frames import Frame, FrameError, FrameType
+from mangrove.overlay.greeting import check_hello, make_hello
+from mangrove.overlay.instructions import CloseLink, Instruction, SendFrame
+from mangrove.overlay.link_state import LinkStateDatabase
+from mangrove.overlay.live_map import LiveMap
+from mangrove.overlay.liveness import LinkCondition, Timing
+from mangrove.overlay.neighbours import Neighbour, Neighbours
+from mangrove.overlay.route_manager import RouteManager
+from mangrove.overlay.subscriptions import Subscriptions
+from mangrove.routing.tables import FailoverTables
 
-
-@dataclass(frozen=True, slots=True)
-class SendFrame:
-    """Send a frame to a neighbour."""
-
-    peer: str
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class DeliverMessages:
-    """Write the messages of a frame to the head broker."""
-
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSubscriptions:
-    """Change what the gateway subscribes to at its head broker."""
-
-    add: tuple[str, ...]
-    remove: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DropMessages:
-    """Messages of a frame end here; count them under `reason`."""
-
-    frame: Frame
-    reason: str
-
-
-Instruction = SendFrame | DeliverMessages | ChangeSubscriptions | DropMessages
+HELD_UP_S = 0.01
+"""A timer that is served later than this shows that the process did not get the processor."""
 
 
 class OverlayEngine:
     """One gateway of the overlay."""
 
-    def __init__(self, federation: Federation, domain: str, epoch: int, forwarding: Forwarding) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        *,
+        timing: Timing | None = None,
+        tables: FailoverTables | None = None,
+    ) -> None:
         self.domain = domain
         self.epoch = epoch
-        self._federation = federation
-        self._order = federation.domain_order
-        self._index = self._order.index(domain)
-        self._bit = 1 << self._index
-        self._topology = federation.topology_hash()
-        self._forwarding = forwarding
-        self._hop_limit = min(255, max(2, 2 * len(self._order)))
-        self._sequence = 0
-        self._seen = SeenFrames()
+        self.federation = federation
+        links = [link.between for link in federation.links]
+        peers = [link.other(domain) for link in federation.links_of(domain)]
+        self.events = EventLog(domain)
+        self.live = LiveMap(federation, domain, tables)
+        self.neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
+        self.link_state = LinkStateDatabase(domain, epoch, links)
+        self.routes = RouteManager(domain, epoch, federation.topics, self.live, self.events)
+        self.flows = FlowTable(domain, federation.domain_order, federation.topics)
+        self.subscriptions = Subscriptions(domain, federation, epoch, self.flows)
+        self.forwarder = Forwarder(federation, domain, epoch, self.neighbours, self.live, self.routes)
+        self.delivery = Delivery(federation)
         self._peers: set[str] = set()
-        self._subscribed: Counter[str] = Counter()
-        self.interest = InterestDatabase(domain, self._order, epoch)
-        self.flows = FlowTable(domain, self._order, federation.topics)
-        self.verdicts: Counter[Verdict] = Counter()
+        self._last_change: Event | None = None
+        self._due = float("inf")
+        self.ignored: Counter[str] = Counter()
 
     # -- greeting -----------------------------------------------------------------------------------------
 
     def hello(self) -> Frame:
         """The first frame on every link."""
-        return control_frame(
-            Hello(
-                protocol=PROTOCOL_VERSION,
-                federation=self._federation.name,
-                topology=self._topology,
-                domain=self.domain,
-                epoch=self.epoch,
-            )
-        )
+        return control_frame(make_hello(self.federation, self.domain, self.epoch))
 
     def greet(self, frame: Frame, expected: str | None) -> str:
-        """Check a peer's first frame and return its domain, or raise FrameError with the reason.
+        """Check a peer's first frame and return its domain, or raise FrameError with the reason."""
+        return check_hello(frame, self.federation, self.domain, expected)
 
-        `expected` is the domain that was called; None when the peer called us.
-        """
-        if frame.type is not FrameType.HELLO:
-            raise FrameError(f"the peer began with a {frame.type.name} frame instead of HELLO")
-        hello = control_body(frame)
-        if not isinstance(hello, Hello):
-            raise FrameError("the peer's HELLO is malformed")
-        if hello.protocol != PROTOCOL_VERSION:
-            raise FrameError(f"the peer speaks protocol {hello.protocol}, this gateway {PROTOCOL_VERSION}")
-        if hello.federation != self._federation.name:
-            raise FrameError(
-                f"the peer belongs to federation {hello.federation!r}, not {self._federation.name!r}"
-            )
-        if hello.topology != self._topology:
-            raise FrameError(
-                f"the peer {hello.domain!r} runs with another federation file "
-                f"(topology {hello.topology}, here {self._topology}); give all sites the same file"
-            )
-        if expected is not None and hello.domain != expected:
-            raise FrameError(f"called {expected!r}, but {hello.domain!r} answered")
-        if not any({self.domain, hello.domain} == set(link.between) for link in self._federation.links):
-            raise FrameError(f"the federation file has no link between {self.domain!r} and {hello.domain!r}")
-        return hello.domain
+    # -- neighbours come and go ---------------------------------------------------------------------------
 
-    # -- events -------------------------------------------------------------------------------------------
-
-    def peer_up(self, peer: str) -> list[Instruction]:
-        """A greeted neighbour is there: compare what both know."""
+    def peer_up(self, peer: str, now: float) -> list[Instruction]:
+        """A greeted neighbour is there: compare what both know, and begin to test the link."""
         self._peers.add(peer)
-        return [self._control(peer, self.interest.digest())]
+        self.neighbours[peer].connect(now)
+        instructions: list[Instruction] = [
+            self._control(peer, ad) for ad in self.link_state.peer_up(peer, now)
+        ]
+        instructions.append(self._control(peer, self.subscriptions.digest()))
+        return [*instructions, *self.handle_timer(now)]
 
-    def peer_down(self, peer: str) -> None:
-        """A neighbour is gone."""
+    def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:
+        """The connection to a neighbour is gone: what it has not acknowledged goes another way."""
+        if peer not in self._peers:
+            return []
+        neighbour = self.neighbours[peer]
+        was_usable = neighbour.usable
         self._peers.discard(peer)
+        neighbour.monitor.disconnect(now)
+        self.link_state.peer_down(peer)
+        if was_usable:
+            self._last_change = self.events.note("LinkFailed", now, peer=peer, reason=reason)
+        instructions = self._network_changed(now, self._last_change)
+        for frame in neighbour.outstanding.restart():
+            instructions += self.forwarder.reroute(frame, now)
+        return instructions
+
+    def heard(self, peer: str, now: float) -> None:
+        """Bytes came from a neighbour: it is alive."""
+        self.neighbours[peer].monitor.heard(now)
+
+    # -- messages and interest ----------------------------------------------------------------------------
 
     def change_local_interest(self, added: Iterable[str], removed: Iterable[str]) -> list[Instruction]:
         """The own domain's subscribers changed."""
-        rules = self._federation.topics
-        update = self.interest.change_local(
-            (subject for subject in added if not rules.stays_home(subject)), removed
-        )
-        return [] if update is None else self._flood(update, None)
+        update = self.subscriptions.change_local(added, removed)
+        return [] if update is None else self._flood_interest(update, None)
 
-    def flush(self) -> list[Instruction]:
-        """Turn what the flows gathered into frames."""
+    def flush(self, now: float) -> list[Instruction]:
+        """Turn what the flows gathered into frames and send them on their way."""
         instructions: list[Instruction] = []
         for flow in self.flows.touched():
-            self._sequence += 1
-            frame = Frame(
-                FrameType.DATA,
-                flow.give(),
-                self._hop_limit,
-                self._index,
-                flow.topic_class,
-                self.epoch,
-                self._sequence,
-                flow.destinations,
-            )
-            instructions += self._forward(frame)
+            instructions += self.forwarder.originate(flow, now)
         return instructions
 
-    def receive(self, peer: str, frame: Frame) -> list[Instruction]:
+    def receive(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a greeted neighbour. FrameError means: close this link."""
         if frame.type is FrameType.DATA:
-            return self._receive_data(frame)
+            return self._receive_data(self.neighbours[peer], frame, now)
         body = control_body(frame)
-        if isinstance(body, InterestUpdate):
-            return self._receive_interest(peer, body)
-        if isinstance(body, Digest):
-            return [self._control(peer, update) for update in self.interest.missing_from(body)]
-        if isinstance(body, Goodbye):
-            raise FrameError(f"the peer closed the link: {body.reason}")
-        raise FrameError("the peer said HELLO twice")
+        match body:
+            case Heartbeat():
+                return self._receive_heartbeat(self.neighbours[peer], body, now)
+            case LinkStateAd():
+                return self._receive_ad(peer, body, now)
+            case LinkStateAck():
+                self.link_state.acknowledge(peer, body)
+                return []
+            case RouteSetup() | RouteAck() | RouteTeardown():
+                return self._receive_route(body, now)
+            case InterestUpdate():
+                return self._receive_interest(peer, body, now)
+            case Digest():
+                return [self._control(peer, update) for update in self.subscriptions.missing_from(body)]
+            case Goodbye():
+                raise FrameError(f"the peer closed the link: {body.reason}")
+            case Hello():
+                raise FrameError("the peer said HELLO twice")
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def timer(self) -> float:
+        """When `handle_timer` wants to be called next."""
+        times = (
+            self.neighbours.timer(),
+            self.link_state.timer(),
+            self.forwarder.parked.timer(),
+            self.delivery.resequencer.timer(),
+        )
+        self._due = min(time for time in times if time is not None)
+        return self._due
+
+    def handle_timer(self, now: float) -> list[Instruction]:
+        """Heartbeats, silent links, repeated advertisements, expired frames."""
+        instructions: list[Instruction] = []
+        held_up = now - self._due
+        for neighbour in self.neighbours:
+            monitor = neighbour.monitor
+            if held_up > HELD_UP_S:
+                monitor.forgive(held_up)
+            if monitor.dead(now):
+                silence = f"no sign of life for {1000 * monitor.dead_interval_s:.0f} ms"
+                monitor.found_dead()
+                instructions.append(CloseLink(neighbour.name, silence))
+                instructions += self.peer_down(neighbour.name, now, silence)
+            elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
+                instructions.append(self._control(neighbour.name, heartbeat))
+        instructions += [self._control(peer, ad) for peer, ad in self.link_state.repeats(now)]
+        instructions += self._network_changed(now, None)
+        instructions += self.forwarder.expire(now)
+        instructions += self.delivery.expire(now)
+        return instructions
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _receive_data(self, frame: Frame) -> list[Instruction]:
-        if frame.origin >= len(self._order) or frame.destinations >> len(self._order):
-            raise FrameError(f"origin {frame.origin} or destinations {frame.destinations:#x} unknown here")
-        if frame.origin == self._index:
-            return [DropMessages(frame, "returned to its origin")]
+    def _receive_data(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
+        self.forwarder.check(frame)
         instructions: list[Instruction] = []
-        if frame.destinations & self._bit:
-            verdict = self._seen.check(frame.origin, frame.epoch, frame.sequence)
-            self.verdicts[verdict] += 1
-            if verdict is Verdict.NEW:
-                instructions.append(DeliverMessages(frame))
-        onward = frame.destinations & ~self._bit
-        if onward:
-            if frame.hop_limit <= 1:
-                instructions.append(DropMessages(frame, "hop limit reached"))
-            else:
-                instructions += self._forward(frame.towards(onward))
+        acknowledgement = neighbour.took_over(frame, now)
+        if acknowledgement is not None:
+            instructions.append(self._control(neighbour.name, acknowledgement))
+        frame = frame.older(neighbour.monitor.one_way_s)
+        if frame.destinations & self.forwarder.own_bit:
+            instructions += self.delivery.arrived(frame, now)
+        return [*instructions, *self.forwarder.onward(frame, now)]
+
+    def _receive_heartbeat(self, neighbour: Neighbour, message: Heartbeat, now: float) -> list[Instruction]:
+        neighbour.outstanding.acknowledge(message.received)
+        instructions: list[Instruction] = []
+        if message.kind is HeartbeatKind.TEST:
+            answer = neighbour.heartbeat(HeartbeatKind.TEST_ACK, now)
+            instructions.append(self._control(neighbour.name, answer))
+        if neighbour.monitor.heartbeat(message, now):
+            self._last_change = self.events.note("LinkRecovered", now, peer=neighbour.name)
+            instructions += self._network_changed(now, self._last_change)
         return instructions
 
-    def _forward(self, frame: Frame) -> list[Instruction]:
-        hops = self._forwarding.split(frame.destinations)
-        if len(hops) == 1 and hops[0][1] == frame.destinations:
-            return [SendFrame(hops[0][0], frame)]
+    def _receive_ad(self, peer: str, ad: LinkStateAd, now: float) -> list[Instruction]:
+        ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, number=ad.number)
+        instructions: list[Instruction] = [self._control(peer, ack)]
+        if self.link_state.receive(ad):
+            instructions += [
+                self._control(other, news) for other, news in self.link_state.flood(ad, peer, now)
+            ]
+            instructions += self._network_changed(now, None)
+        return instructions
+
+    def _network_changed(self, now: float, cause: Event | None) -> list[Instruction]:
+        """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        reached = 0
-        for peer, destinations in hops:
-            reached |= destinations
-            part = Frame(
-                frame.type,
-                frame.body,
-                frame.hop_limit,
-                frame.origin,
-                frame.topic_class,
-                frame.epoch,
-                frame.sequence,
-                destinations,
+        ad = self.link_state.advertise(self.neighbours.reports(), now)
+        if ad is not None:
+            instructions += [self._control(peer, own) for peer, own in self.link_state.flood(ad, None, now)]
+        before = self.live.failed
+        delays = self.live.delays_ms
+        changed = self.live.update(self.link_state.failed_links(), self.link_state.delays_ms())
+        if changed:
+            cause = self.events.note(
+                "ColourChanged",
+                now,
+                cause,
+                colour=self.live.colour,
+                prepared=self.live.exact,
+                failed=sorted(map(list, self.live.failed - before)),
+                recovered=sorted(map(list, before - self.live.failed)),
             )
-            instructions.append(SendFrame(peer, part))
-        if reached != frame.destinations:
-            instructions.append(DropMessages(frame, "no path to destination"))
+            for frame in self.forwarder.parked.release(now):
+                instructions += self.forwarder.reroute(frame, now)
+        if changed or delays != self.live.delays_ms:
+            instructions += self._route_frames(self.routes.review(now, cause, improve=changed))
         return instructions
 
-    def _receive_interest(self, peer: str, update: InterestUpdate) -> list[Instruction]:
-        change, gap = self.interest.receive(update)
+    def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:
+        news, gap, change = self.subscriptions.receive(update)
         if gap:
-            return [self._control(peer, self.interest.digest())]
-        if change is None:
-            return []
-        return [*self._flood(update, peer), *self._resubscribe(change)]
+            return [self._control(peer, self.subscriptions.digest())]
+        instructions: list[Instruction] = self._flood_interest(update, peer) if news else []
+        if change is not None:
+            instructions.append(change)
+            instructions += self._route_frames(
+                self.routes.want(self.subscriptions.classes_wanted(), now, None)
+            )
+        return instructions
 
-    def _resubscribe(self, change: InterestChange) -> list[Instruction]:
-        add: list[str] = []
-        remove: list[str] = []
-        for subject in sorted(change.added):
-            self.flows.want(change.domain, subject)
-            self._subscribed[subject] += 1
-            if self._subscribed[subject] == 1:
-                add.append(subject)
-        for subject in sorted(change.removed):
-            self.flows.unwant(change.domain, subject)
-            self._subscribed[subject] -= 1
-            if not self._subscribed[subject]:
-                del self._subscribed[subject]
-                remove.append(subject)
-        # Sent even when empty: destination sets changed, so whatever was derived from them is out of date.
-        return [ChangeSubscriptions(tuple(add), tuple(remove))] if change else []
+    def _receive_route(self, message: RouteMessage, now: float) -> list[Instruction]:
+        """Pass a route message along its path; answer a set-up at its end or where it fails."""
+        if isinstance(message, RouteAck):
+            if message.origin == self.domain:
+                return self._route_frames(self.routes.acknowledge(message, now, self._last_change))
+            return self._route_frames([(self._before(message.path), message)])
+        if isinstance(message, RouteTeardown):
+            following = self.routes.remove(message.origin, message.epoch, message.label)
+            return self._route_frames([(following, message)] if following is not None else [])
+        following, problem = self.routes.install(message)
+        if following is not None and self.neighbours.usable(following):
+            return self._route_frames([(following, message)])
+        if following is not None:
+            problem = f"the link from {self.domain} to {following} is down"
+        ack = RouteAck(
+            origin=message.origin,
+            epoch=message.epoch,
+            label=message.label,
+            path=message.path,
+            ok=not problem,
+            reason=problem,
+        )
+        return self._route_frames([(self._before(message.path), ack)])
 
-    @property
-    def subscribed(self) -> list[str]:
-        """Everything that other domains want, and so this gateway subscribes to at its head broker."""
-        return sorted(self._subscribed)
+    def _before(self, path: list[str]) -> str | None:
+        position = path.index(self.domain) if self.domain in path else 0
+        return path[position - 1] if position else None
 
-    def _flood(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
+    def _route_frames(self, messages: Sequence[tuple[str | None, RouteMessage]]) -> list[Instruction]:
+        """Send route messages to neighbours that can be reached; what is lost is asked for again."""
+        instructions: list[Instruction] = []
+        for peer, message in messages:
+            if peer in self._peers:
+                instructions.append(self._control(peer, message))
+            else:
+                self.ignored["route message without a way"] += 1
+        return instructions
+
+    def _flood_interest(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
         frame = control_frame(update)
         return [SendFrame(peer, frame) for peer in sorted(self._peers) if peer != source]
 
     @staticmethod
     def _control(peer: str, body: ControlBody) -> SendFrame:
         return SendFrame(peer, control_frame(body))
+
+    def condition(self, peer: str) -> str:
+        """State of a link in PCRT's words: normal, waiting (an acknowledgement is owed), testing, failure."""
+        condition = self.neighbours[peer].monitor.condition
+        if condition is LinkCondition.NORMAL and self.link_state.waiting(peer):
+            return "waiting"
+        return condition.value

@@ -1,11 +1,15 @@
 """Frames: what gateways say to each other, as bytes.
 
     magic "MG" | type u8 | hop limit u8 | body length u32 | origin u16 | mask length u16 | topic class u16 |
-    unused u16 | epoch u64 | sequence u64 | destination mask | body
+    unused u16 | epoch u64 | sequence u64 | label u32 | age u32 | flow u32 | flow sequence u32 |
+    destination mask | body
 
 All numbers are big-endian. A data frame carries whole broker messages for a *set* of destination domains, one
-bit each (bit i = i-th domain in the agreed order). A transit gateway looks at the mask and never at the body.
-`(origin, epoch, sequence)` names a frame: the epoch is the start of the origin's gateway process.
+bit each (bit i = i-th domain in the agreed order). A transit gateway looks at the head and never at the body.
+`(origin, epoch, sequence)` names a frame: the epoch is the start of the origin's gateway process. A label, if
+not zero, names an established route of the origin. The age is the time since the origin took the messages in,
+in microseconds; every gateway adds what it knows, so that no clocks need to agree. `(flow, flow sequence)`
+numbers the frames of one flow of the origin, for topics whose order matters.
 """
 
 from __future__ import annotations
@@ -14,15 +18,14 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-import msgspec
-
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAGIC = b"MG"
-HEADER = struct.Struct(">2sBBIHHHxxQQ")
+HEADER = struct.Struct(">2sBBIHHHxxQQIIII")
 MAX_BODY_BYTES = 64 << 20
 MAX_MASK_BYTES = 1024
+MAX_AGE_US = (1 << 32) - 1
 
 
 class FrameError(MangroveError):
@@ -37,6 +40,9 @@ class FrameType(IntEnum):
     INTEREST = 3
     DIGEST = 4
     GOODBYE = 5
+    HEARTBEAT = 6
+    LINK_STATE = 7
+    ROUTE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,10 @@ class Frame:
     epoch: int = 0
     sequence: int = 0
     destinations: int = 0
+    label: int = 0
+    age_us: int = 0
+    flow: int = 0
+    flow_sequence: int = 0
 
     def head(self) -> bytes:
         """Header and mask; the body follows as it is, so that forwarding never copies it."""
@@ -66,6 +76,10 @@ class Frame:
                 self.topic_class,
                 self.epoch,
                 self.sequence,
+                self.label,
+                self.age_us,
+                self.flow,
+                self.flow_sequence,
             )
             + mask
         )
@@ -74,17 +88,38 @@ class Frame:
         """The whole frame as bytes."""
         return self.head() + self.body
 
-    def towards(self, destinations: int) -> Frame:
-        """The same frame one hop further, for a part of its destinations."""
+    def towards(self, destinations: int, label: int = 0, hops: int = 0) -> Frame:
+        """The same frame for a part of its destinations, by table or by a label, `hops` hops further."""
         return Frame(
             self.type,
             self.body,
-            self.hop_limit - 1,
+            self.hop_limit - hops,
             self.origin,
             self.topic_class,
             self.epoch,
             self.sequence,
             destinations,
+            label,
+            self.age_us,
+            self.flow,
+            self.flow_sequence,
+        )
+
+    def older(self, seconds: float) -> Frame:
+        """The same frame after some time."""
+        return Frame(
+            self.type,
+            self.body,
+            self.hop_limit,
+            self.origin,
+            self.topic_class,
+            self.epoch,
+            self.sequence,
+            self.destinations,
+            self.label,
+            min(MAX_AGE_US, self.age_us + int(seconds * 1e6)),
+            self.flow,
+            self.flow_sequence,
         )
 
 
@@ -128,7 +163,7 @@ def _frame_length(data: bytes, position: int) -> int:
         raise FrameError(f"garbage where a frame should start: {data[position : position + 16]!r}")
     if len(data) - position < HEADER.size:
         return HEADER.size
-    _, kind, _, body, _, mask, _, _, _ = HEADER.unpack_from(data, position)
+    _, kind, _, body, _, mask, *_ = HEADER.unpack_from(data, position)
     if kind not in _KNOWN_TYPES:
         raise FrameError(f"unknown frame type {kind}")
     if body > MAX_BODY_BYTES or mask > MAX_MASK_BYTES:
@@ -140,7 +175,9 @@ _KNOWN_TYPES = frozenset(FrameType)
 
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
-    _, kind, hops, _, origin, mask, topic_class, epoch, sequence = HEADER.unpack_from(data, position)
+    _, kind, hops, _, origin, mask, topic_class, epoch, sequence, label, age, flow, flow_sequence = (
+        HEADER.unpack_from(data, position)
+    )
     body_at = position + HEADER.size + mask
     return Frame(
         FrameType(kind),
@@ -151,62 +188,8 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         epoch,
         sequence,
         int.from_bytes(data[position + HEADER.size : body_at], "big"),
+        label,
+        age,
+        flow,
+        flow_sequence,
     )
-
-
-class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """The first frame on a link, from both sides."""
-
-    protocol: int
-    federation: str
-    topology: str
-    domain: str
-    epoch: int
-
-
-class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1."""
-
-    origin: str
-    epoch: int
-    version: int
-    snapshot: bool
-    added: list[str]
-    removed: list[str] = []
-
-
-class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway knows: (epoch, version) of the interest of every domain it has heard of."""
-
-    known: dict[str, tuple[int, int]]
-
-
-class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a link is being closed."""
-
-    reason: str
-
-
-ControlBody = Hello | InterestUpdate | Digest | Goodbye
-_TYPE_OF: dict[type[ControlBody], FrameType] = {
-    Hello: FrameType.HELLO,
-    InterestUpdate: FrameType.INTEREST,
-    Digest: FrameType.DIGEST,
-    Goodbye: FrameType.GOODBYE,
-}
-_DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
-    frame_type: msgspec.msgpack.Decoder(body) for body, frame_type in _TYPE_OF.items()
-}
-
-
-def control_frame(body: ControlBody) -> Frame:
-    """A frame around a control message."""
-    return Frame(_TYPE_OF[type(body)], msgspec.msgpack.encode(body))
-
-
-def control_body(frame: Frame) -> ControlBody:
-    """The validated control message of a frame, or FrameError."""
-    try:
-        return _DECODERS[frame.type].decode(frame.body)
-    except (msgspec.DecodeError, KeyError) as error:
-        raise FrameError(f"malformed {frame.type.name} frame: {error}") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.overlay.frames import Digest, InterestUpdate
+from mangrove.overlay.control_messages import Digest, InterestUpdate
 
 MAX_SUBJECTS = 200_000
 """Subjects accepted from one domain; beyond it the rest is not advertised, and that is counted."""

@@ -135,6 +135,7 @@ def _link(
         "bytes_in": frames * 4000,
         "queued_bytes": np.zeros(count, dtype=np.int64),
         "reconnects": np.zeros(count, dtype=np.int64),
+        "rtt_ms": np.where(up, rng.gamma(4.0, 5.0, count), np.nan),
     }
 
 

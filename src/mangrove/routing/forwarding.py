@@ -1,21 +1,13 @@
 """Forwarding: which neighbour brings a frame nearer to each of its destinations.
 
-`Forwarding` is the interface that gateways use for every frame. `TableForwarding` implements it from a
-broker's table of next hops under one colour; following failures means giving it another colour.
+`Forwarding` is the interface that gateways use for every frame. `TableForwarding` implements it from the next
+hops that a broker's failover table gives for the present state of the network.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
-
-from mangrove.model.federation import Federation
-from mangrove.routing.colours import Scope
-from mangrove.routing.condensed import BrokerTable
-from mangrove.routing.tables import build_tables
-from mangrove.routing.topology import graph_of_federation
-
-NO_FAILURE = 1
-"""The colour of a network without a failure."""
 
 _REMEMBERED_SPLITS = 4096
 
@@ -34,18 +26,18 @@ class Forwarding(Protocol):
 
 
 class TableForwarding:
-    """Forwards by a table of next hops. Bit i of a mask stands for the i-th broker by name, as in the table.
+    """Forwards by next hops. Bit i of a mask stands for the i-th broker by name, as in the tables.
 
-    The tables are loop-free for all brokers that use the same colour (see `tables`).
+    The tables are loop-free for all brokers that have the same view of the failures (see `colours`).
     """
 
-    def __init__(self, table: BrokerTable, colour: int = NO_FAILURE) -> None:
+    def __init__(self, next_hops: Sequence[int], names: Sequence[str]) -> None:
+        """`next_hops` holds the index of the next hop for each destination, -1 where there is none."""
         via: dict[int, int] = {}
-        for destination in range(len(table.names)):
-            hop = table.next_hop(destination, colour)
+        for destination, hop in enumerate(next_hops):
             if hop >= 0:
                 via[hop] = via.get(hop, 0) | 1 << destination
-        self._via = [(table.names[neighbour], mask) for neighbour, mask in sorted(via.items())]
+        self._via = [(names[neighbour], mask) for neighbour, mask in sorted(via.items())]
         self._splits: dict[int, tuple[Hop, ...]] = {}
 
     def split(self, destinations: int) -> tuple[Hop, ...]:
@@ -60,9 +52,3 @@ class TableForwarding:
     def reachable(self) -> int:
         """Mask of the destinations that can be reached."""
         return sum(mask for _, mask in self._via)
-
-
-def shortest_forwarding(owner: str, federation: Federation) -> TableForwarding:
-    """Forwarding along the shortest paths of a federation in which nothing fails."""
-    tables = build_tables(graph_of_federation(federation), Scope(links=False, nodes=False))
-    return TableForwarding(tables.broker(owner))

@@ -19,6 +19,11 @@ RECEIVE_BYTES = 1 << 18
 BATCH_MESSAGES = 128
 STARTUP_TIMEOUT_S = 20.0
 
+BrokerAddress = tuple[str, int, str]
+"""Host, port, and CONNECT options as JSON."""
+
+PLAIN_OPTIONS = '{"verbose":false,"pedantic":false,"protocol":1}'
+
 _context = multiprocessing.get_context("spawn")
 
 
@@ -47,8 +52,8 @@ class Outcome:
         return self.received / self.seconds if self.seconds > 0 else 0.0
 
 
-def run_load(publish_url: tuple[str, int, str], subscribe_url: tuple[str, int, str], load: Load) -> Outcome:
-    """Run one load between two brokers, each given as (host, port, CONNECT options as JSON)."""
+def run_load(publish_url: BrokerAddress, subscribe_url: BrokerAddress, load: Load) -> Outcome:
+    """Run one load between two brokers."""
     counter: Synchronized[int] = _context.Value("q", -1)
     results: multiprocessing.queues.Queue[Outcome] = _context.Queue()
     subscriber = _context.Process(
@@ -79,7 +84,8 @@ def _wait_for(condition: object, process: SpawnProcess) -> None:
         time.sleep(0.01)
 
 
-def _connect(url: tuple[str, int, str]) -> socket.socket:
+def open_socket(url: BrokerAddress) -> socket.socket:
+    """A blocking connection to a broker that has accepted us."""
     host, port, options = url
     connection = socket.create_connection((host, port), timeout=STARTUP_TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -97,8 +103,8 @@ def _subject(number: int) -> bytes:
     return b"load.%06d" % number
 
 
-def _publish(url: tuple[str, int, str], load: Load, received: Synchronized[int]) -> None:
-    connection = _connect(url)
+def _publish(url: BrokerAddress, load: Load, received: Synchronized[int]) -> None:
+    connection = open_socket(url)
     if load.rate_msg_s:
         _publish_paced(connection, load)
     else:
@@ -145,12 +151,12 @@ def _publish_paced(connection: socket.socket, load: Load) -> None:
 
 
 def _subscribe(
-    url: tuple[str, int, str],
+    url: BrokerAddress,
     load: Load,
     received: Synchronized[int],
     results: multiprocessing.queues.Queue[Outcome],
 ) -> None:
-    connection = _connect(url)
+    connection = open_socket(url)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     connection.sendall(b"SUB load.* 1\r\nPING\r\n")
     seen = b""

@@ -210,15 +210,8 @@ class LocalFederation:
                 )
             )
         self._relays = {relay.name: relay.listen for relay in relayed}
-        path = self.directory / "wan.json"
         settings = WanSettings(control=self._control, links=tuple(relayed), seed=self._seed)
-        path.write_bytes(msgspec.json.encode(settings))
-        self._wan = ManagedProcess(
-            "wan",
-            [sys.executable, "-m", "mangrove.testbed.wan", str(path)],
-            log_path=log_path(self.directory, "wan"),
-            ready_text=READY_TEXT,
-        )
+        self._wan = emulator(settings, self.directory)
         await self._wan.start()
 
     def _calls_through(self, domain: str) -> dict[str, tuple[str, int]]:
@@ -237,6 +230,19 @@ class LocalFederation:
         await send_shape(self._control, name, shape)
         self._shapes[name] = shape
         return shape
+
+
+def emulator(settings: WanSettings, directory: Path) -> ManagedProcess:
+    """A WAN emulator that will run with these settings; its files go below `directory`."""
+    path = directory / "wan.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.encode(settings))
+    return ManagedProcess(
+        "wan",
+        [sys.executable, "-m", "mangrove.testbed.wan", str(path)],
+        log_path=log_path(directory, "wan"),
+        ready_text=READY_TEXT,
+    )
 
 
 def link_name(first: str, second: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mangrove.client import Connection, Message, connect
+from mangrove.client import Connection, Message, Subscription, connect
 
 PAYLOAD = b"\x00" * 200
 SETTLE_S = 5.0
@@ -36,6 +36,9 @@ class Account:
     arrivals: dict[str, Counter[str]] = field(default_factory=dict)
     in_time: int = 0
     latencies_s: list[float] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    _last_arrival_s: float = 0.0
+    _longest_gap_s: float = 0.0
 
     @property
     def expected(self) -> int:
@@ -49,11 +52,22 @@ class Account:
 
     @property
     def duplicated(self) -> int:
-        """Arrivals of a message that its subscriber had already."""
-        return sum(ids.total() - len(ids) for ids in self.arrivals.values())
+        """Arrivals of a message that its subscriber had already, those that the SDK left out included."""
+        repeated = sum(ids.total() - len(ids) for ids in self.arrivals.values())
+        return repeated + sum(subscription.duplicates for subscription in self.subscriptions)
 
-    def arrived(self, subscriber: str, message: Message, now_s: float) -> None:
+    def restart_gap(self, now_s: float) -> None:
+        """Look for the longest silence from now on."""
+        self._last_arrival_s, self._longest_gap_s = now_s, 0.0
+
+    def longest_gap_s(self, now_s: float) -> float:
+        """The longest time without an arrival so far, at any of the subscribers taken together."""
+        return max(self._longest_gap_s, now_s - self._last_arrival_s)
+
+    def arrived(self, subscriber: str, message: Message, now_s: float, loop_s: float) -> None:
         """Book one arrival."""
+        self._longest_gap_s = max(self._longest_gap_s, loop_s - self._last_arrival_s)
+        self._last_arrival_s = loop_s
         ids = self.arrivals.setdefault(subscriber, Counter())
         ids[message.id or ""] += 1
         if ids[message.id or ""] > 1 or message.published_at is None:
@@ -129,15 +143,20 @@ class Traffic:
 
     async def _subscribe(self, account: Account, domain: str) -> None:
         async def arrived(message: Message) -> None:
-            account.arrived(domain, message, time.time())
+            account.arrived(domain, message, time.time(), asyncio.get_running_loop().time())
 
-        await self._connections[domain].subscribe(account.stream.topic, callback=arrived)
+        subscription = await self._connections[domain].subscribe(account.stream.topic, callback=arrived)
+        account.subscriptions.append(subscription)
 
     async def run(self, seconds: float) -> None:
         """Publish for a time, then wait until everything owed has arrived or nothing comes any more."""
         async with asyncio.TaskGroup() as tasks:
             for account in self.accounts:
                 tasks.create_task(self._publish(account, seconds))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until everything owed has arrived or nothing comes any more."""
         loop = asyncio.get_running_loop()
         last_change, last_count = loop.time(), -1
         while loop.time() - last_change < SETTLE_S:

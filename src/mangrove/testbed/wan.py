@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import sys
 from collections import deque
 from pathlib import Path
@@ -24,7 +25,19 @@ from mangrove.testbed.shaping import Shape, Shaper
 log = logging.getLogger(__name__)
 
 READY_TEXT = "wan ready"
-LEAST_BUFFER_BYTES = 4 << 20
+# How much may queue in front of a link, out of its sender's reach. One without a bandwidth stands for a fast
+# path: its queue is ample, so that the emulator never limits the rate. A narrow link queues about one
+# bandwidth-delay product, as routers that are not bloated do: under overload messages then wait at the
+# sender, which knows what is urgent, and not in here, where everything stands in one line.
+FAST_LEAST_QUEUE_BYTES = 4 << 20
+NARROW_LEAST_QUEUE_BYTES = 64 << 10
+# A narrow link takes its input in small pieces, as packets come: a large one would leave it idle while it is
+# under way as a whole.
+PIECE_BYTES = 4096
+# The kernel's share of that queue. It is small, for it comes on top.
+NARROW_RECEIVE_BYTES = 16 << 10
+# Segments as on a WAN: those of loopback, 64 KiB, would not fit into such buffers.
+WAN_SEGMENT_BYTES = 1460
 
 
 class WanLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +88,7 @@ class Pipe(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        self._bound_receive_buffer()
         self._link.pipes.add(self)
         if self._other is None:
             self._link.connect(self)
@@ -84,19 +98,35 @@ class Pipe(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = asyncio.get_running_loop().time()
-        self._waiting.append((self._shaper.arrival(now, len(data)), data))
+        step = PIECE_BYTES if self._shaper.shape.bandwidth_mbps else len(data)
+        for start in range(0, len(data), step):
+            piece = data[start : start + step]
+            self._waiting.append((self._shaper.arrival(now, len(piece)), piece))
         self._waiting_bytes += len(data)
-        if self._reading and self._waiting_bytes > self._buffer_bytes and self.transport is not None:
+        held = self._in_flight_bytes + self._queue_bytes
+        if self._reading and self._waiting_bytes > held and self.transport is not None:
             self.transport.pause_reading()
             self._reading = False
         self.release()
 
     @property
-    def _buffer_bytes(self) -> float:
-        """What a real path holds in flight and in routers; beyond it the sender must wait."""
+    def _in_flight_bytes(self) -> float:
+        """What is on the line of a link in full use."""
         shape = self._shaper.shape
-        in_flight = (shape.bandwidth_mbps or 1000.0) * 1e6 / 8 * (shape.delay_ms + shape.jitter_ms) / 1000
-        return max(LEAST_BUFFER_BYTES, 2 * in_flight)
+        return (shape.bandwidth_mbps or 1000.0) * 1e6 / 8 * (shape.delay_ms + shape.jitter_ms) / 1000
+
+    @property
+    def _queue_bytes(self) -> float:
+        """What the routers in front of it hold; beyond that the sender must wait."""
+        narrow = self._shaper.shape.bandwidth_mbps is not None
+        least = NARROW_LEAST_QUEUE_BYTES if narrow else FAST_LEAST_QUEUE_BYTES
+        return max(least, 2 * self._in_flight_bytes)  # a round trip's worth
+
+    def _bound_receive_buffer(self) -> None:
+        """Keep the kernel from being the deep queue instead: it would take megabytes in our place."""
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        if sock is not None and self._shaper.shape.bandwidth_mbps:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_RECEIVE_BYTES)
 
     def release(self) -> None:
         """Write what is due, and come back when the next chunk is."""
@@ -112,24 +142,27 @@ class Pipe(asyncio.Protocol):
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
+        due: list[bytes] = []
         while self._waiting and self._waiting[0][0] <= now:
-            _, data = self._waiting.popleft()
+            due.append(self._waiting.popleft()[1])
+        if due:  # in one go: after a black hole thousands of small chunks are due at once
+            data = b"".join(due)
             self._waiting_bytes -= len(data)
             other.transport.write(data)
-            if not other._writable:
-                break
         if self._waiting:
             self._timer = loop.call_at(self._waiting[0][0], self.release)
         elif self._ended:
             other.transport.close()
             self._link.closing.discard(self)
-        if not self._reading and self._waiting_bytes < self._buffer_bytes / 2 and self.transport is not None:
+        enough = self._in_flight_bytes + self._queue_bytes / 2
+        if not self._reading and self._waiting_bytes < enough and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
 
     def reshape(self, shape: Shape) -> None:
         """The link changed. What is under way arrives as it would have; a lifted black hole lets it out."""
         self._shaper.shape = shape
+        self._bound_receive_buffer()
         self.release()
 
     def pause_writing(self) -> None:
@@ -159,6 +192,13 @@ class Pipe(asyncio.Protocol):
             self.transport.abort()
 
 
+def wan_socket(host: str) -> socket.socket:
+    """A socket that asks its peer for segments as they travel on a WAN."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, WAN_SEGMENT_BYTES)
+    return made
+
+
 class EmulatedLink:
     """One link: its listener, its connections and its present shape."""
 
@@ -182,13 +222,15 @@ class EmulatedLink:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, near: Pipe) -> None:
-        host, port = self.settings.target
+        loop = asyncio.get_running_loop()
+        onward = wan_socket(self.settings.target[0])
+        onward.setblocking(False)
         try:
-            await asyncio.get_running_loop().create_connection(
-                lambda: Pipe(self, near, self._seed + 1), host, port
-            )
+            await loop.sock_connect(onward, self.settings.target)
+            await loop.create_connection(lambda: Pipe(self, near, self._seed + 1), sock=onward)
         except OSError as error:
             log.info("%s: %s", self.settings.name, error)
+            onward.close()
             near.close()
 
     def reshape(self, shape: Shape) -> None:
@@ -214,8 +256,10 @@ class Wan:
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
             for link in self._links.values():
-                host, port = link.settings.listen
-                server = await loop.create_server(link.accept, host, port, reuse_address=True)
+                listener = wan_socket(link.settings.listen[0])
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(link.settings.listen)
+                server = await loop.create_server(link.accept, sock=listener)
                 stack.callback(server.close)
             control = await asyncio.start_server(self._control, *self._settings.control, reuse_address=True)
             stack.callback(control.close)

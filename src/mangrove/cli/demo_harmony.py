@@ -1,0 +1,96 @@
+"""`mangrove demo harmony`: the scenario of the Harmony paper with real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mangrove.cli.output import stderr_console, stdout_console
+from mangrove.errors import MangroveError
+
+if TYPE_CHECKING:
+    from mangrove.testbed.harmony import Phase
+    from mangrove.testbed.traffic import StreamReport
+
+FILE = "harmony.yaml"
+LONGEST_GAP_MS = 1000.0
+
+
+async def run(seconds: float, seed: int, directory: Path) -> tuple[list[Phase], list[StreamReport]]:
+    """Start the federation, drive the scenario, and account for every message."""
+    from mangrove.agent.inspection import wait_for_interest
+    from mangrove.config import parse_federation
+    from mangrove.testbed.harmony import STREAMS, HarmonyScenario
+    from mangrove.testbed.local_federation import LocalFederation
+    from mangrove.testbed.traffic import Traffic
+
+    console = stderr_console()
+    text = (resources.files("mangrove.testbed") / FILE).read_text()
+    federation = parse_federation(text, FILE).require()
+    console.print(
+        f"[bold]harmony[/bold]: five sites; Seattle publishes two topics over two paths each (seed {seed})"
+    )
+    launched = LocalFederation(federation, directory, ephemeral=True, seed=seed)
+    async with launched:
+        traffic = Traffic(STREAMS, directory)
+        try:
+            await traffic.open()
+            if not await wait_for_interest(launched.runtime(), traffic.wanted()):
+                raise MangroveError("the gateways did not find together in time")
+            await asyncio.sleep(1.0)  # routes are established
+            publishing = asyncio.create_task(traffic.run(10 * seconds + 120))
+            try:
+                phases = await HarmonyScenario(launched, traffic).run(seconds, console.print)
+            finally:
+                publishing.cancel()
+                await asyncio.gather(publishing, return_exceptions=True)
+            await traffic.settle()
+        finally:
+            await traffic.close()
+    return phases, [account.report() for account in traffic.accounts]
+
+
+def render(phases: list[Phase], reports: list[StreamReport]) -> None:
+    """A table of phases, and the account of all messages."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title="What happened", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("phase, topic", "paths"):
+        table.add_column(column)
+    for column in ("in time", "longest gap"):
+        table.add_column(column, justify="right")
+    for phase in phases:
+        outcome = "[green]✓[/green]" if phase.held else "[red]✗[/red]"
+        table.add_row(f"[bold]{phase.name}[/bold]", f"{outcome} {phase.expectation}", "", "")
+        for topic in phase.topics:
+            share = topic.in_time / topic.delivered if topic.delivered else 0.0
+            table.add_row(
+                f"  {topic.topic}",
+                "\n".join(" → ".join(path) for path in topic.routes),
+                f"{share:.1%}",
+                f"{topic.longest_gap_ms:.0f} ms",
+            )
+    console = stdout_console()
+    console.print(table)
+    for report in reports:
+        console.print(
+            f"{report.topic}: {report.sent:,} sent, {report.delivered:,} delivered, {report.lost:,} lost, "
+            f"{report.duplicated:,} duplicated"
+        )
+
+
+def failures(phases: list[Phase], reports: list[StreamReport]) -> list[str]:
+    """What did not go as it should."""
+    problems = [f"{phase.name}: not so: {phase.expectation}" for phase in phases if not phase.held]
+    problems += [
+        f"{phase.name}: nothing arrived on {topic.topic} for {topic.longest_gap_ms:.0f} ms"
+        for phase in phases
+        for topic in phase.topics
+        if topic.longest_gap_ms > LONGEST_GAP_MS
+    ]
+    problems += [f"{report.topic}: {report.lost} lost" for report in reports if report.lost]
+    problems += [f"{report.topic}: {report.duplicated} duplicated" for report in reports if report.duplicated]
+    return problems

@@ -1,0 +1,251 @@
+"""The overlay under virtual time: production engines on a network that delays, swallows, breaks and heals.
+
+Links behave as TCP connections over an unreliable network do: bytes stay in order; what enters a black hole
+comes out when the hole is lifted, unless the connection was given up meanwhile; a closed connection is
+noticed by the other end after the link's delay, or not at all through a black hole; a broken link is called
+again. Everything random comes from one seed, so a schedule can be repeated.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mangrove.model.federation import Federation
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.frames import Frame
+from mangrove.overlay.instructions import (
+    CloseLink,
+    DeliverMessages,
+    DropMessages,
+    Instruction,
+    SendFrame,
+)
+from mangrove.overlay.liveness import Timing
+from mangrove.routing.tables import FailoverTables, build_tables
+from mangrove.routing.topology import graph_of_federation
+
+RECALL_S = 0.1
+CALL_TIMEOUT_S = 1.0
+
+Pair = tuple[str, str]
+
+
+@dataclass(slots=True)
+class SimulatedLink:
+    """One link: its delay, whether it swallows everything, and its present connection."""
+
+    ends: Pair
+    delay_s: float
+    jitter_s: float = 0.0
+    black_hole: bool = False
+    connection: int = 0
+    """Number of the connection; frames of an earlier one are lost."""
+    open_at: set[str] = field(default_factory=set)
+    """Ends that believe the connection to be open."""
+    held: list[tuple[str, int, Frame]] = field(default_factory=list)
+    last_arrival: dict[str, float] = field(default_factory=dict)
+
+    def other(self, end: str) -> str:
+        return self.ends[1] if end == self.ends[0] else self.ends[0]
+
+
+class SimulatedOverlay:
+    """A federation's gateways and links in virtual time."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        seed: int,
+        *,
+        timing: Timing | None = None,
+        tables: FailoverTables | None = None,
+        jitter_s: float = 0.0,
+    ) -> None:
+        self.federation = federation
+        self.now = 0.0
+        self.random = random.Random(seed)
+        self.delivered: Counter[tuple[str, bytes]] = Counter()
+        self.delivered_at: dict[tuple[str, bytes], float] = {}
+        self.dropped: Counter[str] = Counter()
+        self._timing = timing or Timing()
+        self._tables = tables or build_tables(graph_of_federation(federation))
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._epoch = 0
+        self._wake_at: dict[str, float] = {}
+        self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
+        self.engines: dict[str, OverlayEngine] = {}
+        self.links = {
+            (min(link.between), max(link.between)): SimulatedLink(
+                (min(link.between), max(link.between)), federation.link_weight(link) / 1000, jitter_s
+            )
+            for link in federation.links
+        }
+        for name in federation.domains:
+            self.start(name)
+
+    # -- virtual time -------------------------------------------------------------------------------------
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        """Do something later."""
+        self._count += 1
+        heapq.heappush(self._events, (time, self._count, action))
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        while self._events and self._events[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._events)
+            action()
+        self.now = until
+
+    # -- gateways -----------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """A gateway starts, or starts again with nothing in its memory."""
+        self._epoch += 1
+        engine = OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
+        self.engines[name] = engine
+        engine.change_local_interest(self._wanted[name], [])
+        for link in self.links.values():
+            if name in link.ends:
+                self._call(link)
+        self._carry_out(name, engine.handle_timer(self.now))
+
+    def crash(self, name: str, *, silent: bool) -> None:
+        """A gateway dies. Its neighbours are told by their TCP, or not if the whole machine is gone."""
+        self.engines.pop(name, None)
+        self._wake_at.pop(name, None)
+        for link in self.links.values():
+            if name in link.ends:
+                link.open_at.discard(name)
+                if not silent:
+                    self._hang_up(link, link.other(name))
+
+    def subscribe(self, name: str, *subjects: str) -> None:
+        """Subscribers in a domain want subjects."""
+        self._wanted[name].update(subjects)
+        if name in self.engines:
+            self._carry_out(name, self.engines[name].change_local_interest(subjects, []))
+
+    def publish(self, name: str, subject: str, body: bytes) -> bool:
+        """A message is published; False if nobody elsewhere is known to want it."""
+        engine = self.engines.get(name)
+        flow = engine.flows.flow_of(subject) if engine is not None else None
+        if engine is None or flow is None:
+            return False
+        flow.take(body)
+        self._carry_out(name, engine.flush(self.now))
+        return True
+
+    def _wake(self, name: str, due: float) -> None:
+        if self._wake_at.get(name) == due:
+            del self._wake_at[name]
+            engine = self.engines.get(name)
+            if engine is not None:
+                self._carry_out(name, engine.handle_timer(self.now))
+
+    def _carry_out(self, name: str, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case SendFrame(peer, frame):
+                    self._send(name, peer, frame)
+                case CloseLink(peer):
+                    self._close(name, self.links[min(name, peer), max(name, peer)])
+                case DeliverMessages(frame):
+                    self.delivered[name, frame.body] += 1
+                    self.delivered_at.setdefault((name, frame.body), self.now)
+                case DropMessages(_, reason):
+                    self.dropped[reason] += 1
+                case _:
+                    pass
+        engine = self.engines.get(name)
+        if engine is not None:
+            due = max(engine.timer(), self.now + 0.0005)
+            if due < self._wake_at.get(name, float("inf")):
+                self._wake_at[name] = due
+                self.at(due, lambda: self._wake(name, due))
+
+    # -- links --------------------------------------------------------------------------------------------
+
+    def black_hole(self, first: str, second: str, swallow: bool) -> None:
+        """A link begins or ceases to swallow everything."""
+        link = self.links[min(first, second), max(first, second)]
+        link.black_hole = swallow
+        if not swallow:
+            held, link.held = link.held, []
+            for sender, connection, frame in held:
+                self._travel(link, sender, connection, frame)
+
+    def _send(self, name: str, peer: str, frame: Frame) -> None:
+        link = self.links[min(name, peer), max(name, peer)]
+        if name not in link.open_at:
+            return
+        if link.black_hole:
+            link.held.append((name, link.connection, frame))
+        else:
+            self._travel(link, name, link.connection, frame)
+
+    def _travel(self, link: SimulatedLink, sender: str, connection: int, frame: Frame) -> None:
+        delay = link.delay_s + (self.random.uniform(0, link.jitter_s) if link.jitter_s else 0.0)
+        arrival = max(link.last_arrival.get(sender, 0.0), self.now + delay)
+        link.last_arrival[sender] = arrival
+        self.at(arrival, lambda: self._arrive(link, sender, connection, frame))
+
+    def _arrive(self, link: SimulatedLink, sender: str, connection: int, frame: Frame) -> None:
+        receiver = link.other(sender)
+        engine = self.engines.get(receiver)
+        if connection != link.connection or receiver not in link.open_at or engine is None:
+            return
+        if link.black_hole:
+            link.held.append((sender, connection, frame))
+            return
+        engine.heard(sender, self.now)
+        self._carry_out(receiver, engine.receive(sender, frame, self.now))
+
+    def _close(self, name: str, link: SimulatedLink) -> None:
+        """One end gives the connection up; the other notices if anything gets through."""
+        link.open_at.discard(name)
+        link.connection += 1
+        link.held.clear()
+        if not link.black_hole:
+            self._hang_up(link, link.other(name))
+        self.at(self.now + RECALL_S, lambda: self._call(link))
+
+    def _hang_up(self, link: SimulatedLink, end: str) -> None:
+        connection = link.connection
+
+        def notice() -> None:
+            engine = self.engines.get(end)
+            if end in link.open_at and engine is not None and connection == link.connection:
+                link.open_at.discard(end)
+                self._carry_out(end, engine.peer_down(link.other(end), self.now, "closed by the peer"))
+                self.at(self.now + RECALL_S, lambda: self._call(link))
+
+        self.at(self.now + link.delay_s, notice)
+
+    def _call(self, link: SimulatedLink) -> None:
+        """Try to connect; both ends must be there and a round trip must get through."""
+        if not all(end in self.engines for end in link.ends) or len(link.open_at) == len(link.ends):
+            return
+        started = link.connection
+
+        def answered() -> None:
+            if link.connection != started or not all(end in self.engines for end in link.ends):
+                return
+            if link.black_hole:
+                self.at(self.now + CALL_TIMEOUT_S, lambda: self._call(link))
+                return
+            link.connection += 1
+            for end in link.ends:
+                engine = self.engines[end]
+                if end in link.open_at:  # an older connection that this end still believed in
+                    self._carry_out(end, engine.peer_down(link.other(end), self.now, "replaced"))
+            link.open_at = set(link.ends)
+            for end in link.ends:
+                self._carry_out(end, self.engines[end].peer_up(link.other(end), self.now))
+
+        self.at(self.now + 2 * link.delay_s, answered)

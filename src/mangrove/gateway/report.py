@@ -1,0 +1,94 @@
+"""The gateway's account of itself, from its engine, its links and its ledger."""
+
+from __future__ import annotations
+
+from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.links import Link, Links
+from mangrove.model.status import Arrival, Drop, GatewayStatus, LinkStatus, RouteStatus
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.seen_frames import Verdict
+
+MOST_ROWS = 100
+
+
+def gateway_report(
+    engine: OverlayEngine, links: Links, ledger: Ledger, *, uptime_s: float, head_connected: bool
+) -> GatewayStatus:
+    """Everything that `mangrove status` shows of a gateway."""
+    return GatewayStatus(
+        domain=engine.domain,
+        epoch=engine.epoch,
+        uptime_s=uptime_s,
+        head_connected=head_connected,
+        links=tuple(_link(engine, link) for link in links),
+        interest={name: len(known.subjects) for name, known in engine.subscriptions.interest.domains()},
+        subscribed=len(engine.subscriptions.subscribed),
+        sent=ledger.sent.total(),
+        delivered=ledger.delivered.total(),
+        duplicates=engine.delivery.verdicts[Verdict.DUPLICATE],
+        colour=engine.live.colour,
+        failed_links=tuple(sorted(engine.live.failed)),
+        parked_bytes=engine.forwarder.parked.held_bytes,
+        routes=tuple(_routes(engine)),
+        arrivals=tuple(_arrivals(engine)),
+        drops=tuple(
+            Drop(topic=topic, reason=reason, count=count)
+            for (topic, reason), count in ledger.dropped.most_common(MOST_ROWS)
+        ),
+        topics_sent=dict(ledger.sent.most_common(MOST_ROWS)),
+        topics_delivered=dict(ledger.delivered.most_common(MOST_ROWS)),
+    )
+
+
+def _link(engine: OverlayEngine, link: Link) -> LinkStatus:
+    neighbour = engine.neighbours[link.peer]
+    monitor = neighbour.monitor
+    return LinkStatus(
+        peer=link.peer,
+        up=neighbour.usable,
+        state=engine.condition(link.peer),
+        rtt_ms=None if monitor.rtt_s is None else 1000 * monitor.rtt_s,
+        jitter_ms=1000 * monitor.rtt_deviation_s,
+        dead_interval_ms=1000 * monitor.dead_interval_s,
+        clock_offset_ms=1000 * monitor.offset_s,
+        clock_error_ms=500 * (monitor.rtt_s or 0.0),
+        failures=monitor.failures,
+        unacknowledged=len(neighbour.outstanding),
+        frames_out=link.frames_out,
+        frames_in=link.frames_in,
+        bytes_out=link.bytes_out,
+        bytes_in=link.bytes_in,
+        queued_bytes=link.queue.held_bytes,
+        reconnects=max(0, link.connects - 1),
+        last_error=link.last_error,
+    )
+
+
+def _routes(engine: OverlayEngine) -> list[RouteStatus]:
+    return [
+        RouteStatus(
+            topic=routes.contract.match,
+            destination=destination,
+            path=route.path,
+            active=route.active,
+            predicted_ms=engine.routes.predicted_ms(route),
+            deadline_ms=routes.contract.deadline_ms,
+            unmet=routes.unmet,
+        )
+        for (_, destination), routes in sorted(engine.routes.sets.items())
+        for route in routes.routes
+    ]
+
+
+def _arrivals(engine: OverlayEngine) -> list[Arrival]:
+    rules = engine.federation.topics
+    return [
+        Arrival(
+            origin=origin,
+            topic=rules.contract_at(topic_class).match,
+            observed_ms=observed,
+            deadline_ms=rules.contract_at(topic_class).deadline_ms,
+            late=engine.delivery.late[topic_class],
+        )
+        for (origin, topic_class), observed in sorted(engine.delivery.observed_ms.items())
+    ]

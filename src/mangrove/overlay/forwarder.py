@@ -1,0 +1,155 @@
+"""Where frames go: along the established routes of their contract, else by table, else they wait."""
+
+from __future__ import annotations
+
+import math
+
+from mangrove.model.federation import Federation
+from mangrove.model.topics import Late
+from mangrove.overlay.flows import OutboundFlow
+from mangrove.overlay.frames import Frame, FrameError, FrameType
+from mangrove.overlay.instructions import DropMessages, Instruction, SendFrame
+from mangrove.overlay.live_map import LiveMap
+from mangrove.overlay.neighbours import Neighbours
+from mangrove.overlay.route_manager import RouteManager
+from mangrove.overlay.waiting_frames import ParkedFrames
+
+HOP_LIMIT = 32
+PATIENCE_S = 10.0
+"""How long a frame waits for a way if it is wanted even late, and the rank of one without a deadline."""
+
+
+class Forwarder:
+    """Sends frames on their way, and sends them again another way when a link has failed them."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        neighbours: Neighbours,
+        live: LiveMap,
+        routes: RouteManager,
+    ) -> None:
+        self._rules = federation.topics
+        self._order = federation.domain_order
+        self._index = self._order.index(domain)
+        self._epoch = epoch
+        self._neighbours = neighbours
+        self._live = live
+        self._routes = routes
+        self._sequence = 0
+        self.own_bit = 1 << self._index
+        self.parked = ParkedFrames(federation.queue_bytes)
+
+    def check(self, frame: Frame) -> None:
+        """Refuse frames that name domains which do not exist."""
+        if frame.origin >= len(self._order) or frame.destinations >> len(self._order):
+            raise FrameError(f"origin {frame.origin} or destinations {frame.destinations:#x} unknown here")
+
+    # -- three ways in ------------------------------------------------------------------------------------
+
+    def originate(self, flow: OutboundFlow, now: float) -> list[Instruction]:
+        """A new frame from what a flow has gathered, over all paths that its contract asks for."""
+        self._sequence += 1
+        flow.sequence += 1
+        frame = Frame(
+            FrameType.DATA,
+            flow.give(),
+            HOP_LIMIT,
+            self._index,
+            flow.topic_class,
+            self._epoch,
+            self._sequence,
+            flow.destinations,
+            0,
+            0,
+            flow.number,
+            flow.sequence,
+        )
+        return self._by_routes(frame, now)
+
+    def onward(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame from a neighbour, for other domains than this one."""
+        if frame.origin == self._index:
+            return [DropMessages(frame, "returned to its origin")]
+        destinations = frame.destinations & ~self.own_bit
+        if not destinations:
+            return []
+        if frame.hop_limit <= 1:
+            return [DropMessages(frame, "hop limit reached")]
+        if frame.label:
+            peer = self._routes.next_hop(self._order[frame.origin], frame.epoch, frame.label)
+            if peer is not None and self._neighbours.usable(peer):
+                return [self._send(peer, frame.towards(destinations, frame.label, hops=1), now)]
+            # The route is broken here: the tables for the present state of the network take over.
+        return self._by_table(frame.towards(destinations, hops=1), now)
+
+    def reroute(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame whose way was cut: by table."""
+        return self._by_table(frame.towards(frame.destinations), now)
+
+    # -- two ways out -------------------------------------------------------------------------------------
+
+    def _by_routes(self, frame: Frame, now: float) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        left = frame.destinations
+        if frame.topic_class < len(self._rules.contracts) and self._routes.sets:
+            for position, name in enumerate(self._order):
+                bit = 1 << position
+                routes = self._routes.sets.get((frame.topic_class, name)) if left & bit else None
+                usable = [
+                    route
+                    for route in (routes.active() if routes is not None else ())
+                    if self._neighbours.usable(route.path[1])
+                ]
+                if usable:
+                    left &= ~bit
+                    instructions += [
+                        self._send(route.path[1], frame.towards(bit, route.label), now) for route in usable
+                    ]
+        if left:
+            instructions += self._by_table(frame if left == frame.destinations else frame.towards(left), now)
+        return instructions
+
+    def _by_table(self, frame: Frame, now: float) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        left = frame.destinations
+        for peer, destinations in self._live.forwarding.split(frame.destinations):
+            if self._neighbours.usable(peer):
+                left &= ~destinations
+                part = frame if destinations == frame.destinations else frame.towards(destinations)
+                instructions.append(self._send(peer, part, now))
+        if left:
+            instructions += self._park(frame.towards(left), now)
+        return instructions
+
+    def _send(self, peer: str, frame: Frame, now: float) -> SendFrame:
+        self._neighbours[peer].outstanding.add(frame)
+        return SendFrame(peer, frame, self._due(frame, now))
+
+    def _due(self, frame: Frame, now: float) -> float:
+        """When the frame should leave: time to its deadline less what the rest of the way needs."""
+        deadline_ms = self._rules.contract_at(frame.topic_class).deadline_ms
+        if deadline_ms is None:
+            return now + PATIENCE_S
+        rest_ms = self._live.rest_ms(frame.destinations)
+        left_s = (deadline_ms - frame.age_us / 1000) / 1000
+        return now + left_s - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
+
+    # -- no way -------------------------------------------------------------------------------------------
+
+    def _park(self, frame: Frame, now: float) -> list[Instruction]:
+        contract = self._rules.contract_at(frame.topic_class)
+        wait_s = PATIENCE_S
+        if contract.deadline_ms is not None and contract.late is Late.DROP:
+            wait_s = (contract.deadline_ms - frame.age_us / 1000) / 1000
+        displaced = self.parked.park(frame, now, now + max(wait_s, 0.0))
+        return [DropMessages(other, "no way to the destination, and no room to wait") for other in displaced]
+
+    def expire(self, now: float) -> list[Instruction]:
+        """Frames that have waited in vain."""
+        return [
+            DropMessages(frame, "expired while no way led to the destination")
+            for frame in self.parked.expired(now)
+        ]

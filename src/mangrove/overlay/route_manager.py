@@ -1,0 +1,324 @@
+"""Explicit routes: the path sets that contracts ask for, established from the source (Harmony §3.2, RT_EST).
+
+A contract needs explicit routes when it asks for several paths, or when the way that the tables take is too
+slow for its deadline. Routes are kept as long as they are up and fast enough; only what is broken is replaced
+(incremental maintenance), and an old route serves until the new one is acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from mangrove.errors import MangroveError
+from mangrove.model.topics import Contract, TopicRules
+from mangrove.overlay.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
+from mangrove.overlay.events import Event, EventLog
+from mangrove.overlay.live_map import LiveMap
+from mangrove.routing.constraints import FREE, Constraints
+from mangrove.routing.graph import Graph, NoPathError
+from mangrove.routing.planner import Method, PathRequest, plan_paths
+
+ACK_TIMEOUT_S = 1.0
+MAX_TRANSIT_LABELS = 1 << 16
+
+Path = tuple[str, ...]
+Key = tuple[int, str]
+"""Topic class and destination."""
+
+
+@dataclass(slots=True)
+class Route:
+    """One path of a set; usable when acknowledged."""
+
+    label: int
+    path: Path
+    asked_at: float
+    active: bool = False
+
+
+@dataclass(slots=True)
+class RouteSet:
+    """The routes of one topic class to one destination."""
+
+    contract: Contract
+    destination: str
+    routes: list[Route] = field(default_factory=list)
+    unmet: str = ""
+
+    def active(self) -> list[Route]:
+        """Routes that carry traffic."""
+        return [route for route in self.routes if route.active]
+
+
+class RouteManager:
+    """Decides which explicit routes this gateway needs as a source, and keeps labels as a transit."""
+
+    def __init__(self, domain: str, epoch: int, rules: TopicRules, live: LiveMap, log: EventLog) -> None:
+        self._domain = domain
+        self._epoch = epoch
+        self._rules = rules
+        self._live = live
+        self._log = log
+        self._label = 0
+        self._sets: dict[Key, RouteSet] = {}
+        self._wanted: set[Key] = set()
+        self._transit: dict[tuple[str, int, int], str] = {}
+
+    @property
+    def sets(self) -> dict[Key, RouteSet]:
+        """All route sets, by topic class and destination."""
+        return self._sets
+
+    # -- as a source --------------------------------------------------------------------------------------
+
+    def want(self, wanted: Iterable[Key], now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
+        """Topic classes and destinations that have subscribers now."""
+        self._wanted = set(wanted)
+        return self.review(now, cause)
+
+    def review(
+        self, now: float, cause: Event | None, *, improve: bool = False
+    ) -> list[tuple[str, RouteMessage]]:
+        """Compare all route sets with the present network, and mend what needs mending.
+
+        A change of delay only moves what would miss its deadline. Sets whose paths share links are replaced
+        as soon as the network allows for better ones; with `improve`, after a link has come or gone, all are
+        looked at.
+        """
+        messages: list[tuple[str, RouteMessage]] = []
+        for key in [key for key in self._sets if key not in self._wanted or not self._needed(key)]:
+            for route in self._sets.pop(key).routes:
+                messages += self._teardown(route)
+        graph: Graph | None = None
+        for key in sorted(self._wanted):
+            if not self._needed(key):
+                continue
+            routes = self._sets.setdefault(key, RouteSet(self._rules.contract_at(key[0]), key[1]))
+            graph = graph or self._live.live_graph()
+            messages += self._mend(routes, graph, now, cause, improve=improve)
+        return messages
+
+    def _needed(self, key: Key) -> bool:
+        contract = self._rules.contract_at(key[0])
+        if contract.paths > 1:
+            return True
+        return contract.deadline_ms is not None and self._live.table_ms(key[1]) > contract.deadline_ms
+
+    def _mend(
+        self, routes: RouteSet, graph: Graph, now: float, cause: Event | None, *, improve: bool = False
+    ) -> list[tuple[str, RouteMessage]]:
+        messages = self._drop_broken(routes, now, cause)
+        limit = routes.contract.deadline_ms
+        kept = [
+            route.path for route in routes.routes if limit is None or self._ms(graph, route.path) <= limit
+        ]
+        kept = kept[: routes.contract.paths]
+        enough = len(kept) == routes.contract.paths and not routes.unmet
+        paths = kept
+        if improve or not enough or _shared_links(kept):
+            planned, unmet = self._plan(routes, graph, [] if enough else kept)
+            if not enough or _shared_links(planned) < _shared_links(kept):
+                paths = planned
+                self._tell_unmet(routes, unmet, now, cause)
+        messages += self._ask_for(routes, graph, paths, now, cause)
+        wanted = set(paths)
+        if wanted and all(route.active for route in routes.routes if route.path in wanted):
+            messages += self._retire(routes, wanted, now, cause)
+        return messages
+
+    def _drop_broken(
+        self, routes: RouteSet, now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
+        messages: list[tuple[str, RouteMessage]] = []
+        good: list[Route] = []
+        for route in routes.routes:
+            if not self._up(route.path):
+                messages += self._give_up(routes, route, "a link on it has failed", now, cause)
+            elif not route.active and now - route.asked_at > ACK_TIMEOUT_S:
+                messages += self._give_up(routes, route, "nobody acknowledged it", now, cause)
+            else:
+                good.append(route)
+        routes.routes = good
+        return messages
+
+    def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: Event | None) -> None:
+        if bool(unmet) != bool(routes.unmet):
+            self._log.note(
+                "ContractUnmet" if unmet else "ContractMet",
+                now,
+                cause,
+                topic=routes.contract.match,
+                destination=routes.destination,
+                reason=unmet,
+            )
+        routes.unmet = unmet
+
+    def _ask_for(
+        self, routes: RouteSet, graph: Graph, paths: list[Path], now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
+        """Request the paths that do not stand yet."""
+        messages: list[tuple[str, RouteMessage]] = []
+        known = {route.path for route in routes.routes}
+        for path in paths:
+            if path in known:
+                continue
+            self._label += 1
+            routes.routes.append(Route(self._label, path, now))
+            setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
+            messages.append((path[1], setup))
+            self._log.note(
+                "RouteRequested",
+                now,
+                cause,
+                topic=routes.contract.match,
+                destination=routes.destination,
+                path=list(path),
+                predicted_ms=round(self._ms(graph, path), 3),
+                deadline_ms=routes.contract.deadline_ms,
+            )
+        return messages
+
+    def _plan(self, routes: RouteSet, graph: Graph, kept: list[Path]) -> tuple[list[Path], str]:
+        """The paths to use, and why the contract cannot be met if it cannot."""
+        contract = routes.contract
+        limit = FREE if contract.deadline_ms is None else Constraints(max_delay=contract.deadline_ms)
+        try:
+            paths = self._paths(routes, graph, kept, limit)
+        except NoPathError:
+            try:
+                paths = self._paths(routes, graph, [], FREE)
+            except NoPathError as error:
+                return [], error.message
+            best = min(self._ms(graph, path) for path in paths)
+            return paths, f"best achievable delay is {best:.1f} ms, the deadline {contract.deadline_ms} ms"
+        if len(paths) < contract.paths:
+            return paths, f"{len(paths)} of {contract.paths} paths exist within the contract"
+        return paths, ""
+
+    def _paths(self, routes: RouteSet, graph: Graph, kept: list[Path], limit: Constraints) -> list[Path]:
+        contract = routes.contract
+        if len(kept) >= contract.paths:
+            return kept
+        method = Method.GAP_DIV if contract.separation_km > 0 else Method.DISJOINT
+        request = PathRequest(
+            method=method,
+            paths=contract.paths,
+            separation=contract.separation_km or None,
+            constraints=limit,
+        )
+        source, destination = graph.index(self._domain), graph.index(routes.destination)
+        primary = graph.indices(kept[0]) if kept else None
+        try:
+            plan = plan_paths(graph, source, destination, request, primary)
+        except NoPathError:
+            raise
+        except MangroveError:
+            # Sites without a location cannot be kept apart by distance; by links they can.
+            plan = plan_paths(
+                graph, source, destination, PathRequest(Method.DISJOINT, contract.paths, None, limit), primary
+            )
+        return [graph.named(path) for path in plan.paths]
+
+    def _retire(
+        self, routes: RouteSet, wanted: set[Path], now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
+        """The wanted routes all stand: the others have served."""
+        messages = []
+        for route in routes.routes:
+            if route.path not in wanted:
+                messages += self._give_up(routes, route, "a better one stands", now, cause)
+        routes.routes = [route for route in routes.routes if route.path in wanted]
+        return messages
+
+    def acknowledge(self, ack: RouteAck, now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
+        """A route that this gateway asked for stands, or does not."""
+        if ack.epoch != self._epoch:
+            return []
+        for routes in self._sets.values():
+            for route in routes.routes:
+                if route.label != ack.label:
+                    continue
+                kind = "RouteEstablished" if ack.ok else "RouteRefused"
+                self._log.note(
+                    kind,
+                    now,
+                    cause,
+                    topic=routes.contract.match,
+                    destination=routes.destination,
+                    path=list(route.path),
+                    reason=ack.reason,
+                )
+                if not ack.ok:
+                    routes.routes.remove(route)
+                    return []
+                route.active = True
+                graph = self._live.live_graph()
+                return self._mend(routes, graph, now, cause)
+        return []
+
+    def _give_up(
+        self, routes: RouteSet, route: Route, reason: str, now: float, cause: Event | None
+    ) -> list[tuple[str, RouteMessage]]:
+        self._log.note(
+            "RouteRetired",
+            now,
+            cause,
+            topic=routes.contract.match,
+            destination=routes.destination,
+            path=list(route.path),
+            reason=reason,
+        )
+        return self._teardown(route)
+
+    def _teardown(self, route: Route) -> list[tuple[str, RouteMessage]]:
+        message = RouteTeardown(
+            origin=self._domain, epoch=self._epoch, label=route.label, path=list(route.path)
+        )
+        return [(route.path[1], message)]
+
+    def _up(self, path: Path) -> bool:
+        return not any((min(pair), max(pair)) in self._live.failed for pair in pairwise(path))
+
+    @staticmethod
+    def _ms(graph: Graph, path: Path) -> float:
+        try:
+            return graph.length(graph.indices(path))
+        except MangroveError:
+            return float("inf")
+
+    def predicted_ms(self, route: Route) -> float:
+        """Delay of a route as the map has it now."""
+        return self._ms(self._live.live_graph(), route.path)
+
+    # -- as a transit -------------------------------------------------------------------------------------
+
+    def install(self, setup: RouteSetup) -> tuple[str | None, str]:
+        """Remember the next hop of a route; returns it (None at its end), or why it cannot be."""
+        path = setup.path
+        if self._domain not in path or path[0] != setup.origin or len(set(path)) != len(path):
+            return None, "the path does not lead through this gateway"
+        position = path.index(self._domain)
+        if position == len(path) - 1:
+            return None, ""
+        if len(self._transit) >= MAX_TRANSIT_LABELS:
+            return None, "too many routes"
+        for key in [key for key in self._transit if key[0] == setup.origin and key[1] < setup.epoch]:
+            del self._transit[key]  # routes of a gateway that has restarted since
+        self._transit[setup.origin, setup.epoch, setup.label] = path[position + 1]
+        return path[position + 1], ""
+
+    def remove(self, origin: str, epoch: int, label: int) -> str | None:
+        """Forget a route; returns where it led."""
+        return self._transit.pop((origin, epoch, label), None)
+
+    def next_hop(self, origin: str, epoch: int, label: int) -> str | None:
+        """Where frames with this label go."""
+        return self._transit.get((origin, epoch, label))
+
+
+def _shared_links(paths: list[Path]) -> int:
+    """How often the paths of a set run over a link that another of them uses already."""
+    links = [(min(pair), max(pair)) for path in paths for pair in pairwise(path)]
+    return len(links) - len(set(links))

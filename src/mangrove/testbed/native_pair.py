@@ -1,0 +1,112 @@
+"""Two plain nats-servers joined by a leaf node over one emulated link: what NATS does without Mangrove.
+
+Everything is left at the server's defaults, as somebody gets who configures a leaf node by its manual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from mangrove.broker.monitoring import broker_status
+from mangrove.broker.nats_config import log_path
+from mangrove.broker.nats_server import nats_server
+from mangrove.broker.ports import PortReservation
+from mangrove.broker.process import ManagedProcess
+from mangrove.errors import MangroveError
+from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
+from mangrove.testbed.local_federation import emulator, send_shape
+from mangrove.testbed.shaping import Shape
+from mangrove.testbed.wan import WanLink, WanSettings
+
+HOST = "127.0.0.1"
+LINK = "native"
+JOINED_TIMEOUT_S = 15.0
+
+
+class NativePair:
+    """Starts and stops the two servers and the link. Use as an async context manager."""
+
+    def __init__(self, directory: Path, shape: Shape, seed: int) -> None:
+        self._shape = shape
+        self._ports = PortReservation()
+        self._control = (HOST, self._ports.take(HOST))
+        relay = (HOST, self._ports.take(HOST))
+        leaf_port = self._ports.take(HOST)
+        self._near, self._far = (
+            BrokerEndpoints(
+                name=f"native-{side}",
+                host=HOST,
+                client_port=self._ports.take(HOST),
+                monitor_port=self._ports.take(HOST),
+            )
+            for side in ("near", "far")
+        )
+        link = WanLink(name=LINK, listen=relay, target=(HOST, leaf_port), shape=shape)
+        hub = f'leafnodes {{ listen: "{HOST}:{leaf_port}" }}'
+        spoke = f'leafnodes {{ remotes: [ {{ url: "nats-leaf://{HOST}:{relay[1]}" }} ] }}'
+        self._processes: list[ManagedProcess] = [
+            emulator(WanSettings(control=self._control, links=(link,), seed=seed), directory),
+            nats_server(self._near.name, _config(self._near, directory, hub), directory),
+            nats_server(self._far.name, _config(self._far, directory, spoke), directory),
+        ]
+        self._started: list[ManagedProcess] = []
+
+    @property
+    def near(self) -> BrokerAddress:
+        """Where to publish."""
+        return (HOST, self._near.client_port, PLAIN_OPTIONS)
+
+    @property
+    def far(self) -> BrokerAddress:
+        """Where to subscribe, beyond the link."""
+        return (HOST, self._far.client_port, PLAIN_OPTIONS)
+
+    async def __aenter__(self) -> Self:
+        try:
+            for process in self._processes:
+                await process.start()
+                self._started.append(process)
+            await self._joined()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Stop everything and give the ports back."""
+        while self._started:
+            await self._started.pop().stop()
+        self._ports.release()
+
+    async def black_hole(self, swallows: bool) -> None:
+        """Let the link swallow everything, or let it work again."""
+        await send_shape(self._control, LINK, msgspec.structs.replace(self._shape, black_hole=swallows))
+
+    async def _joined(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + JOINED_TIMEOUT_S
+        while not (await broker_status(self._near, "head")).leaf_nodes:
+            if loop.time() > deadline:
+                raise MangroveError("the native leaf node did not connect")
+            await asyncio.sleep(0.1)
+
+
+def _config(endpoints: BrokerEndpoints, directory: Path, leafnodes: str) -> str:
+    return f"""
+server_name: "{endpoints.name}"
+listen: "{HOST}:{endpoints.client_port}"
+http: "{HOST}:{endpoints.monitor_port}"
+log_file: "{log_path(directory, endpoints.name)}"
+{leafnodes}
+"""

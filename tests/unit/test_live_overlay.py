@@ -1,0 +1,367 @@
+"""The parts of the live overlay one by one: liveness, link state, queues, order, explicit routes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.test_overlay import data, federation, learn, with_links
+
+from mangrove.model.topics import Contract, Late, Order, TopicRules
+from mangrove.overlay.control_messages import (
+    Heartbeat,
+    HeartbeatKind,
+    LinkReport,
+    LinkStateAck,
+    LinkStateAd,
+    RouteAck,
+    RouteSetup,
+    control_body,
+    control_frame,
+)
+from mangrove.overlay.delivery import Delivery
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.frames import Frame, FrameType
+from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
+from mangrove.overlay.laxity_queue import LaxityQueue
+from mangrove.overlay.link_state import LinkStateDatabase
+from mangrove.overlay.liveness import LinkMonitor, Timing
+from mangrove.overlay.resequencer import Resequencer
+from mangrove.overlay.waiting_frames import Outstanding, ParkedFrames
+
+# -- liveness ---------------------------------------------------------------------------------------------
+
+
+def ack(sent: float, echo: float | None = None, held: float = 0.0) -> Heartbeat:
+    return Heartbeat(kind=HeartbeatKind.TEST_ACK, number=1, sent=sent, received=0, echo=echo, held=held)
+
+
+def regular(sent: float) -> Heartbeat:
+    return Heartbeat(kind=HeartbeatKind.REGULAR, number=1, sent=sent, received=0)
+
+
+def test_a_link_is_used_only_after_its_test() -> None:
+    monitor = LinkMonitor(Timing())
+    seen = [monitor.condition]
+    monitor.connect(0.0)
+    seen.append(monitor.condition)
+    first = monitor.due(0.0, 0)
+    assert first is not None
+    assert first.kind is HeartbeatKind.TEST
+    assert monitor.heartbeat(ack(0.01), 0.02)
+    seen.append(monitor.condition)
+    assert [condition.value for condition in seen] == ["failure", "testing", "normal"]
+
+
+def test_silence_is_failure_and_recovery_takes_longer_each_time() -> None:
+    monitor = LinkMonitor(Timing())
+    now = 0.0
+    holds = []
+    for _ in range(4):
+        monitor.connect(now)
+        start = now
+        while not monitor.heartbeat(ack(now), now):
+            now += 0.05
+        holds.append(now - start)
+        for _ in range(40):
+            now += 0.05
+            monitor.heard(now)
+            monitor.heartbeat(regular(now), now)
+        assert monitor.dead_interval_s < 0.13, "a steady link is found dead soon"
+        assert not monitor.dead(now + 0.12)
+        now += 0.2
+        assert monitor.dead(now)
+        monitor.disconnect(now)
+    assert holds[0] == 0.0
+    assert holds[1] < holds[2] < holds[3], "a link that flaps is trusted less and less"
+
+
+def test_the_dead_interval_follows_jitter() -> None:
+    calm, jittery = LinkMonitor(Timing()), LinkMonitor(Timing())
+    for monitor, swing in ((calm, 0.0), (jittery, 0.04)):
+        monitor.connect(0.0)
+        monitor.heartbeat(ack(0.0), 0.0)
+        for number in range(200):
+            now = 0.05 * number + (swing if number % 2 else 0.0)
+            monitor.heard(now)
+            monitor.heartbeat(regular(now), now)
+    assert calm.dead_interval_s == pytest.approx(0.125)
+    assert jittery.dead_interval_s > 0.2
+
+
+def test_round_trip_and_clock_offset() -> None:
+    """The neighbour's clock is 100 s ahead, the link takes 20 ms each way, it answers after 5 ms."""
+    monitor = LinkMonitor(Timing())
+    monitor.connect(0.0)
+    for number in range(50):
+        sent = 0.05 * number
+        monitor.heartbeat(ack(100 + sent + 0.025, echo=sent, held=0.005), sent + 0.045)
+    assert monitor.rtt_s is not None
+    assert monitor.rtt_s == pytest.approx(0.040)
+    assert monitor.one_way_s == pytest.approx(0.020)
+    assert monitor.offset_s == pytest.approx(100.0, abs=monitor.rtt_s / 2)
+
+
+def test_own_stalls_are_not_held_against_the_link() -> None:
+    shape = federation(("a", "b"))
+    engine = with_links(shape, "a")
+    engine.heard("b", 1.0)
+    engine.handle_timer(1.0)
+    due = engine.timer()
+    assert not any(type(i).__name__ == "CloseLink" for i in engine.handle_timer(due + 3.0)), "we slept, not b"
+    engine.timer()
+
+
+# -- link state -------------------------------------------------------------------------------------------
+
+
+def report(up: bool = True, delay_ms: float = 10.0) -> LinkReport:
+    return LinkReport(up=up, delay_ms=delay_ms)
+
+
+def ad(origin: str, number: int, epoch: int = 1, **links: LinkReport) -> LinkStateAd:
+    return LinkStateAd(origin=origin, epoch=epoch, number=number, links=dict(links))
+
+
+def database() -> LinkStateDatabase:
+    return LinkStateDatabase("a", 1, [("a", "b"), ("b", "c"), ("a", "c")])
+
+
+def test_failures_are_told_at_once_and_delays_only_when_they_matter() -> None:
+    own = database()
+    assert own.advertise({"b": report(), "c": report()}, 0.0) is not None
+    assert own.advertise({"b": report(delay_ms=10.5), "c": report()}, 1.0) is None
+    assert own.advertise({"b": report(delay_ms=30), "c": report()}, 1.1) is not None
+    assert own.advertise({"b": report(delay_ms=60), "c": report()}, 1.2) is None, "not too often"
+    assert own.advertise({"b": report(up=False), "c": report()}, 1.21) is not None
+    assert own.advertise({"b": report(up=False), "c": report()}, 10.0) is not None, "now and then anyway"
+    assert own.failed_links() == {("a", "b")}
+
+
+def test_a_link_is_down_if_one_end_says_so() -> None:
+    own = database()
+    own.advertise({"b": report(), "c": report()}, 0.0)
+    assert own.receive(ad("b", 1, a=report(), c=report()))
+    assert own.failed_links() == frozenset()
+    assert own.receive(ad("b", 2, a=report(up=False), c=report(delay_ms=25)))
+    assert own.failed_links() == {("a", "b")}
+    assert own.delays_ms()["b", "c"] == 25
+
+
+def test_stale_forged_and_foreign_advertisements_are_ignored() -> None:
+    own = database()
+    assert own.receive(ad("b", 5, a=report()))
+    assert not own.receive(ad("b", 5, a=report(up=False))), "replayed"
+    assert not own.receive(ad("b", 4, a=report(up=False))), "stale"
+    assert not own.receive(ad("a", 9, b=report(up=False))), "nobody else speaks for this gateway"
+    assert not own.receive(ad("z", 1, b=report())), "unknown gateway"
+    assert not own.receive(ad("b", 6, z=report())), "unknown link"
+    assert own.ignored == 3
+    assert own.receive(ad("b", 1, epoch=2, a=report())), "a restarted gateway is not taken for a replay"
+
+
+def test_flooding_is_repeated_until_acknowledged() -> None:
+    own = database()
+    mine = own.advertise({"b": report(), "c": report()}, 0.0)
+    assert mine is not None
+    assert own.peer_up("b", 0.0) == [mine]
+    assert own.waiting("b")
+    assert own.repeats(0.1) == []
+    assert own.repeats(0.2) == [("b", mine)]
+    own.acknowledge("b", LinkStateAck(origin="a", epoch=1, number=mine.number))
+    assert not own.waiting("b")
+    assert own.repeats(9.0) == []
+
+
+# -- frames that wait -------------------------------------------------------------------------------------
+
+
+def frame(body: bytes = b"x", **fields: int) -> Frame:
+    return Frame(FrameType.DATA, body, **fields)
+
+
+def test_acknowledgements_are_cumulative_and_the_rest_is_given_up() -> None:
+    sent = Outstanding(limit_bytes=100)
+    frames = [frame(b"%d" % number) for number in range(5)]
+    for each in frames:
+        sent.add(each)
+    sent.acknowledge(2)
+    sent.acknowledge(1)
+    assert sent.restart() == frames[2:]
+    assert len(sent) == 0
+    for _ in range(3):
+        sent.add(frame(b"y" * 60))
+    assert (len(sent), sent.unprotected) == (1, 2)
+    sent.acknowledge(3)
+    assert len(sent) == 0
+
+
+def test_parked_frames_expire_or_come_back_older() -> None:
+    parked = ParkedFrames(limit_bytes=100)
+    assert parked.park(frame(b"a"), now=0.0, until=1.0) == []
+    assert parked.park(frame(b"b"), now=0.0, until=5.0) == []
+    assert parked.timer() == 1.0
+    assert [late.body for late in parked.expired(2.0)] == [b"a"]
+    (back,) = parked.release(3.0)
+    assert (back.body, back.age_us) == (b"b", 3_000_000)
+    assert [lost.body for lost in parked.park(frame(b"c" * 200), 0.0, 1.0)] == [b"c" * 200]
+
+
+def test_the_most_urgent_leaves_first_and_the_least_urgent_is_displaced() -> None:
+    queue = LaxityQueue(limit_bytes=6)
+    assert queue.push(frame(b"later"), due=9.0, now=0.0) == []
+    assert queue.push(frame(b"!"), due=1.0, now=0.0) == []
+    assert [lost.body for lost in queue.push(frame(b"soon"), due=2.0, now=0.0)] == [b"later"]
+    first = queue.pop(0.5)
+    assert (first.body, first.age_us) == (b"!", 500_000)
+    assert queue.pop(0.5).body == b"soon"
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+def test_equally_urgent_frames_keep_their_order(dues: list[int]) -> None:
+    queue = LaxityQueue(limit_bytes=1 << 20)
+    for number, due in enumerate(dues):
+        queue.push(frame(b"%d" % number), due=float(due), now=0.0)
+    popped = [int(queue.pop(0.0).body) for _ in dues]
+    assert popped == sorted(range(len(dues)), key=lambda number: (dues[number], number))
+    assert queue.held_bytes == 0
+
+
+# -- delivery ---------------------------------------------------------------------------------------------
+
+
+def flow_frame(number: int) -> Frame:
+    return frame(b"%d" % number, sequence=number, flow=1, flow_sequence=number, epoch=1)
+
+
+@given(st.permutations(range(1, 9)))
+def test_order_is_restored(arrival: list[int]) -> None:
+    sequencer = Resequencer(hold_s=10)
+    sequencer.arrived(flow_frame(0), 0.0)
+    delivered = [int(f.body) for number in arrival for f in sequencer.arrived(flow_frame(number), 0.0)]
+    assert delivered == list(range(1, 9))
+
+
+def test_a_gap_is_given_up_after_the_hold() -> None:
+    sequencer = Resequencer(hold_s=0.25)
+    sequencer.arrived(flow_frame(1), 0.0)
+    assert sequencer.arrived(flow_frame(3), 1.0) == []
+    assert sequencer.arrived(flow_frame(4), 1.0) == []
+    assert sequencer.expired(1.2) == []
+    assert [f.body for f in sequencer.expired(1.3)] == [b"3", b"4"]
+    assert [f.body for f in sequencer.arrived(flow_frame(2), 1.4)] == [b"2"], "late is better than lost"
+    assert sequencer.timer() is None
+
+
+def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
+    rules = TopicRules(
+        (
+            Contract(match="a", deadline_ms=100, late=Late.DROP),
+            Contract(match="b", deadline_ms=100),
+            Contract(match="c", order=Order.PUBLISHER),
+        )
+    )
+    delivery = Delivery(federation(("a", "b"), topics=rules))
+    fresh, late = 50_000, 150_000
+    outcomes = [
+        delivery.arrived(frame(sequence=number, topic_class=topic, age_us=age, epoch=1), 0.0)
+        for number, (topic, age) in enumerate([(0, fresh), (0, late), (1, late)])
+    ]
+    kinds = [type(outcome[0]) for outcome in outcomes]
+    assert kinds == [DeliverMessages, DropMessages, DeliverMessages]
+    assert delivery.late == {0: 1, 1: 1}
+
+
+# -- explicit routes --------------------------------------------------------------------------------------
+
+SQUARE = (("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"))
+TWO_PATHS = TopicRules((Contract(match="x", paths=2, deadline_ms=50),))
+
+
+def setups(instructions: list[Instruction]) -> list[RouteSetup]:
+    bodies = [
+        control_body(i.frame)
+        for i in instructions
+        if isinstance(i, SendFrame) and i.frame.type is FrameType.ROUTE
+    ]
+    return [body for body in bodies if isinstance(body, RouteSetup)]
+
+
+def established(engine: OverlayEngine) -> list[RouteSetup]:
+    asked = setups(learn(engine, "d", ["x"], "b"))
+    for setup in asked:
+        answer = RouteAck(origin="a", epoch=1, label=setup.label, path=setup.path, ok=True)
+        engine.receive(setup.path[1], control_frame(answer), 1.0)
+    return asked
+
+
+def test_two_disjoint_paths_are_asked_for_and_used_once_acknowledged() -> None:
+    source = with_links(federation(*SQUARE, topics=TWO_PATHS), "a")
+    asked = setups(learn(source, "d", ["x"], "b"))
+    assert {tuple(setup.path) for setup in asked} == {("a", "b", "d"), ("a", "c", "d")}
+    flow = source.flows.flow_of("x")
+    assert flow is not None
+    flow.take(b"before")
+    assert len(data(source.flush(1.0))) == 1, "by table until the routes stand"
+    for setup in asked:
+        answer = RouteAck(origin="a", epoch=1, label=setup.label, path=setup.path, ok=True)
+        source.receive(setup.path[1], control_frame(answer), 1.0)
+    flow.take(b"after")
+    sent = [i for i in data(source.flush(1.0)) if isinstance(i, SendFrame)]
+    assert {i.peer for i in sent} == {"b", "c"}
+    assert {i.frame.label for i in sent} == {setup.label for setup in asked}
+    assert len({i.frame.sequence for i in sent}) == 1, "the same frame on both paths"
+
+
+def test_transit_gateways_follow_labels_and_fall_back_on_tables() -> None:
+    shape = federation(*SQUARE, topics=TWO_PATHS)
+    source, transit = with_links(shape, "a"), with_links(shape, "b")
+    setup = next(s for s in established(source) if s.path[1] == "b")
+    passed_on = setups(transit.receive("a", control_frame(setup), 1.0))
+    assert passed_on == [setup]
+    labelled = frame(hop_limit=9, origin=0, epoch=1, sequence=1, destinations=0b1000, label=setup.label)
+    (sent,) = data(transit.receive("a", labelled, 1.0))
+    assert isinstance(sent, SendFrame)
+    assert (sent.peer, sent.frame.label) == ("d", setup.label)
+    transit.peer_down("d", 1.0, "cut")
+    (repaired,) = data(transit.receive("a", labelled, 1.1))
+    assert isinstance(repaired, SendFrame)
+    assert (repaired.peer, repaired.frame.label) == ("a", 0), "the way back is the only way left"
+
+
+def test_only_the_route_that_misses_its_deadline_moves() -> None:
+    rules = TopicRules((Contract(match="tight", deadline_ms=15), Contract(match="loose", deadline_ms=500)))
+    engine = with_links(federation(*SQUARE, topics=rules), "a")
+    learn(engine, "d", ["tight", "loose"], "b")
+    assert engine.routes.sets == {}, "the way by table is fast enough for both"
+    slow = ad("b", 1, a=report(delay_ms=1), d=report(delay_ms=40))
+    asked = setups(engine.receive("b", control_frame(slow), 2.0))
+    assert [setup.path for setup in asked] == [["a", "c", "d"]]
+    assert {key[0] for key in engine.routes.sets} == {0}
+
+
+def test_a_contract_that_cannot_be_met_is_reported_and_served_best_effort() -> None:
+    rules = TopicRules((Contract(match="x", paths=2, deadline_ms=1),))
+    engine = with_links(federation(*SQUARE, topics=rules), "a")
+    established(engine)
+    (routes,) = engine.routes.sets.values()
+    assert "best achievable delay is 2.0 ms" in routes.unmet
+    assert "ContractUnmet" in [event.kind for event in engine.events.recent]
+    flow = engine.flows.flow_of("x")
+    assert flow is not None
+    flow.take(b"still flows")
+    assert data(engine.flush(1.0))
+
+
+def test_route_messages_from_strangers_do_no_harm() -> None:
+    transit = with_links(federation(*SQUARE), "b")
+    nonsense: list[RouteSetup | RouteAck] = [
+        RouteSetup(origin="a", epoch=1, label=1, path=["x", "y"]),
+        RouteSetup(origin="a", epoch=1, label=1, path=["a", "b", "a", "b"]),
+        RouteSetup(origin="a", epoch=1, label=1, path=[]),
+        RouteAck(origin="z", epoch=1, label=1, path=["z", "q"], ok=True),
+        RouteAck(origin="b", epoch=99, label=1, path=["b", "a"], ok=True),
+    ]
+    for message in nonsense:
+        assert data(transit.receive("a", control_frame(message), 1.0)) == []
+    assert transit.routes.next_hop("a", 1, 1) is None
