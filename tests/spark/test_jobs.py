@@ -17,6 +17,7 @@ from mangrove.errors import InputError
 from mangrove.model.telemetry import CALIBRATION_RUNS, LATENCY_BOUNDS_MS
 from mangrove.pipelines import availability, calibration, cases, report, slo_job
 from mangrove.pipelines.lake_writer import LakeWriter
+from mangrove.pipelines.profile import Brokers, profile, write_profile
 from mangrove.pipelines.synthetic_operations import SyntheticOperations, generate_operations
 from mangrove.pipelines.synthetic_rates import SyntheticRates, generate
 from mangrove.planning import case_base
@@ -198,15 +199,19 @@ def test_cases_equal_those_computed_here(spark: SparkSession, results: Path, tmp
     assert not (tmp_path / "out").exists()
 
 
-def test_report_shows_every_job_that_ran(results: Path, tmp_path: Path) -> None:
+def test_report_shows_every_job_that_ran(
+    spark: SparkSession, lake: Path, results: Path, tmp_path: Path
+) -> None:
     """Runs after the jobs above, on their outputs."""
-    summary = report.run(results, tmp_path / "page")
-    assert summary["jobs"] == ["availability", "calibrate", "cases", "slo"]
-    assert summary["missing"] == ["profile"]
+    without = report.run(results, tmp_path / "page")
+    assert without["jobs"] == ["availability", "calibrate", "cases", "slo"]
+    assert without["missing"] == ["profile"]
+    write_profile(profile(spark, str(lake)), Brokers(("a", "b"), (900.0, 900.0)), results / "profile")
+    assert report.run(results, tmp_path / "page")["missing"] == []
     page = (tmp_path / "page" / "report.html").read_text()
-    for heading in ("Service levels", "Availability", "Broker model", "Case base", "Worst hours"):
+    for heading in ("Workload", "Service levels", "Availability", "Broker model", "Case base", "Worst hours"):
         assert heading in page
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count("data:image/png;base64,") == 6
     assert "http" not in page.replace("http-equiv", "")
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match="holds no output"):
