@@ -18,7 +18,7 @@ from mangrove.agent.inspection import inspect_domain
 from mangrove.agent.telemetry_counters import Counters
 from mangrove.agent.telemetry_monitoring import Subscriptions, subscriptions
 from mangrove.agent.telemetry_rows import Second, delivery_rows, link_rows, rate_rows, sample_rows
-from mangrove.agent.telemetry_tap import Slice, Tap
+from mangrove.agent.telemetry_tap import Tap
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
 from mangrove.model.status import DomainStatus
@@ -54,7 +54,7 @@ class Recorder:
         self, federation: Federation, domains: Sequence[DomainEndpoints], sink: Sink, *, cores: int = 1
     ) -> None:
         self._sink = sink
-        self._domains = [_DomainRecorder(federation, endpoints, sink, cores) for endpoints in domains]
+        self._domains = [DomainRecorder(federation, endpoints, sink, cores) for endpoints in domains]
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -90,7 +90,7 @@ class Recorder:
                 failing = True
 
 
-class _DomainRecorder:
+class DomainRecorder:
     """One domain."""
 
     def __init__(self, federation: Federation, endpoints: DomainEndpoints, sink: Sink, cores: int) -> None:
@@ -151,7 +151,7 @@ class _DomainRecorder:
             self.event(self.name, "counter_reset", f"{self._counters.resets - resets} counters")
         self._counters.sweep()
         self._note_changes(status)
-        await self._steer_tap(status, held, seen)
+        await self._steer_tap(status, held)
 
     def _note_changes(self, status: DomainStatus) -> None:
         states = {("broker", broker.name): broker.reachable for broker in status.brokers}
@@ -164,18 +164,24 @@ class _DomainRecorder:
                 self.event(subject, f"{kind}_{'up' if up else 'down'}", "")
         self._states |= states
 
-    async def _steer_tap(self, status: DomainStatus, held: Mapping[str, Subscriptions], seen: Slice) -> None:
+    async def _steer_tap(self, status: DomainStatus, held: Mapping[str, Subscriptions]) -> None:
         """Listen to what the domain's subscribers want, unless the head broker has no time for it."""
-        head = next((b for b in status.brokers if b.name == self._endpoints.head.name), None)
+        if not self.tap_may_listen(status):
+            self._tap.rest()
+        elif await self._tap.connect():
+            self._tap.follow(pattern for page in held.values() for pattern in page.count)
+
+    def tap_may_listen(self, status: DomainStatus) -> bool:
+        """Whether the head broker has time for the tap; once it had not, the tap rests for a while."""
+        name = self._endpoints.head.name
+        head = next((broker for broker in status.brokers if broker.name == name), None)
         if head is not None and head.cpu_percent > self._busy_percent:
             if not self._resting:
-                self.event(head.name, "tap_off", f"the head broker uses {head.cpu_percent:.0f} % of a core")
+                self.event(name, "tap_off", f"the head broker uses {head.cpu_percent:.0f} % of a core")
             self._resting = TAP_REST_S
-        if self._resting:
-            self._resting -= 1
-            self._tap.rest()
-            if not self._resting:
-                self.event(self._endpoints.head.name, "tap_on", "")
-            return
-        if await self._tap.connect():
-            self._tap.follow(pattern for page in held.values() for pattern in page.count)
+        if not self._resting:
+            return True
+        self._resting -= 1
+        if not self._resting:
+            self.event(name, "tap_on", "")
+        return False
