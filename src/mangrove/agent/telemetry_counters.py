@@ -14,6 +14,7 @@ class Counters:
         self._last: dict[Hashable, int] = {}
         self._touched: set[Hashable] = set()
         self._rounds = 0
+        self._begun = False
         self.resets = 0
 
     def since(self, key: Hashable, total: int) -> int:
@@ -29,13 +30,17 @@ class Counters:
         return total - last
 
     def since_known(self, key: Hashable, total: int) -> int:
-        """The same for a counter that starts at zero when it first appears."""
-        if key not in self._last:
+        """The same for a counter that starts at zero when it first appears.
+
+        In the first round everything appears for the first time, whatever its age: nothing counts yet.
+        """
+        if key not in self._last and self._begun:
             self._last[key] = 0
         return self.since(key, total)
 
     def sweep(self) -> None:
         """Called once a round; now and then drops totals of what is no longer there."""
+        self._begun = True
         self._rounds += 1
         if self._rounds >= ROUNDS_TO_FORGET:
             self._last = {key: total for key, total in self._last.items() if key in self._touched}
