@@ -125,10 +125,23 @@ def impure_calls(tree: ast.AST) -> Iterator[str]:
             yield f"line {node.lineno}: imports the clock"
 
 
+def rdd_uses(tree: ast.AST) -> list[str]:
+    """Uses of RDDs, which Spark Connect does not have."""
+    banned = {"rdd", "parallelize", "broadcast", "accumulator", "addPyFile"}
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return [f"line {node.lineno}: .{node.attr}" for node in attributes if node.attr in banned]
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "pipelines").glob("*.py")), ids=lambda p: p.name)
+def test_pipelines_use_data_frames_alone(path: Path) -> None:
+    assert not rdd_uses(ast.parse(path.read_text())), "every job must also run on Spark Connect"
+
+
 def test_rules_catch_a_violation() -> None:
     """The checks above can fail: each forbidden thing is recognised."""
     tree = ast.parse("import time\nt = time.monotonic()\nopen('x')\nimport numpy as np\nnp.random.seed(1)")
     assert len(list(impure_calls(tree))) == 3
+    assert rdd_uses(ast.parse("frame.rdd.map(print)")) == ["line 1: .rdd"]
 
 
 def test_no_drawer_for_leftovers() -> None:

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from mangrove.cli import bench, demo, evaluate, link, plan, pubsub, route, status, story, up
+from mangrove.cli import (
+    bench,
+    calibrate,
+    demo,
+    evaluate,
+    link,
+    pipeline,
+    plan,
+    pubsub,
+    route,
+    status,
+    story,
+    up,
+)
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -24,8 +37,10 @@ app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
 app.command("link")(link.link)
 app.command("bench")(bench.bench)
+app.command("calibrate")(calibrate.calibrate)
 app.add_typer(plan.app, name="plan")
 app.add_typer(route.app, name="route")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(evaluate.app, name="evaluate")
 
 

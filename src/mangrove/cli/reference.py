@@ -10,6 +10,7 @@ import typer.main
 
 from mangrove.cli.main import app
 from mangrove.config.reference import federation_file_reference
+from mangrove.model.telemetry import lake_reference
 
 
 def command_line_reference() -> str:
@@ -48,7 +49,11 @@ def _describe(command: Any, path: str, parts: list[str]) -> None:
             parts.append(f"| {flags} | {shown} | {param.help or ''} |")
 
 
-PAGES = {"federation-file.md": federation_file_reference, "command-line.md": command_line_reference}
+PAGES = {
+    "federation-file.md": federation_file_reference,
+    "command-line.md": command_line_reference,
+    "telemetry-lake.md": lake_reference,
+}
 
 
 def main() -> None:

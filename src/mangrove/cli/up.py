@@ -29,16 +29,29 @@ def up(
     domain: Annotated[str | None, typer.Option(help="Run this site alone; others run elsewhere.")] = None,
     run_dir: RunDirOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter and loss.")] = 1,
+    lake: Annotated[
+        Path | None, typer.Option(help="Telemetry lake to record into. [default: in the run directory]")
+    ] = None,
+    record: Annotated[bool, typer.Option(help="Record telemetry once a second.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Run a federation from its file, or one site of it, until interrupted."""
-    run_async(_up(file, domain, run_dir, seed, as_json))
+    run_async(_up(file, domain, run_dir, seed, lake, record, as_json))
 
 
-async def _up(file: Path, domain: str | None, run_dir: Path | None, seed: int, as_json: bool) -> None:
+async def _up(
+    file: Path,
+    domain: str | None,
+    run_dir: Path | None,
+    seed: int,
+    lake: Path | None,
+    record: bool,
+    as_json: bool,
+) -> None:
     from mangrove.config import read_federation
     from mangrove.config.runtime_file import state_directory
     from mangrove.testbed.local_federation import LocalFederation
+    from mangrove.testbed.recording import recording
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     reading = read_federation(file)
@@ -49,7 +62,8 @@ async def _up(file: Path, domain: str | None, run_dir: Path | None, seed: int, a
     launched = LocalFederation(
         federation, directory, only=domain, seed=seed, progress=lambda text: console.print(f"  {text}")
     )
-    async with launched:
+    into = (lake or directory / "telemetry") if record else None
+    async with launched, recording(launched, into) as note:
         if as_json:
             print_json(launched.runtime())
         else:
@@ -57,6 +71,7 @@ async def _up(file: Path, domain: str | None, run_dir: Path | None, seed: int, a
         console.print(
             f"Running. Logs: {directory / 'logs'}. Look at it with `mangrove status`; Ctrl-C stops it."
         )
+        console.print(note)
         try:
             await asyncio.Event().wait()
         finally:

@@ -1,0 +1,174 @@
+"""The same plan from Spark in this process, from a standalone cluster, and from a Spark Connect server.
+
+Master, workers and server are real, started from the pyspark package, each as a process that the test owns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from mangrove.pipelines.synthetic_rates import SyntheticRates, generate
+
+HOME = Path(pyspark.__file__).parent
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+PATIENCE_S = 120
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "SPARK_HOME": str(HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running(log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ended at the end."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen[bytes], times: int = 1) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while log.read_text(errors="replace").count(text) < times:
+        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
+        assert time.monotonic() < deadline, f"{text!r} did not appear:\n{log.read_text()[-3000:]}"
+        time.sleep(0.1)
+
+
+def mangrove(*arguments: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-m", "mangrove.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env=environment(),
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def planned(lake: Path, output: Path, *where: str) -> dict[str, bytes]:
+    """The job's files, and the plan made from them."""
+    options = ("--capacity", "2500", "--brokers", "3", "--peak", "all", *where, "--json")
+    mangrove("pipeline", "profile", "--input", str(lake), "--output", str(output), *options)
+    files = {path.name: path.read_bytes() for path in output.iterdir()}
+    problem = str(output / "problem.json")
+    plan = json.loads(mangrove("plan", "allocate", problem, "--solver", "search", "--seed", "1", "--json"))
+    del plan["seconds"]
+    files["plan"] = json.dumps(plan).encode()
+    return files
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two domains, overlapping and copied files: everything that could depend on the order of things."""
+    path = tmp_path_factory.mktemp("cluster") / "lake"
+    spec = SyntheticRates(
+        topics=30, seconds=1800, domains=("north", "south"), file_s=90, late_rows=200, copied_files=1, seed=9
+    )
+    generate(spec, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def local(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return planned(lake, tmp_path_factory.mktemp("local") / "out", "--master", "local[2]")
+
+
+def test_standalone_cluster_gives_the_same_bytes(lake: Path, local: dict[str, bytes], tmp_path: Path) -> None:
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    run_class = str(HOME / "bin" / "spark-class")
+    master_log = tmp_path / "master.log"
+    with contextlib.ExitStack() as stack:
+        master = stack.enter_context(
+            running(
+                master_log,
+                *(run_class, MASTER, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
+            )
+        )
+        wait_for("I have been elected leader", master_log, master)
+        for number in range(2):
+            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0")
+            place = ("--work-dir", str(tmp_path / f"work{number}"))
+            stack.enter_context(
+                running(tmp_path / f"worker{number}.log", run_class, WORKER, *options, *place, url)
+            )
+        wait_for("Registering worker", master_log, master, times=2)
+        assert planned(lake, tmp_path / "out", "--master", url) == local
+        # Both workers took part.
+        assert "Launching executor" in master_log.read_text()
+        assert all(any((tmp_path / f"work{number}").glob("app-*/*/stderr")) for number in range(2))
+
+
+def test_spark_connect_gives_the_same_bytes(lake: Path, local: dict[str, bytes], tmp_path: Path) -> None:
+    port = free_port()
+    log = tmp_path / "connect.log"
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    }
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    command = [str(HOME / "bin" / "spark-submit"), "--class", CONNECT, "--master", "local[2]", *options]
+    with running(log, *command) as server:
+        wait_for("Spark Connect server started", log, server)
+        assert planned(lake, tmp_path / "out", "--remote", f"sc://127.0.0.1:{port}") == local
+
+
+def test_nobody_there(lake: Path, tmp_path: Path) -> None:
+    """A server that does not answer is a message, not a trace, and nothing is written."""
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "mangrove.cli.main", "pipeline", "profile", "--input", str(lake)),
+            *("--output", str(tmp_path / "out"), "--capacity", "1", "--brokers", "1"),
+            *("--remote", f"sc://127.0.0.1:{free_port()}"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env=environment(),
+    )
+    assert result.returncode == 1
+    assert "error: no Spark Connect server answers at sc://127.0.0.1:" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,275 @@
+"""`profile` recovers known parameters, equals a plain numpy computation, and survives every fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.conftest import plain_rates
+
+from mangrove.errors import InputError
+from mangrove.pipelines.peaks import parse_peak
+from mangrove.pipelines.profile import Brokers, Profile, ProfileSettings, profile, write_profile
+from mangrove.pipelines.synthetic_rates import SyntheticRates, Truth, generate, truth
+
+pytestmark = pytest.mark.timeout(300)
+
+ALL_DAY = ProfileSettings(peak=parse_peak("all"))
+TWO = Brokers(("b1", "b2"), (4000.0, 4000.0))
+
+
+def shard(rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    """A small file of `topic_rates` as any other program would write it."""
+    frame = pd.DataFrame(rows, columns=["ts", "broker", "topic", "msgs_in"])
+    frame["ts"] = pd.to_datetime(frame["ts"], unit="s", utc=True)
+    frame["bytes_in"] = frame["msgs_in"] * 100
+    frame["msgs_out"] = frame["msgs_in"] * 2
+    frame["bytes_out"] = frame["msgs_in"] * 200
+    frame["subscribers"] = 2
+    frame["filters"] = 1
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def place(lake: Path, name: str, table: pa.Table, domain: str = "a") -> Path:
+    path = lake / "topic_rates" / "date=2026-03-02" / f"domain={domain}" / f"{name}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+    return path
+
+
+T0 = int(datetime(2026, 3, 2, 9, tzinfo=UTC).timestamp())
+
+
+def simple(lake: Path, seconds: int = 50) -> Path:
+    rng = np.random.default_rng(5)
+    rows = [(T0 + s, "b", topic, int(rng.poisson(20))) for s in range(seconds) for topic in ("x", "y")]
+    return place(lake, "good", shard(rows))
+
+
+@pytest.fixture(scope="module")
+def day(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth, Profile]:
+    """A day of twelve topics with every kind of fault in the lake."""
+    lake = tmp_path_factory.mktemp("day") / "lake"
+    spec = SyntheticRates(
+        topics=12, seed=3, copied_files=2, late_rows=300, reset_rows=20, damaged_files=1, gap=True
+    )
+    generate(spec, lake)
+    return lake, truth(spec), profile(spark, str(lake))
+
+
+def test_known_parameters_are_recovered(day: tuple[Path, Truth, Profile]) -> None:
+    _, facts, found = day
+    figures = found.statistics
+    assert found.peaks == {"seattle": ((540, 660), (840, 960))}
+    assert figures.windows == 4 * 3600
+    assert [topic for _, topic in found.topics] == list(facts.topics)
+    # 14,400 windows: a mean is within 5 standard errors, a covariance within 5 % of the matrix's size.
+    standard_error = np.sqrt(np.diag(facts.covariance) / figures.windows)
+    assert (np.abs(figures.mean_rate - facts.mean_rate) < 5 * standard_error).all()
+    off = np.linalg.norm(figures.covariance - facts.covariance) / np.linalg.norm(facts.covariance)
+    assert off < 0.05
+    np.testing.assert_allclose(figures.replication, facts.replication)
+    np.testing.assert_allclose(figures.filters, facts.filters)
+    np.testing.assert_allclose(figures.message_bytes, facts.message_bytes)
+
+
+def test_faults_are_counted_by_file(day: tuple[Path, Truth, Profile]) -> None:
+    _, _, found = day
+    assert found.repeated == 300
+    reasons = {Path(each.path).name: (each.rows, each.reason) for each in found.skipped}
+    assert reasons["damaged-0.parquet"][1].startswith("not a readable Parquet file")
+    assert reasons["late-1.parquet"] == (20, "left out: a negative count (a counter was reset)")
+    assert sum("a copy of" in reason for _, reason in reasons.values()) == 2
+
+
+def test_equals_plain_numpy(day: tuple[Path, Truth, Profile], spark: SparkSession) -> None:
+    lake, _, at_peak = day
+    whole = profile(spark, str(lake), ALL_DAY)
+    plain = plain_rates(lake, ["rates-"])
+    np.testing.assert_allclose(whole.statistics.mean_rate, plain.mean().to_numpy(), rtol=1e-12)
+    expected = np.cov(plain.to_numpy(), rowvar=False)
+    np.testing.assert_allclose(whole.statistics.covariance, expected, rtol=1e-9, atol=1e-9)
+    hour = (plain.index.to_numpy() % 86400) / 3600
+    busy = plain[((hour >= 9) & (hour < 11)) | ((hour >= 14) & (hour < 16))]
+    np.testing.assert_allclose(
+        at_peak.statistics.covariance, np.cov(busy.to_numpy(), rowvar=False), rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_allclose(at_peak.statistics.burst_factor, (busy.max() / busy.mean()).to_numpy())
+
+
+def test_longer_windows_and_missing_seconds(spark: SparkSession, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    rows = [
+        (T0 + s, "b", topic, int(rng.poisson(30)))
+        for s in range(1200)
+        for topic in ("x", "y", "z")
+        if rng.random() < 0.8
+    ]
+    place(tmp_path, "holes", shard(rows))
+    found = profile(spark, str(tmp_path), ProfileSettings(peak=parse_peak("all"), window_s=10))
+    plain = plain_rates(tmp_path, ["holes"]).to_numpy()[: 1200 // 10 * 10]
+    by_window = plain.reshape(-1, 10, 3).sum(axis=1) / 10
+    np.testing.assert_allclose(found.statistics.covariance, np.cov(by_window, rowvar=False), rtol=1e-9)
+
+
+def test_covariance_is_positive_semidefinite_and_short_histories_are_shrunk(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    generate(SyntheticRates(topics=40, seconds=30, seed=2, daily=False), tmp_path / "lake")
+    found = profile(spark, str(tmp_path / "lake"))
+    plain = np.cov(plain_rates(tmp_path / "lake", ["rates-"]).to_numpy(), rowvar=False)
+    assert np.linalg.matrix_rank(plain) == 29
+    matrix = np.array(found.problem(TWO)["covariance"])
+    assert 0 < found.statistics.shrinkage < 1
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    np.testing.assert_allclose(np.diag(matrix), np.diag(plain))
+    unshrunk = profile(spark, str(tmp_path / "lake"), ProfileSettings(shrinkage=0.0))
+    raw = np.array(unshrunk.problem(TWO)["covariance"])
+    assert np.linalg.eigvalsh(raw)[0] >= -1e-12 * np.linalg.eigvalsh(raw)[-1]
+
+
+def test_groups_keep_every_variance(day: tuple[Path, Truth, Profile], spark: SparkSession) -> None:
+    lake, facts, _ = day
+    groups = {"odd": ["plant.line000.sensor01", "plant.line000.sensor03"], "rest": ["plant.>"]}
+    given = profile(spark, str(lake), ProfileSettings(groups=groups))
+    problem = given.problem(TWO)
+    assert problem["items"] == ["rest", "odd"]
+    assert np.array(problem["covariance"]).sum() == pytest.approx(given.statistics.covariance.sum())
+    clustered = profile(spark, str(lake), ProfileSettings(cluster=True))
+    low = np.flatnonzero(facts.mean_rate <= facts.mean_rate.mean())
+    for members in clustered.members.values():
+        if len(members) > 1:
+            assert len({number // 4 for number in members}) == 1, "only topics of one group are correlated"
+            assert set(members) <= set(low.tolist())
+    assert len(clustered.members) < 12
+
+
+def test_output_is_whole_repeatable_and_feeds_the_planner(
+    day: tuple[Path, Truth, Profile], tmp_path: Path
+) -> None:
+    from mangrove.planning.problem_document import read_problem
+
+    _, _, found = day
+    output = tmp_path / "out"
+    write_profile(found, TWO, output)
+    first = {path.name: path.read_bytes() for path in output.iterdir()}
+    write_profile(found, TWO, output)
+    assert {path.name: path.read_bytes() for path in output.iterdir()} == first
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    read = read_problem(json.loads(first["problem.json"]), "problem.json")
+    assert read.warnings == ()
+    assert len(read.problem.items) == 12
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("keep me")
+    with pytest.raises(InputError, match="did not write"):
+        write_profile(found, TWO, tmp_path / "mine")
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "keep me"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda t: t.drop_columns(["msgs_out"]), "missing columns: msgs_out"),
+        (lambda t: t.append_column("colour", pa.array(["red"] * t.num_rows)), "unknown columns: colour"),
+        (lambda t: t.set_column(3, "msgs_in", pa.array(["7"] * t.num_rows)), "column msgs_in is string"),
+        (lambda t: t.replace_schema_metadata({"mangrove.schema_version": "2"}), "schema version 2"),
+    ],
+)
+def test_files_of_another_shape_are_skipped_by_name(
+    spark: SparkSession, tmp_path: Path, change: object, reason: str
+) -> None:
+    simple(tmp_path)
+    assert callable(change)
+    bad = place(tmp_path, "bad", change(shard([(T0 + s, "b", "x", 99) for s in range(40)])))
+    found = profile(spark, str(tmp_path), ALL_DAY)
+    assert [(each.path, each.rows) for each in found.skipped] == [(str(bad), 40)]
+    assert reason in found.skipped[0].reason
+    assert found.rows == 100
+
+
+def test_a_damaged_page_inside_a_file_skips_that_file(spark: SparkSession, tmp_path: Path) -> None:
+    simple(tmp_path)
+    rng = np.random.default_rng(1)
+    bad = place(
+        tmp_path, "bad", shard([(T0 + s, "b", "z", int(rng.integers(1_000_000))) for s in range(5000)])
+    )
+    data = bytearray(bad.read_bytes())
+    data[40:4000] = bytes(3960)
+    bad.write_bytes(data)
+    found = profile(spark, str(tmp_path), ALL_DAY)
+    assert [topic for _, topic in found.topics] == ["x", "y"]
+    assert [(each.path, each.rows) for each in found.skipped] == [(str(bad), 5000)]
+
+
+def test_clock_going_backwards_is_noted_and_the_first_row_counts(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(T0 + s, "b", "x", 10) for s in range(60)] + [(T0 + s, "b", "x", 500) for s in range(30, 45)]
+    path = place(tmp_path, "stepped", shard(rows))
+    found = profile(spark, str(tmp_path), ALL_DAY)
+    assert found.statistics.mean_rate.tolist() == [10.0]
+    assert found.repeated == 15
+    assert [(each.path, each.rows) for each in found.skipped] == [(str(path), 15)]
+    assert "backwards" in found.skipped[0].reason
+
+
+def test_null_rows_are_left_out_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    simple(tmp_path)
+    table = shard([(T0 + s, "b", "x", 5) for s in range(100, 110)])
+    table = table.set_column(2, "topic", pa.array(["x"] * 6 + [None] * 4))
+    path = place(tmp_path, "holes", table)
+    found = profile(spark, str(tmp_path), ALL_DAY)
+    assert [(each.path, each.rows) for each in found.skipped] == [(str(path), 4)]
+    assert found.rows == 106
+
+
+def test_constant_topics_have_no_covariance(spark: SparkSession, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    rows = [
+        (T0 + s, "b", t, 7 if t == "still" else int(rng.poisson(9)))
+        for s in range(99)
+        for t in ("still", "x")
+    ]
+    place(tmp_path, "f", shard(rows))
+    found = profile(spark, str(tmp_path), ALL_DAY)
+    assert found.statistics.covariance[0].tolist() == [0.0, 0.0]
+    assert found.statistics.covariance[1, 1] > 0
+    assert found.warnings == ["1 topics never change their rate: no variance, no covariance"]
+
+
+def test_same_topic_in_two_domains_and_on_two_brokers(spark: SparkSession, tmp_path: Path) -> None:
+    place(tmp_path, "f", shard([(T0 + s, b, "x", 3 + s % 2) for s in range(40) for b in ("b1", "b2")]))
+    place(tmp_path, "f", shard([(T0 + s, "c", "x", 1 + s % 3) for s in range(40)]), domain="c")
+    found = profile(spark, str(tmp_path), ALL_DAY)
+    assert list(found.members) == ["x@a", "x@c"]
+    assert found.statistics.mean_rate[0] == pytest.approx(7.0)
+    only = profile(spark, str(tmp_path), ProfileSettings(peak=parse_peak("all"), domains=frozenset({"c"})))
+    assert list(only.members) == ["x"]
+
+
+def test_what_cannot_be_profiled_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        profile(spark, str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="has no table topic_rates"):
+        profile(spark, str(tmp_path))
+    (tmp_path / "topic_rates").mkdir()
+    with pytest.raises(InputError, match="has no Parquet files"):
+        profile(spark, str(tmp_path))
+    place(tmp_path, "empty", shard([(T0, "b", "x", 1)]).slice(0, 0))
+    with pytest.raises(InputError, match="holds no rows"):
+        profile(spark, str(tmp_path))
+    place(tmp_path, "one", shard([(T0, "b", "x", 1)]))
+    with pytest.raises(InputError, match="1 window of 1 s in the peak periods, from 1 rows"):
+        profile(spark, str(tmp_path))
+    only_bad = tmp_path / "bad"
+    place(only_bad, "bad", shard([(T0, "b", "x", 1)]).drop_columns(["filters"]))
+    with pytest.raises(
+        InputError, match=r"no usable file .* 1 skipped\n .*bad.parquet: 1 rows: missing columns"
+    ):
+        profile(spark, str(only_bad))
