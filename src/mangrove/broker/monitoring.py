@@ -14,13 +14,17 @@ from mangrove.model.status import BrokerFigures, BrokerStatus
 TIMEOUT_S = 2.0
 
 
-class _Varz(
-    BrokerFigures,
-    frozen=True,
-    kw_only=True,
-    rename={"leaf_nodes": "leafnodes", "memory_bytes": "mem", "cpu_percent": "cpu"},
-):
-    """The broker's page `/varz`, with its own names."""
+class _Varz(BrokerFigures, frozen=True, kw_only=True):
+    """The broker's page `/varz`, with its own names where they differ from ours."""
+
+    leafnodes: int = 0
+    mem: int = 0
+    cpu: float = 0.0
+
+    def figures(self) -> dict[str, object]:
+        """What the broker counts, in our names."""
+        known = {name: getattr(self, name) for name in BrokerFigures.__struct_fields__}
+        return known | {"leaf_nodes": self.leafnodes, "memory_bytes": self.mem, "cpu_percent": self.cpu}
 
 
 def _get(url: str) -> bytes:
@@ -49,7 +53,7 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
         varz = msgspec.json.decode(page, type=_Varz)
     except msgspec.DecodeError:
         return known
-    return msgspec.structs.replace(known, reachable=True, **msgspec.structs.asdict(varz))
+    return msgspec.structs.replace(known, reachable=True, **varz.figures())
 
 
 async def _answers(host: str, port: int) -> bool:
