@@ -26,7 +26,10 @@ HOP_LIMIT = 32
 
 @dataclass(frozen=True, slots=True)
 class OspfTimers:
-    """Intervals in seconds; those for shortest paths and repetition are the defaults of FRRouting."""
+    """Intervals in seconds; those for shortest paths and repetition are the defaults of FRRouting.
+
+    The hold doubles while changes go on, as in Cisco's routers; FRRouting adds the first hold each time.
+    """
 
     hello_s: float = 1.0
     dead_s: float = 4.0
