@@ -43,8 +43,9 @@ async def test_random_faults_heal(tmp_path: Path) -> None:
             name: await mangrove.connect(run_dir=launched.directory, domain=name)
             for name in federation.domains
         }
-        for name, connection in connections.items():
-            await subscribe(connection, name, arrivals)
+        subscriptions = [
+            await subscribe(connection, name, arrivals) for name, connection in connections.items()
+        ]
         publishing = asyncio.create_task(publish_everywhere(connections))
         try:
             for _ in range(FAULTS):
@@ -72,17 +73,20 @@ async def test_random_faults_heal(tmp_path: Path) -> None:
         assert len(arrivals) > 1000, "there was traffic"
         twice = {key: count for key, count in arrivals.items() if count > 1}
         assert not twice
+        assert sum(subscription.duplicates for subscription in subscriptions) == 0, (
+            "not even for the SDK to see"
+        )
         children = psutil.Process().children(recursive=True)
         assert len(children) == len(launched.processes()), "one process each, no leftovers of restarts"
 
 
 async def subscribe(
     connection: mangrove.Connection, name: str, arrivals: Counter[tuple[str, str | None]]
-) -> None:
+) -> mangrove.Subscription:
     async def take(message: mangrove.Message) -> None:
         arrivals[name, message.id] += 1
 
-    await connection.subscribe("soak.>", callback=take)
+    return await connection.subscribe("soak.>", callback=take)
 
 
 async def publish_everywhere(connections: dict[str, mangrove.Connection]) -> None:

@@ -26,9 +26,7 @@ TIMING = Timing(heartbeat_s=0.2, least_slack_s=0.1, flap_hold_s=0.1, flap_most_s
 
 
 class OverlayNetwork(RuleBasedStateMachine):
-    """No life of a gateway delivers a message twice, or one that its domain never wanted; no frame loops; at
-    rest all agree. (A gateway that crashed does not know what it had delivered before.)
-    """
+    """No message is delivered twice, none that its domain never wanted; no frame loops; at rest all agree."""
 
     @initialize(
         extra=st.sets(st.sampled_from(list(itertools.combinations(NAMES, 2))), max_size=3),

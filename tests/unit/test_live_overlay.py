@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.test_overlay import data, federation, learn, with_links
 
+from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.model.topics import Contract, Late, Order, TopicRules
 from mangrove.overlay.control_messages import (
     Heartbeat,
@@ -365,3 +368,24 @@ def test_route_messages_from_strangers_do_no_harm() -> None:
     for message in nonsense:
         assert data(transit.receive("a", control_frame(message), 1.0)) == []
     assert transit.routes.next_hop("a", 1, 1) is None
+
+
+# -- the journal of deliveries ----------------------------------------------------------------------------
+
+
+def test_the_journal_survives_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "delivered" / "a.ring"
+    journal = DeliveryJournal(path, entries=4)
+    for number in range(1, 7):
+        journal.record(frame(origin=1, epoch=9, sequence=number))
+    # Not closed: a process that is killed closes nothing.
+    again = DeliveryJournal(path, entries=4)
+    assert sorted(again.names()) == [(1, 9, number) for number in range(3, 7)]
+    delivery = Delivery(federation(("a", "b")))
+    delivery.remember(again.names())
+    assert delivery.arrived(frame(origin=1, epoch=9, sequence=6), 0.0) == []
+    assert len(delivery.arrived(frame(origin=1, epoch=9, sequence=7), 0.0)) == 1
+    path.write_bytes(b"damaged")
+    assert DeliveryJournal(path, entries=4).names() == []
+    journal.close()
+    again.close()

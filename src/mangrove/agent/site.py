@@ -108,6 +108,7 @@ class Site:
             listen=tuple(listen),
             calls=tuple(calls),
             events_path=str(events_path(self._directory, self.domain)),
+            journal_path=str(self._directory / "delivered" / f"{self.domain}.ring"),
         )
         path = self._directory / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

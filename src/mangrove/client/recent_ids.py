@@ -8,8 +8,9 @@ REMEMBERED = 8192
 class RecentIds:
     """The last so many (subject, id) pairs.
 
-    Gateways deliver every frame once, but one that crashes forgets what it has delivered just before, and its
-    neighbour sends again what it had not acknowledged: better twice than never. Here the second copy ends.
+    Gateways deliver every frame once; but one whose machine lost power forgets what it has delivered just
+    before, and its neighbour sends again what was not acknowledged: better twice than never. Here the second
+    copy ends.
     """
 
     def __init__(self, remembered: int = REMEMBERED) -> None:

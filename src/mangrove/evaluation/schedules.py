@@ -130,8 +130,6 @@ class ScheduleResult:
     lost: int
     promised: int
     """Deliveries that the contract promised in spite of the fault; zero if there were several faults."""
-    repeated: int
-    """Deliveries again by a gateway that had crashed and no longer knew what it had delivered."""
     virtual_s: float
     dropped: dict[str, int]
     problems: tuple[str, ...]
@@ -158,7 +156,6 @@ class ScheduleTotals:
     sent: int = 0
     lost: int = 0
     promised: int = 0
-    repeated: int = 0
     broken: list[ScheduleResult] = field(default_factory=list)
 
     def add(self, result: ScheduleResult) -> None:
@@ -169,7 +166,6 @@ class ScheduleTotals:
         self.sent += result.sent
         self.lost += result.lost
         self.promised += result.promised
-        self.repeated += result.repeated
         if result.problems:
             self.broken.append(result)
 
@@ -480,7 +476,6 @@ class _Run:
             delivered=delivered,
             lost=len(self.expected) - delivered,
             promised=promised,
-            repeated=self.net.repeated,
             virtual_s=self.net.now - self.began,
             dropped=dict(self.net.dropped),
             problems=tuple(self.problems),

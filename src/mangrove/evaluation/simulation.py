@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +35,7 @@ RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0
 RETRANSMIT_S = 0.2
 """The least time after which TCP sends a lost packet again."""
+JOURNAL_ENTRIES = 1 << 14
 LEAST_WAIT_S = 0.0005
 
 Pair = tuple[str, str]
@@ -100,13 +101,13 @@ class SimulatedOverlay(VirtualTime):
         self.delivered: Counter[tuple[str, bytes]] = Counter()
         self.delivered_at: dict[tuple[str, bytes], float] = {}
         self.duplicates: Counter[tuple[str, bytes]] = Counter()
-        """Messages that one life of a gateway delivered again."""
-        self.repeated = 0
-        """Messages that were delivered again by a gateway that had crashed and forgotten."""
+        """Messages that were delivered again, and how often."""
+        self._journals: dict[str, deque[tuple[int, int, int]]] = {
+            name: deque(maxlen=JOURNAL_ENTRIES) for name in federation.domains
+        }
         self.dropped: Counter[str] = Counter()
         self._timing = timing or Timing()
         self._tables = tables or build_tables(graph_of_federation(federation))
-        self._delivered_in: dict[tuple[str, bytes], int] = {}
         self._epoch = 0
         self._wake_at: dict[str, float] = {}
         self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
@@ -123,9 +124,10 @@ class SimulatedOverlay(VirtualTime):
     # -- gateways -----------------------------------------------------------------------------------------
 
     def start(self, name: str) -> None:
-        """A gateway starts, or starts again with nothing in its memory."""
+        """A gateway starts, or starts again with nothing in its memory but its journal of deliveries."""
         self._epoch += 1
         engine = OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
+        engine.delivery.remember(self._journals[name])
         self.engines[name] = engine
         engine.change_local_interest(self._wanted[name], [])
         for link in self.links.values():
@@ -174,6 +176,7 @@ class SimulatedOverlay(VirtualTime):
                 case CloseLink(peer):
                     self._close(name, self.link(name, peer))
                 case DeliverMessages(frame):
+                    self._journals[name].append((frame.origin, frame.epoch, frame.sequence))
                     self._deliver(name, frame.body)
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
@@ -187,14 +190,10 @@ class SimulatedOverlay(VirtualTime):
                 self.at(due, partial(self._wake, name, due))
 
     def _deliver(self, name: str, body: bytes) -> None:
-        epoch = self.engines[name].epoch
+        if self.delivered[name, body]:
+            self.duplicates[name, body] += 1
         self.delivered[name, body] += 1
         self.delivered_at.setdefault((name, body), self.now)
-        if self._delivered_in.get((name, body)) == epoch:
-            self.duplicates[name, body] += 1
-        elif (name, body) in self._delivered_in:
-            self.repeated += 1
-        self._delivered_in[name, body] = epoch
 
     # -- links --------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ import uvloop
 from nats.aio.msg import Msg
 
 from mangrove.errors import MangroveError
+from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
@@ -54,6 +55,8 @@ class Gateway:
         self._ledger = Ledger()
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._engine = OverlayEngine(federation, settings.domain, epoch)
+        self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
+        self._engine.delivery.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
         self._head = HeadConnection(
             self._engine,
@@ -81,6 +84,7 @@ class Gateway:
                 case CloseLink(peer, reason):
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
+                    self._journal.record(frame)
                     self._head.deliver(frame.body)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
@@ -124,6 +128,7 @@ class Gateway:
         finally:
             if self._timer is not None:
                 self._timer.cancel()
+            self._journal.close()
             for server in servers:
                 server.close()
             await self._links.close()

@@ -33,3 +33,4 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     listen: tuple[Listen, ...]
     calls: tuple[Call, ...]
     events_path: str = ""
+    journal_path: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
 from mangrove.model.topics import Late, Order
@@ -26,6 +27,11 @@ class Delivery:
         self.late: Counter[int] = Counter()
         self.observed_ms: dict[tuple[str, int], float] = {}
         """Smoothed age at delivery, by origin and topic class."""
+
+    def remember(self, names: Iterable[tuple[int, int, int]]) -> None:
+        """Frames (origin, epoch, sequence) that an earlier life of this gateway has delivered."""
+        for origin, epoch, sequence in sorted(names):
+            self._seen.check(origin, epoch, sequence)
 
     def arrived(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame that names this domain among its destinations."""
