@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mangrove.errors import MangroveError
@@ -50,16 +50,12 @@ class ManagedProcess:
         *,
         log_path: Path,
         ready_text: str,
-        stdin: int = asyncio.subprocess.DEVNULL,
-        on_restart: Callable[[str], None] | None = None,
     ) -> None:
         self.name = name
         self.log_path = log_path
         self.restarts = 0
         self._argv = list(argv)
         self._ready_text = ready_text.encode()
-        self._stdin = stdin
-        self._on_restart = on_restart
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -68,11 +64,6 @@ class ManagedProcess:
         """The process id, while it runs."""
         running = self._process is not None and self._process.returncode is None
         return self._process.pid if running and self._process is not None else None
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter | None:
-        """The child's standard input, if it was asked for."""
-        return self._process.stdin if self._process is not None else None
 
     async def start(self) -> None:
         """Start the process, wait until it says that it is ready, and watch it from then on."""
@@ -109,7 +100,7 @@ class ManagedProcess:
         with self.log_path.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._argv,
-                stdin=self._stdin,
+                stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order
@@ -155,8 +146,6 @@ class ManagedProcess:
                 await self._terminate()
             else:
                 log.warning("%s is back (restart %d)", self.name, self.restarts)
-                if self._on_restart is not None:
-                    self._on_restart(self.name)
 
     async def _terminate(self) -> None:
         process = self._process

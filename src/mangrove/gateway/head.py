@@ -144,11 +144,6 @@ class HeadConnection:
         if self._protocol is not None:
             self._protocol.write(messages)
 
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes that wait for the head broker."""
-        return self._queue.held_bytes
-
     # -- interest -----------------------------------------------------------------------------------------
 
     def leaf_interest(self, subject: str, group: str, wanted: bool) -> None:

@@ -50,11 +50,6 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     loss_ratio: float = 0.0
     endpoints: dict[str, str] = {}
 
-    @property
-    def emulated(self) -> bool:
-        """Whether the testbed has anything to emulate on this link."""
-        return bool(self.delay_ms or self.jitter_ms or self.bandwidth_mbps or self.loss_ratio)
-
     def other(self, domain: str) -> str:
         """The far end, seen from `domain`."""
         first, second = self.between

@@ -6,8 +6,6 @@ token, `>` for one or more. MQTT topics arrive as subjects already: nats-server 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 MAX_SUBJECT_BYTES = 1024
 
 REPLY_PREFIX = "_MGR."
@@ -54,11 +52,6 @@ def covers(wide: str, narrow: str) -> bool:
         elif token != other:
             return False
     return len(wide_tokens) == len(narrow_tokens)
-
-
-def covered_by_any(patterns: Iterable[str], subject: str) -> bool:
-    """Whether one of `patterns` covers `subject`."""
-    return any(covers(pattern, subject) for pattern in patterns)
 
 
 def is_internal(subject: str) -> bool:
