@@ -16,7 +16,9 @@ from mangrove.overlay.waiting_frames import ParkedFrames
 
 HOP_LIMIT = 32
 PATIENCE_S = 10.0
-"""How long a frame waits for a way if it is wanted even late, and the rank of one without a deadline."""
+"""How long a frame waits for a way if it is wanted even late."""
+NEVER_URGENT_S = 1e6
+"""Rank of frames without a deadline: behind all that have one, however long they have waited."""
 
 
 class Forwarder:
@@ -133,7 +135,7 @@ class Forwarder:
         """When the frame should leave: time to its deadline less what the rest of the way needs."""
         deadline_ms = self._rules.contract_at(frame.topic_class).deadline_ms
         if deadline_ms is None:
-            return now + PATIENCE_S
+            return now + NEVER_URGENT_S
         rest_ms = self._live.rest_ms(frame.destinations)
         left_s = (deadline_ms - frame.age_us / 1000) / 1000
         return now + left_s - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
