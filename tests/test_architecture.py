@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 VALUE_LIBRARIES = {"msgspec", "numpy"}
-ALGORITHM_LIBRARIES = VALUE_LIBRARIES | {"scipy", "pymoo"}
+ALGORITHM_LIBRARIES = VALUE_LIBRARIES | {"scipy", "pymoo", "sortedcontainers"}
 BANNED_IN_PURE = {"asyncio", "socket", "selectors", "threading", "subprocess", "multiprocessing", "random"}
 CLOCK_CALLS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"}
 GLOBAL_RANDOMNESS = {"seed", "random", "rand", "randn", "randint", "choice", "shuffle", "normal", "uniform"}

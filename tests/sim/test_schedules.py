@@ -6,8 +6,8 @@ import pytest
 
 from mangrove.evaluation.schedules import make_schedule, run_schedule, run_schedules
 from mangrove.overlay.frames import Frame
+from mangrove.overlay.outgoing import Outgoing
 from mangrove.overlay.seen_frames import SeenFrames, Verdict
-from mangrove.overlay.waiting_frames import Outstanding
 
 CHUNK = 50
 
@@ -38,12 +38,12 @@ def test_a_seed_repeats_everything() -> None:
 def test_a_failing_seed_comes_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without repair of what was not acknowledged, messages are lost, and the report says how to see it."""
 
-    def forget(self: Outstanding) -> list[Frame]:
-        restart(self)
+    def forget(self: Outgoing, now: float) -> list[Frame]:
+        restart(self, now)
         return []
 
-    restart = Outstanding.restart
-    monkeypatch.setattr(Outstanding, "restart", forget)
+    restart = Outgoing.restart
+    monkeypatch.setattr(Outgoing, "restart", forget)
     broken = run_schedules(range(1, 31)).broken
     assert any("lost" in problem for result in broken for problem in result.problems)
     assert f"mangrove evaluate schedules --seeds 1 --seed {broken[0].seed}" in str(broken[0])

@@ -29,8 +29,9 @@ from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruc
 from mangrove.overlay.laxity_queue import LaxityQueue
 from mangrove.overlay.link_state import LinkStateDatabase
 from mangrove.overlay.liveness import LinkMonitor, Timing
+from mangrove.overlay.outgoing import Outgoing
+from mangrove.overlay.parked_frames import ParkedFrames
 from mangrove.overlay.resequencer import Resequencer
-from mangrove.overlay.waiting_frames import Outstanding, ParkedFrames
 
 # -- liveness ---------------------------------------------------------------------------------------------
 
@@ -184,19 +185,39 @@ def frame(body: bytes = b"x", **fields: int) -> Frame:
 
 
 def test_acknowledgements_are_cumulative_and_the_rest_is_given_up() -> None:
-    sent = Outstanding(limit_bytes=100)
-    frames = [frame(b"%d" % number) for number in range(5)]
+    outgoing = Outgoing(limit_bytes=100)
+    frames = [frame(b"%d" % number) for number in range(6)]
     for each in frames:
-        sent.add(each)
-    sent.acknowledge(2)
-    sent.acknowledge(1)
-    assert sent.restart() == frames[2:]
-    assert len(sent) == 0
+        outgoing.push(each, None, 0.0)
+    assert [outgoing.pull(0.0) for _ in range(5)] == frames[:5]
+    outgoing.acknowledge(2)
+    outgoing.acknowledge(1)
+    assert outgoing.unacknowledged == 3
+    given_up = outgoing.restart(0.5)
+    assert [each.body for each in given_up] == [b"2", b"3", b"4", b"5"], "sent ones, then those that waited"
+    assert {each.age_us for each in given_up} == {500_000}
+    assert outgoing.pull(1.0) is None
+
+
+def test_no_more_is_sent_than_can_be_kept_until_acknowledged() -> None:
+    outgoing = Outgoing(limit_bytes=100)
     for _ in range(3):
-        sent.add(frame(b"y" * 60))
-    assert (len(sent), sent.unprotected) == (1, 2)
-    sent.acknowledge(3)
-    assert len(sent) == 0
+        outgoing.push(frame(b"y" * 60), None, 0.0)
+        outgoing.pull(0.0)
+    assert (outgoing.unacknowledged, len(outgoing.waiting)) == (2, 1)
+    outgoing.acknowledge(1)
+    assert outgoing.pull(0.0) is not None
+
+
+def test_acknowledgements_count_what_was_sent_not_what_was_meant_to_be() -> None:
+    """An urgent frame overtakes, another one is displaced: neither disturbs what an acknowledgement means."""
+    outgoing = Outgoing(limit_bytes=10)
+    outgoing.push(frame(b"bulk"), None, 0.0)
+    outgoing.push(frame(b"more"), None, 0.0)
+    assert [lost.body for lost in outgoing.push(frame(b"alarm"), 1.0, 0.0)] == [b"more"]
+    assert outgoing.pull(0.0) == frame(b"alarm")
+    outgoing.acknowledge(1)
+    assert [left.body for left in outgoing.restart(0.0)] == [b"bulk"]
 
 
 def test_parked_frames_expire_or_come_back_older() -> None:
@@ -215,9 +236,37 @@ def test_the_most_urgent_leaves_first_and_the_least_urgent_is_displaced() -> Non
     assert queue.push(frame(b"later"), due=9.0, now=0.0) == []
     assert queue.push(frame(b"!"), due=1.0, now=0.0) == []
     assert [lost.body for lost in queue.push(frame(b"soon"), due=2.0, now=0.0)] == [b"later"]
-    first = queue.pop(0.5)
-    assert (first.body, first.age_us) == (b"!", 500_000)
-    assert queue.pop(0.5).body == b"soon"
+    first, second = queue.pop(0.5), queue.pop(0.5)
+    assert first is not None
+    assert second is not None
+    assert (first.frame.body, first.frame.age_us, first.waited_s) == (b"!", 500_000, 0.5)
+    assert second.frame.body == b"soon"
+    assert queue.pop(0.5) is None
+
+
+def bodies(queue: LaxityQueue, now: float) -> list[bytes]:
+    popped = []
+    while (taken := queue.pop(now)) is not None:
+        popped.append(taken.frame.body)
+    return popped
+
+
+def test_late_frames_step_aside_but_stay_ahead_of_those_without_a_deadline() -> None:
+    queue = LaxityQueue(limit_bytes=100)
+    queue.push(frame(b"bulk"), due=None, now=0.0)
+    queue.push(frame(b"late"), due=1.0, now=0.0)
+    queue.push(frame(b"later"), due=1.5, now=0.0)
+    queue.push(frame(b"in time"), due=3.0, now=0.0)
+    assert bodies(queue, 2.0) == [b"in time", b"late", b"later", b"bulk"]
+
+
+def test_what_is_of_no_use_any_more_is_not_sent() -> None:
+    queue = LaxityQueue(limit_bytes=100)
+    queue.push(frame(b"stale"), due=1.0, now=0.0, until=2.0)
+    queue.push(frame(b"fresh"), due=2.9, now=0.0, until=4.0)
+    assert bodies(queue, 3.0) == [b"fresh"]
+    assert [lost.body for lost in queue.take_expired()] == [b"stale"]
+    assert (queue.take_expired(), queue.held_bytes) == ([], 0)
 
 
 @given(st.lists(st.integers(0, 5), max_size=30))
@@ -225,8 +274,9 @@ def test_equally_urgent_frames_keep_their_order(dues: list[int]) -> None:
     queue = LaxityQueue(limit_bytes=1 << 20)
     for number, due in enumerate(dues):
         queue.push(frame(b"%d" % number), due=float(due), now=0.0)
-    popped = [int(queue.pop(0.0).body) for _ in dues]
-    assert popped == sorted(range(len(dues)), key=lambda number: (dues[number], number))
+    assert [int(body) for body in bodies(queue, 0.0)] == sorted(
+        range(len(dues)), key=lambda number: (dues[number], number)
+    )
     assert queue.held_bytes == 0
 
 
@@ -305,12 +355,12 @@ def test_two_disjoint_paths_are_asked_for_and_used_once_acknowledged() -> None:
     flow = source.flows.flow_of("x")
     assert flow is not None
     flow.take(b"before")
-    assert len(data(source.flush(1.0))) == 1, "by table until the routes stand"
+    assert len(data(source, source.flush(1.0))) == 1, "by table until the routes stand"
     for setup in asked:
         answer = RouteAck(origin="a", epoch=1, label=setup.label, path=setup.path, ok=True)
         source.receive(setup.path[1], control_frame(answer), 1.0)
     flow.take(b"after")
-    sent = [i for i in data(source.flush(1.0)) if isinstance(i, SendFrame)]
+    sent = [i for i in data(source, source.flush(1.0)) if isinstance(i, SendFrame)]
     assert {i.peer for i in sent} == {"b", "c"}
     assert {i.frame.label for i in sent} == {setup.label for setup in asked}
     assert len({i.frame.sequence for i in sent}) == 1, "the same frame on both paths"
@@ -323,11 +373,12 @@ def test_transit_gateways_follow_labels_and_fall_back_on_tables() -> None:
     passed_on = setups(transit.receive("a", control_frame(setup), 1.0))
     assert passed_on == [setup]
     labelled = frame(hop_limit=9, origin=0, epoch=1, sequence=1, destinations=0b1000, label=setup.label)
-    (sent,) = data(transit.receive("a", labelled, 1.0))
+    (sent,) = data(transit, transit.receive("a", labelled, 1.0))
     assert isinstance(sent, SendFrame)
     assert (sent.peer, sent.frame.label) == ("d", setup.label)
-    transit.peer_down("d", 1.0, "cut")
-    (repaired,) = data(transit.receive("a", labelled, 1.1))
+    again = data(transit, transit.peer_down("d", 1.0, "cut"))
+    assert [i.peer for i in again if isinstance(i, SendFrame)] == ["a"]
+    (repaired,) = data(transit, transit.receive("a", labelled, 1.1))
     assert isinstance(repaired, SendFrame)
     assert (repaired.peer, repaired.frame.label) == ("a", 0), "the way back is the only way left"
 
@@ -353,7 +404,7 @@ def test_a_contract_that_cannot_be_met_is_reported_and_served_best_effort() -> N
     flow = engine.flows.flow_of("x")
     assert flow is not None
     flow.take(b"still flows")
-    assert data(engine.flush(1.0))
+    assert data(engine, engine.flush(1.0))
 
 
 def test_route_messages_from_strangers_do_no_harm() -> None:
@@ -366,7 +417,7 @@ def test_route_messages_from_strangers_do_no_harm() -> None:
         RouteAck(origin="b", epoch=99, label=1, path=["b", "a"], ok=True),
     ]
     for message in nonsense:
-        assert data(transit.receive("a", control_frame(message), 1.0)) == []
+        assert data(transit, transit.receive("a", control_frame(message), 1.0)) == []
     assert transit.routes.next_hop("a", 1, 1) is None
 
 

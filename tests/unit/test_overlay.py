@@ -31,6 +31,7 @@ from mangrove.overlay.instructions import (
     DropMessages,
     Instruction,
     SendFrame,
+    ServeLink,
 )
 from mangrove.overlay.interest import InterestDatabase
 from mangrove.overlay.live_map import LiveMap
@@ -63,9 +64,17 @@ def with_links(shape: Federation, domain: str) -> OverlayEngine:
     return made
 
 
-def data(instructions: list[Instruction]) -> list[Instruction]:
-    """Without heartbeats, advertisements and the like."""
-    return [i for i in instructions if not isinstance(i, SendFrame) or i.frame.type is FrameType.DATA]
+def data(sender: OverlayEngine, instructions: list[Instruction], now: float = 1.0) -> list[Instruction]:
+    """Without heartbeats, advertisements and the like; with the data that a shell would pull."""
+    found: list[Instruction] = []
+    for instruction in instructions:
+        if isinstance(instruction, ServeLink):
+            outgoing = sender.neighbours[instruction.peer].outgoing
+            while (frame := outgoing.pull(now)) is not None:
+                found.append(SendFrame(instruction.peer, frame))
+        elif not isinstance(instruction, SendFrame):
+            found.append(instruction)
+    return found
 
 
 # -- frames -----------------------------------------------------------------------------------------------
@@ -236,18 +245,20 @@ def test_a_message_goes_to_those_who_want_it() -> None:
     flow = source.flows.flow_of("x.1")
     assert flow is not None
     flow.take(b"LMSG x.1 0\r\n\r\n")
-    (sent,) = data(source.flush(1.0))
+    (sent,) = data(source, source.flush(1.0))
     assert isinstance(sent, SendFrame)
     assert (sent.peer, sent.frame.destinations) == ("b", 0b100)
     transit = with_links(shape, "b")
-    (forwarded,) = data(transit.receive("a", sent.frame, 1.0))
+    (forwarded,) = data(transit, transit.receive("a", sent.frame, 1.0))
     assert isinstance(forwarded, SendFrame)
     assert (forwarded.peer, forwarded.frame.hop_limit) == ("c", sent.frame.hop_limit - 1)
     destination = with_links(shape, "c")
-    (delivered,) = data(destination.receive("b", forwarded.frame, 1.0))
+    (delivered,) = data(destination, destination.receive("b", forwarded.frame, 1.0))
     assert isinstance(delivered, DeliverMessages)
     assert delivered.frame.body == b"LMSG x.1 0\r\n\r\n"
-    assert data(destination.receive("b", forwarded.frame, 1.0)) == [], "the same frame again is a duplicate"
+    assert data(destination, destination.receive("b", forwarded.frame, 1.0)) == [], (
+        "the same frame again is a duplicate"
+    )
     assert destination.delivery.verdicts[Verdict.DUPLICATE] == 1
 
 
@@ -255,7 +266,7 @@ def test_frames_with_no_way_on_are_counted() -> None:
     shape = federation(("a", "b"), ("b", "c"))
     transit = with_links(shape, "b")
     worn_out = Frame(FrameType.DATA, b"", 1, 0, 0, 1, 1, 0b100)
-    (dropped,) = data(transit.receive("a", worn_out, 1.0))
+    (dropped,) = data(transit, transit.receive("a", worn_out, 1.0))
     assert isinstance(dropped, DropMessages)
     assert dropped.reason == "hop limit reached"
     with pytest.raises(FrameError, match="unknown here"):
@@ -266,7 +277,7 @@ def test_a_frame_that_a_repair_sends_back_through_its_origin_goes_on() -> None:
     shape = federation(("a", "b"), ("b", "c"))
     origin = with_links(shape, "b")
     returned = Frame(FrameType.DATA, b"", 5, 1, 0, 1, 1, 0b100)
-    (sent,) = data(origin.receive("a", returned, 1.0))
+    (sent,) = data(origin, origin.receive("a", returned, 1.0))
     assert isinstance(sent, SendFrame)
     assert (sent.peer, sent.frame.hop_limit) == ("c", 4)
 
@@ -277,11 +288,13 @@ def test_frames_without_a_way_wait_until_their_time_is_up() -> None:
     )
     transit = with_links(shape, "b")
     transit.peer_down("c", 1.0, "gone")
-    assert data(transit.receive("a", Frame(FrameType.DATA, b"early", 5, 0, 0, 1, 1, 0b100), 1.0)) == []
+    assert (
+        data(transit, transit.receive("a", Frame(FrameType.DATA, b"early", 5, 0, 0, 1, 1, 0b100), 1.0)) == []
+    )
     transit.heard("a", 1.4)
-    assert data(transit.handle_timer(1.4)) == []
+    assert data(transit, transit.handle_timer(1.4)) == []
     transit.heard("a", 1.6)
-    (dropped,) = data(transit.handle_timer(1.6))
+    (dropped,) = data(transit, transit.handle_timer(1.6))
     assert isinstance(dropped, DropMessages)
     assert dropped.reason.startswith("expired")
 
@@ -294,12 +307,12 @@ def test_unacknowledged_frames_go_another_way_when_their_link_dies() -> None:
     assert flow is not None
     for number in range(3):
         flow.take(b"%d" % number)
-        (sent,) = data(source.flush(1.0))
+        (sent,) = data(source, source.flush(1.0))
         assert isinstance(sent, SendFrame)
         assert sent.peer == "c"
     acknowledgement = Heartbeat(kind=HeartbeatKind.REGULAR, number=2, sent=1.0, received=1)
     source.receive("c", control_frame(acknowledgement), 1.0)
-    again = data(source.peer_down("c", 1.0, "cut"))
+    again = data(source, source.peer_down("c", 1.0, "cut"))
     assert [(i.peer, i.frame.body) for i in again if isinstance(i, SendFrame)] == [("b", b"1"), ("b", b"2")]
 
 

@@ -26,6 +26,7 @@ from mangrove.overlay.instructions import (
     DropMessages,
     Instruction,
     SendFrame,
+    ServeLink,
 )
 from mangrove.overlay.liveness import Timing
 from mangrove.routing.tables import FailoverTables, build_tables
@@ -54,6 +55,9 @@ class SimulatedLink:
     """Number of the connection; frames of an earlier one are lost."""
     open_at: set[str] = field(default_factory=set)
     """Ends that believe the connection to be open."""
+    bytes_per_s: float | None = None
+    free_at: dict[str, float] = field(default_factory=dict)
+    """When each end may put the next data frame on the line, if its bandwidth is limited."""
     held: list[tuple[str, int, Frame]] = field(default_factory=list)
     last_arrival: dict[str, float] = field(default_factory=dict)
 
@@ -171,6 +175,8 @@ class SimulatedOverlay(VirtualTime):
     def _carry_out(self, name: str, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
+                case ServeLink(peer):
+                    self._serve(name, self.link(name, peer))
                 case SendFrame(peer, frame):
                     self._send(name, peer, frame)
                 case CloseLink(peer):
@@ -215,6 +221,25 @@ class SimulatedOverlay(VirtualTime):
             held, link.held = link.held, []
             for sender, connection, frame in held:
                 self._travel(link, sender, connection, frame)
+
+    def _serve(self, name: str, link: SimulatedLink) -> None:
+        """Pull what waits: everything, or on a link of limited bandwidth one frame after the other."""
+        peer = link.other(name)
+        outgoing = self.engines[name].neighbours[peer].outgoing
+        if link.bytes_per_s is None:
+            while name in link.open_at and (frame := outgoing.pull(self.now)) is not None:
+                self._send(name, peer, frame)
+        elif name in link.open_at and self.now >= link.free_at.get(name, 0.0):
+            frame = outgoing.pull(self.now)
+            if frame is not None:
+                free_at = self.now + len(frame.encode()) / link.bytes_per_s
+                link.free_at[name] = free_at
+                self._send(name, peer, frame)
+                self.at(free_at, partial(self._serve_again, name, link))
+
+    def _serve_again(self, name: str, link: SimulatedLink) -> None:
+        if name in self.engines:
+            self._serve(name, link)
 
     def _send(self, name: str, peer: str, frame: Frame) -> None:
         link = self.link(name, peer)

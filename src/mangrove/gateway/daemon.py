@@ -37,6 +37,7 @@ from mangrove.overlay.instructions import (
     DropMessages,
     Instruction,
     SendFrame,
+    ServeLink,
 )
 
 log = logging.getLogger(__name__)
@@ -70,17 +71,17 @@ class Gateway:
         self._links = Links(
             self._engine,
             tuple(link.other(settings.domain) for link in federation.links_of(settings.domain)),
-            queue_bytes=federation.queue_bytes,
             carry_out=self._carry_out,
-            dropped=self._ledger.drop_body,
             attached=self._tick,
         )
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case SendFrame(peer, frame, due):
-                    self._links[peer].send(frame, due, self._now())
+                case ServeLink(peer):
+                    self._links[peer].serve(self._now())
+                case SendFrame(peer, frame):
+                    self._links[peer].send(frame)
                 case CloseLink(peer, reason):
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):

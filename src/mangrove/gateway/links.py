@@ -18,7 +18,7 @@ from mangrove.overlay.control_messages import Goodbye, control_frame
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.frames import Frame, FrameDecoder, FrameError
 from mangrove.overlay.instructions import Instruction
-from mangrove.overlay.laxity_queue import LaxityQueue
+from mangrove.overlay.outgoing import Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -31,46 +31,41 @@ MAX_UNGREETED = 64
 
 
 class Link:
-    """The near end of the link to one neighbour: what waits for it, its counters, its connection if any."""
+    """The near end of the link to one neighbour: its counters, and its connection if there is one."""
 
-    def __init__(self, peer: str, queue_bytes: int, dropped: Callable[[bytes, str], None]) -> None:
+    def __init__(self, peer: str, outgoing: Outgoing) -> None:
         self.peer = peer
-        self.queue = LaxityQueue(queue_bytes)
+        self._outgoing = outgoing
         self.connection: LinkProtocol | None = None
         self.writable = False
         self.frames_out = self.frames_in = self.bytes_out = self.bytes_in = 0
         self.connects = 0
         self.epoch = 0
         self.last_error = ""
-        self._dropped = dropped
 
-    def send(self, frame: Frame, due: float, now: float) -> None:
-        """Send a frame now, or in its turn when the socket can take more."""
-        if self.writable and not self.queue:
-            self._write(frame)
-        else:
-            for lost in self.queue.push(frame, due, now):
-                self._dropped(lost.body, f"queue to {self.peer} full")
+    def serve(self, now: float) -> None:
+        """Send what waits, the most urgent first, while the socket can take it."""
+        while self.writable and (frame := self._outgoing.pull(now)) is not None:
+            self.send(frame)
 
     def resume(self, now: float) -> None:
-        """The socket can take more: the most urgent first."""
+        """The socket can take more."""
         self.writable = True
-        while self.writable and self.queue:
-            self._write(self.queue.pop(now))
+        self.serve(now)
 
-    def _write(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
+        """Write a frame, whatever waits."""
         if self.connection is None:
-            return  # the engine has been told, and sends it another way
+            return  # the engine knows, or will be told with the next event
         head = frame.head()
         self.frames_out += 1
         self.bytes_out += len(head) + len(frame.body)
         self.connection.write([head, frame.body])
 
     def shut(self) -> None:
-        """There is no connection: what waits is sent another way by the engine."""
+        """There is no connection."""
         self.connection = None
         self.writable = False
-        self.queue.clear()
 
 
 class LinkProtocol(asyncio.Protocol):
@@ -174,15 +169,13 @@ class Links:
         engine: OverlayEngine,
         peers: tuple[str, ...],
         *,
-        queue_bytes: int,
         carry_out: Callable[[list[Instruction]], None],
-        dropped: Callable[[bytes, str], None],
         attached: Callable[[], None],
     ) -> None:
         self.engine = engine
         self._attached = attached
         self._carry_out = carry_out
-        self._links = {peer: Link(peer, queue_bytes, dropped) for peer in peers}
+        self._links = {peer: Link(peer, engine.neighbours[peer].outgoing) for peer in peers}
         self._ungreeted: set[LinkProtocol] = set()
         self._connections: set[LinkProtocol] = set()
         self.refused = 0

@@ -113,7 +113,7 @@ class OverlayEngine:
         if was_usable:
             self._last_change = self.events.note("LinkFailed", now, peer=peer, reason=reason)
         instructions = self._network_changed(now, self._last_change)
-        for frame in neighbour.outstanding.restart():
+        for frame in neighbour.outgoing.restart(now):
             instructions += self.forwarder.reroute(frame, now)
         return instructions
 
@@ -207,8 +207,8 @@ class OverlayEngine:
         return [*instructions, *self.forwarder.onward(frame, now)]
 
     def _receive_heartbeat(self, neighbour: Neighbour, message: Heartbeat, now: float) -> list[Instruction]:
-        neighbour.outstanding.acknowledge(message.received)
-        instructions: list[Instruction] = []
+        neighbour.outgoing.acknowledge(message.received)
+        instructions: list[Instruction] = [neighbour.serve] if neighbour.outgoing.waiting else []
         if message.kind is HeartbeatKind.TEST:
             answer = neighbour.heartbeat(HeartbeatKind.TEST_ACK, now)
             instructions.append(self._control(neighbour.name, answer))

@@ -8,17 +8,16 @@ from mangrove.model.federation import Federation
 from mangrove.model.topics import Late
 from mangrove.overlay.flows import OutboundFlow
 from mangrove.overlay.frames import Frame, FrameError, FrameType
-from mangrove.overlay.instructions import DropMessages, Instruction, SendFrame
+from mangrove.overlay.instructions import DropMessages, Instruction
+from mangrove.overlay.laxity_queue import FOREVER
 from mangrove.overlay.live_map import LiveMap
 from mangrove.overlay.neighbours import Neighbours
+from mangrove.overlay.parked_frames import ParkedFrames
 from mangrove.overlay.route_manager import RouteManager
-from mangrove.overlay.waiting_frames import ParkedFrames
 
 HOP_LIMIT = 32
 PATIENCE_S = 10.0
 """How long a frame waits for a way if it is wanted even late."""
-NEVER_URGENT_S = 1e6
-"""Rank of frames without a deadline: behind all that have one, however long they have waited."""
 
 
 class Forwarder:
@@ -84,7 +83,7 @@ class Forwarder:
         if frame.label:
             peer = self._routes.next_hop(self._order[frame.origin], frame.epoch, frame.label)
             if peer is not None and self._neighbours.usable(peer):
-                return [self._send(peer, frame.towards(destinations, frame.label, hops=1), now)]
+                return self._send(peer, frame.towards(destinations, frame.label, hops=1), now)
             # The route is broken here: the tables for the present state of the network take over.
         return self._by_table(frame.towards(destinations, hops=1), now)
 
@@ -108,9 +107,8 @@ class Forwarder:
                 ]
                 if usable:
                     left &= ~bit
-                    instructions += [
-                        self._send(route.path[1], frame.towards(bit, route.label), now) for route in usable
-                    ]
+                    for route in usable:
+                        instructions += self._send(route.path[1], frame.towards(bit, route.label), now)
         if left:
             instructions += self._by_table(frame if left == frame.destinations else frame.towards(left), now)
         return instructions
@@ -122,23 +120,25 @@ class Forwarder:
             if self._neighbours.usable(peer):
                 left &= ~destinations
                 part = frame if destinations == frame.destinations else frame.towards(destinations)
-                instructions.append(self._send(peer, part, now))
+                instructions += self._send(peer, part, now)
         if left:
             instructions += self._park(frame.towards(left), now)
         return instructions
 
-    def _send(self, peer: str, frame: Frame, now: float) -> SendFrame:
-        self._neighbours[peer].outstanding.add(frame)
-        return SendFrame(peer, frame, self._due(frame, now))
-
-    def _due(self, frame: Frame, now: float) -> float:
-        """When the frame should leave: time to its deadline less what the rest of the way needs."""
-        deadline_ms = self._rules.contract_at(frame.topic_class).deadline_ms
-        if deadline_ms is None:
-            return now + NEVER_URGENT_S
-        rest_ms = self._live.rest_ms(frame.destinations)
-        left_s = (deadline_ms - frame.age_us / 1000) / 1000
-        return now + left_s - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
+    def _send(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
+        """Let a frame wait its turn: time to its deadline less what the rest of the way needs (laxity)."""
+        neighbour = self._neighbours[peer]
+        contract = self._rules.contract_at(frame.topic_class)
+        if contract.deadline_ms is None:
+            displaced = neighbour.outgoing.push(frame, None, now)
+        else:
+            late_at = now + (contract.deadline_ms - frame.age_us / 1000) / 1000
+            rest_ms = self._live.rest_ms(frame.destinations)
+            due = late_at - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
+            until = late_at if contract.late is Late.DROP else FOREVER
+            displaced = neighbour.outgoing.push(frame, due, now, until)
+        drops = [DropMessages(other, f"queue to {peer} full") for other in displaced]
+        return [*drops, neighbour.serve]
 
     # -- no way -------------------------------------------------------------------------------------------
 
@@ -152,7 +152,13 @@ class Forwarder:
 
     def expire(self, now: float) -> list[Instruction]:
         """Frames that have waited in vain."""
-        return [
+        instructions: list[Instruction] = [
             DropMessages(frame, "expired while no way led to the destination")
             for frame in self.parked.expired(now)
         ]
+        for neighbour in self._neighbours:
+            instructions += [
+                DropMessages(frame, f"late in the queue to {neighbour.name}")
+                for frame in neighbour.outgoing.waiting.take_expired()
+            ]
+        return instructions

@@ -9,15 +9,17 @@ from mangrove.overlay.frames import Frame
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Send a frame to a neighbour.
-
-    `due` orders what waits for the link: the time by which the frame should leave to arrive in time (its
-    laxity). Control frames have none and go first.
-    """
+    """Send a control frame to a neighbour, ahead of all data that waits."""
 
     peer: str
     frame: Frame
-    due: float = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLink:
+    """Data waits for a neighbour: pull it from its `Outgoing` for as long as the socket takes it."""
+
+    peer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +53,4 @@ class DropMessages:
     reason: str
 
 
-Instruction = SendFrame | CloseLink | DeliverMessages | ChangeSubscriptions | DropMessages
+Instruction = SendFrame | ServeLink | CloseLink | DeliverMessages | ChangeSubscriptions | DropMessages

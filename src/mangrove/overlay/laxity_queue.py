@@ -1,19 +1,42 @@
-"""What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes."""
+"""What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes.
+
+Pure deadline order fails all at once when what has deadlines is too much by itself: every frame waits until
+it is late. So a frame that can no longer be in time steps aside for those that can, though not for those that
+have no deadline; and one that nobody wants any more is not sent at all.
+"""
 
 from __future__ import annotations
 
-from bisect import insort
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sortedcontainers import SortedList
 
 from mangrove.overlay.frames import Frame
 
+STEP_ASIDE_S = 1e5
+"""Rank of late frames: behind all that can be in time."""
+NEVER_URGENT_S = 1e6
+"""Rank of frames without a deadline: behind all that have one, however long they have waited."""
+LEAST_AGE_S = 100e-6
+"""Shorter waits are not worth making a frame anew to tell."""
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Waiting:
-    due: float
+FOREVER = float("inf")
+
+
+class _Waiting(NamedTuple):
+    rank: float
     number: int  # among equals, first come first served
-    frame: Frame = field(compare=False)
-    since: float = field(compare=False)
+    frame: Frame
+    since: float
+    until: float
+    in_time: bool
+
+
+class Taken(NamedTuple):
+    """A frame whose turn has come, older by the time it waited."""
+
+    frame: Frame
+    waited_s: float
 
 
 class LaxityQueue:
@@ -21,32 +44,55 @@ class LaxityQueue:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._waiting: list[_Waiting] = []  # most urgent last, so that taking it costs nothing
+        self._waiting: SortedList[_Waiting] = SortedList()
         self._number = 0
+        self._expired: list[Frame] = []
         self.held_bytes = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def push(self, frame: Frame, due: float, now: float) -> list[Frame]:
-        """Add a frame; returns the frames that had to go for lack of room."""
+    def push(self, frame: Frame, due: float | None, now: float, until: float = FOREVER) -> list[Frame]:
+        """Add a frame that should leave by `due` and is of no use after `until`.
+
+        Returns the frames that had to go for lack of room.
+        """
         self._number += 1
-        insort(self._waiting, _Waiting(due, self._number, frame, now), key=lambda w: (-w.due, -w.number))
+        rank = now + NEVER_URGENT_S if due is None else due
+        self._waiting.add(_Waiting(rank, self._number, frame, now, until, due is not None))
         self.held_bytes += len(frame.body)
         displaced: list[Frame] = []
         while self.held_bytes > self._limit_bytes and len(self._waiting) > 1:
-            least = self._waiting.pop(0)
-            self.held_bytes -= len(least.frame.body)
-            displaced.append(least.frame)
+            displaced.append(self._take(-1).frame)
         return displaced
 
-    def pop(self, now: float) -> Frame:
-        """The most urgent frame, older by the time it waited."""
-        waiting = self._waiting.pop()
-        self.held_bytes -= len(waiting.frame.body)
-        return waiting.frame.older(now - waiting.since)
+    def pop(self, now: float) -> Taken | None:
+        """The most urgent frame that is still wanted, if there is any."""
+        while self._waiting:
+            first = self._take(0)
+            if first.until < now:
+                self._expired.append(first.frame)
+            elif first.in_time and first.rank < now and self._waiting:
+                self._waiting.add(first._replace(rank=first.rank + STEP_ASIDE_S, in_time=False))
+                self.held_bytes += len(first.frame.body)
+            else:
+                waited = now - first.since
+                return Taken(first.frame.older(waited) if waited > LEAST_AGE_S else first.frame, waited)
+        return None
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def _take(self, position: int) -> _Waiting:
+        waiting = self._waiting.pop(position)
+        self.held_bytes -= len(waiting.frame.body)
+        return waiting
+
+    def take_expired(self) -> list[Frame]:
+        """Frames whose turn came too late."""
+        expired, self._expired = self._expired, []
+        return expired
+
+    def drain(self, now: float) -> list[Frame]:
+        """Give up everything that waits, the most urgent first, older by the time it waited."""
+        frames = [waiting.frame.older(now - waiting.since) for waiting in self._waiting]
         self._waiting.clear()
         self.held_bytes = 0
+        return frames

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from mangrove.overlay.control_messages import Heartbeat, HeartbeatKind, LinkReport
 from mangrove.overlay.frames import Frame
+from mangrove.overlay.instructions import ServeLink
 from mangrove.overlay.liveness import LinkCondition, LinkMonitor, Timing
-from mangrove.overlay.waiting_frames import Outstanding
-
-ACKNOWLEDGE_AFTER_BYTES = 1 << 20
+from mangrove.overlay.outgoing import Outgoing, acknowledge_after_bytes
 
 
 class Neighbour:
@@ -18,7 +17,9 @@ class Neighbour:
     def __init__(self, name: str, timing: Timing, limit_bytes: int) -> None:
         self.name = name
         self.monitor = LinkMonitor(timing)
-        self.outstanding = Outstanding(limit_bytes)
+        self.outgoing = Outgoing(limit_bytes)
+        self.serve = ServeLink(name)
+        self._acknowledge_after_bytes = acknowledge_after_bytes(limit_bytes)
         self._received = 0
         self._unacknowledged_bytes = 0
 
@@ -36,7 +37,7 @@ class Neighbour:
         """A data frame came in and is now ours; an acknowledgement, if much has come since the last one."""
         self._received += 1
         self._unacknowledged_bytes += len(frame.body)
-        if self._unacknowledged_bytes < ACKNOWLEDGE_AFTER_BYTES:
+        if self._unacknowledged_bytes < self._acknowledge_after_bytes:
             return None
         return self.heartbeat(HeartbeatKind.REGULAR, now)
 

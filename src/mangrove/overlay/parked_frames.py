@@ -1,4 +1,4 @@
-"""Frames that are not done with: sent but not acknowledged, or without a way on. Bounded in bytes."""
+"""Frames without a way on. Bounded in bytes."""
 
 from __future__ import annotations
 
@@ -6,48 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 
 from mangrove.overlay.frames import Frame
-
-
-class Outstanding:
-    """Data frames sent to one neighbour that it has not acknowledged.
-
-    Acknowledgements are cumulative: the neighbour tells how many data frames it has taken over on this
-    connection. Beyond the bound the oldest are no longer protected, and counted.
-    """
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._frames: deque[Frame] = deque()
-        self._bytes = 0
-        self._acknowledged = 0
-        self.unprotected = 0
-
-    def __len__(self) -> int:
-        return len(self._frames)
-
-    def add(self, frame: Frame) -> None:
-        """A frame is on its way."""
-        self._frames.append(frame)
-        self._bytes += len(frame.body)
-        while self._bytes > self._limit_bytes and len(self._frames) > 1:
-            self._pop()
-            self.unprotected += 1
-
-    def acknowledge(self, received: int) -> None:
-        """The neighbour has taken over so many frames since the connection was made."""
-        while self._acknowledged < received and self._frames:
-            self._pop()
-
-    def _pop(self) -> None:
-        self._bytes -= len(self._frames.popleft().body)
-        self._acknowledged += 1
-
-    def restart(self) -> list[Frame]:
-        """The connection is gone: give up what was not acknowledged, and count from zero again."""
-        frames = list(self._frames)
-        self._frames.clear()
-        self._bytes = self._acknowledged = 0
-        return frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,123 @@
+"""Too much for a link, in virtual time: who waits, who goes, and what a failure on top of it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.test_overlay import federation
+
+from mangrove.evaluation.simulation import SimulatedOverlay
+from mangrove.model.topics import Contract, Late, TopicRules
+
+RULES = TopicRules(
+    (
+        Contract(match="alarm", deadline_ms=200),
+        Contract(match="reading", deadline_ms=2000),
+        Contract(match="price", deadline_ms=200, late=Late.DROP),
+    )
+)
+TRIANGLE = (("a", "b"), ("a", "c"), ("b", "c"))
+
+
+def network(queue_bytes: int = 1 << 20, seed: int = 1) -> SimulatedOverlay:
+    shape = msgspec.structs.replace(federation(*TRIANGLE, topics=RULES), queue_bytes=queue_bytes)
+    net = SimulatedOverlay(shape, seed=seed)
+    net.subscribe("b", "alarm", "reading", "price", "bulk")
+    net.run(2.0)
+    return net
+
+
+def publish(net: SimulatedOverlay, rates: dict[str, float], seconds: float) -> dict[bytes, float]:
+    """Messages of 500 bytes on several subjects at steady rates; when each was sent."""
+    begun = net.now
+    counts: Counter[str] = Counter()
+    sent: dict[bytes, float] = {}
+    while net.now < begun + seconds:
+        for subject, rate in rates.items():
+            while counts[subject] < (net.now - begun) * rate:
+                counts[subject] += 1
+                body = f"{subject} {begun:.3f} {counts[subject]} ".encode().ljust(500, b"x")
+                sent[body] = net.now
+                assert net.publish("a", subject, body)
+        net.run(net.now + 0.005)
+    return sent
+
+
+def by_subject(messages: Iterable[bytes]) -> Counter[bytes]:
+    return Counter(body.partition(b" ")[0] for body in messages)
+
+
+def arrived(net: SimulatedOverlay) -> Counter[bytes]:
+    return by_subject(body for _, body in net.delivered)
+
+
+def in_time(net: SimulatedOverlay, sent: dict[bytes, float], subject: bytes, seconds: float) -> int:
+    return sum(
+        at - sent[body] <= seconds for (_, body), at in net.delivered_at.items() if body.startswith(subject)
+    )
+
+
+def test_the_urgent_pass_the_rest_and_what_is_lost_is_counted() -> None:
+    net = network(queue_bytes=50_000)
+    net.link("a", "b").bytes_per_s = 100_000
+    sent = publish(net, {"alarm": 40, "bulk": 400}, 5.0)
+    net.run(net.now + 5.0)
+    wanted = by_subject(sent)
+    assert in_time(net, sent, b"alarm", 0.05) == wanted[b"alarm"]
+    dropped = net.dropped["queue to b full"]
+    assert dropped > 100
+    assert arrived(net)[b"bulk"] + dropped == wanted[b"bulk"]
+
+
+def test_too_many_deadlines_do_not_make_everything_late() -> None:
+    """Twice the bandwidth, all of it with the same deadline: those that can be in time are."""
+    net = network()
+    net.link("a", "b").bytes_per_s = 50_000
+    sent = publish(net, {"alarm": 200}, 5.0)
+    assert in_time(net, sent, b"alarm", 0.2) > 0.85 * len(net.delivered)
+    net.run(net.now + 20.0)
+    assert len(net.delivered) == len(sent), "late ones come at last"
+
+
+def test_what_may_not_be_late_is_not_sent_late() -> None:
+    net = network()
+    net.link("a", "b").bytes_per_s = 50_000
+    sent = publish(net, {"price": 200}, 5.0)
+    net.run(net.now + 3.0)
+    assert net.dropped["late in the queue to b"] > 100
+    assert len(net.delivered) + net.dropped.total() == len(sent)
+    assert net.dropped["late"] < 0.1 * len(sent), "few use the link in vain"
+
+
+@pytest.mark.parametrize("silent", [True, False])
+@given(
+    seed=st.integers(0, 1000),
+    bulk=st.floats(0, 500),
+    fail_after=st.floats(0.5, 3.0),
+    bandwidth=st.floats(60_000, 300_000),
+)
+@settings(max_examples=15, deadline=None)
+def test_a_failure_under_overload_costs_nothing(
+    silent: bool, seed: int, bulk: float, fail_after: float, bandwidth: float
+) -> None:
+    """Urgent frames overtake, so what waits, what is under way and what has arrived is all mixed up."""
+    net = network(seed=seed)
+    net.link("a", "b").bytes_per_s = bandwidth
+    rates = {"alarm": 40.0, "reading": 40.0, "bulk": bulk}
+    sent = publish(net, rates, fail_after)
+    if silent:
+        net.black_hole("a", "b", swallow=True)
+    else:
+        net.reset("a", "b")
+    sent |= publish(net, rates, 1.0)
+    net.run(net.now + 3.0)
+    net.black_hole("a", "b", swallow=False)
+    net.run(net.now + 30.0)
+    assert not net.dropped
+    assert not net.duplicates
+    assert arrived(net) == by_subject(sent)
