@@ -137,7 +137,7 @@ class SimulatedOverlay(VirtualTime):
         for link in self.links.values():
             if name in link.ends:
                 self._call(link)
-        self._carry_out(name, engine.handle_timer(self.now))
+        self._tick(name)
 
     def crash(self, name: str, *, silent: bool) -> None:
         """A gateway dies. Its neighbours are told by their TCP, or not if the whole machine is gone."""
@@ -165,12 +165,17 @@ class SimulatedOverlay(VirtualTime):
         self._carry_out(name, engine.flush(self.now))
         return True
 
+    def _tick(self, name: str) -> None:
+        """Serve a gateway's timers and plan the next time, as the production gateway does."""
+        engine = self.engines[name]
+        self._carry_out(name, engine.handle_timer(self.now))
+        due = max(engine.timer(), self.now + LEAST_WAIT_S)
+        self._wake_at[name] = due
+        self.at(due, partial(self._wake, name, due))
+
     def _wake(self, name: str, due: float) -> None:
         if self._wake_at.get(name) == due:
-            del self._wake_at[name]
-            engine = self.engines.get(name)
-            if engine is not None:
-                self._carry_out(name, engine.handle_timer(self.now))
+            self._tick(name)
 
     def _carry_out(self, name: str, instructions: list[Instruction]) -> None:
         for instruction in instructions:
@@ -188,12 +193,6 @@ class SimulatedOverlay(VirtualTime):
                     self.dropped[reason] += 1
                 case _:
                     pass
-        engine = self.engines.get(name)
-        if engine is not None:
-            due = max(engine.timer(), self.now + LEAST_WAIT_S)
-            if due < self._wake_at.get(name, float("inf")):
-                self._wake_at[name] = due
-                self.at(due, partial(self._wake, name, due))
 
     def _deliver(self, name: str, body: bytes) -> None:
         if self.delivered[name, body]:
@@ -308,3 +307,4 @@ class SimulatedOverlay(VirtualTime):
         link.open_at = set(link.ends)
         for end in link.ends:
             self._carry_out(end, self.engines[end].peer_up(link.other(end), self.now))
+            self._tick(end)

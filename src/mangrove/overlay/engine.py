@@ -76,6 +76,8 @@ class OverlayEngine:
         self.delivery = Delivery(federation)
         self._peers: set[str] = set()
         self._last_change: Event | None = None
+        self._followed = -1
+        """Version of the link state that the map follows."""
         self._due = float("inf")
         self.ignored: Counter[str] = Counter()
 
@@ -166,6 +168,7 @@ class OverlayEngine:
         times = (
             self.neighbours.timer(),
             self.link_state.timer(),
+            self.routes.timer(),
             self.forwarder.parked.timer(),
             self.delivery.resequencer.timer(),
         )
@@ -189,6 +192,7 @@ class OverlayEngine:
                 instructions.append(self._control(neighbour.name, heartbeat))
         instructions += [self._control(peer, ad) for peer, ad in self.link_state.repeats(now)]
         instructions += self._network_changed(now, None)
+        instructions += self._route_frames(self.routes.retry(now))
         instructions += self.forwarder.expire(now)
         instructions += self.delivery.expire(now)
         return instructions
@@ -233,6 +237,9 @@ class OverlayEngine:
         ad = self.link_state.advertise(self.neighbours.reports(), now)
         if ad is not None:
             instructions += [self._control(peer, own) for peer, own in self.link_state.flood(ad, None, now)]
+        if self.link_state.version == self._followed:
+            return instructions
+        self._followed = self.link_state.version
         before = self.live.failed
         delays = self.live.delays_ms
         changed = self.live.update(self.link_state.failed_links(), self.link_state.delays_ms())
@@ -249,7 +256,7 @@ class OverlayEngine:
             for frame in self.forwarder.parked.release(now):
                 instructions += self.forwarder.reroute(frame, now)
         if changed or delays != self.live.delays_ms:
-            instructions += self._route_frames(self.routes.review(now, cause, improve=changed))
+            instructions += self._route_frames(self.routes.review(now, cause, all_sets=changed))
         return instructions
 
     def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:

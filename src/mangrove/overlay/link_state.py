@@ -42,6 +42,8 @@ class LinkStateDatabase:
         self._advertised_at = float("-inf")
         self._looked_at = float("-inf")
         self.ignored = 0
+        self.version = 0
+        """Grows with everything learned."""
 
     # -- own links ----------------------------------------------------------------------------------------
 
@@ -61,6 +63,7 @@ class LinkStateDatabase:
         self._advertised_at = now
         ad = LinkStateAd(origin=self._domain, epoch=self._epoch, number=self._number, links=reports)
         self._ads[self._domain] = ad
+        self.version += 1
         return ad
 
     @staticmethod
@@ -79,6 +82,7 @@ class LinkStateDatabase:
         if known is not None and (ad.epoch, ad.number) <= (known.epoch, known.number):
             return False
         self._ads[ad.origin] = ad
+        self.version += 1
         return True
 
     def _links_of(self, domain: str) -> list[Link]:

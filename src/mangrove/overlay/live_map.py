@@ -39,9 +39,8 @@ class LiveMap:
         self.colour = 1
         self.exact = True
         self.forwarding: Forwarding
-        self._rest_ms: list[float] = []
+        self._rest_ms: list[float] | None = None
         self._choose_tables()
-        self._measure()
 
     @property
     def version(self) -> str:
@@ -71,7 +70,7 @@ class LiveMap:
             self._choose_tables()
         if changed or delays_ms != self._delays:
             self._delays = dict(delays_ms)
-            self._measure()
+            self._rest_ms = None
         return changed
 
     def _choose_tables(self) -> None:
@@ -111,12 +110,11 @@ class LiveMap:
             graph.names, graph.points, graph.ends[up], plane=graph.plane, weights=np.array(weights)
         )
 
-    def _measure(self) -> None:
-        distance, _ = trees(self.live_graph(), [self._index])
-        self._rest_ms = [float(value) for value in distance[0]]
-
     def rest_ms(self, destinations: int) -> float:
         """How long the way to the farthest of some destinations takes; infinite if one is cut off."""
+        if self._rest_ms is None:
+            distance, _ = trees(self.live_graph(), [self._index])
+            self._rest_ms = [float(value) for value in distance[0]]
         return max(
             (rest for position, rest in enumerate(self._rest_ms) if destinations >> position & 1), default=0.0
         )

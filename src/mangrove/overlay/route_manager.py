@@ -49,6 +49,8 @@ class RouteSet:
     destination: str
     routes: list[Route] = field(default_factory=list)
     unmet: str = ""
+    retry_at: float = float("inf")
+    """When to look at the set again because something that was asked for does not stand."""
 
     def active(self) -> list[Route]:
         """Routes that carry traffic."""
@@ -82,13 +84,13 @@ class RouteManager:
         return self.review(now, cause)
 
     def review(
-        self, now: float, cause: Event | None, *, improve: bool = False
+        self, now: float, cause: Event | None, *, all_sets: bool = False
     ) -> list[tuple[str, RouteMessage]]:
         """Compare all route sets with the present network, and mend what needs mending.
 
-        A change of delay only moves what would miss its deadline. Sets whose paths share links are replaced
-        as soon as the network allows for better ones; with `improve`, after a link has come or gone, all are
-        looked at.
+        A change of delay only moves what would miss its deadline. With `all_sets`, after a link has come or
+        gone, all sets are looked at, and those whose paths share links are replaced if the network allows
+        for better ones.
         """
         messages: list[tuple[str, RouteMessage]] = []
         for key in [key for key in self._sets if key not in self._wanted or not self._needed(key)]:
@@ -98,9 +100,25 @@ class RouteManager:
         for key in sorted(self._wanted):
             if not self._needed(key):
                 continue
-            routes = self._sets.setdefault(key, RouteSet(self._rules.contract_at(key[0]), key[1]))
+            routes = self._sets.get(key)
+            if routes is None:
+                routes = self._sets[key] = RouteSet(self._rules.contract_at(key[0]), key[1])
+            elif not all_sets and routes.contract.deadline_ms is None:
+                continue
             graph = graph or self._live.live_graph()
-            messages += self._mend(routes, graph, now, cause, improve=improve)
+            messages += self._mend(routes, graph, now, cause)
+        return messages
+
+    def timer(self) -> float | None:
+        """When `retry` has something to do."""
+        return min((routes.retry_at for routes in self._sets.values()), default=None)
+
+    def retry(self, now: float) -> list[tuple[str, RouteMessage]]:
+        """Ask again for what nobody acknowledged or somebody refused."""
+        messages: list[tuple[str, RouteMessage]] = []
+        for routes in self._sets.values():
+            if now >= routes.retry_at:
+                messages += self._mend(routes, self._live.live_graph(), now, None)
         return messages
 
     def _needed(self, key: Key) -> bool:
@@ -110,7 +128,7 @@ class RouteManager:
         return contract.deadline_ms is not None and self._live.table_ms(key[1]) > contract.deadline_ms
 
     def _mend(
-        self, routes: RouteSet, graph: Graph, now: float, cause: Event | None, *, improve: bool = False
+        self, routes: RouteSet, graph: Graph, now: float, cause: Event | None
     ) -> list[tuple[str, RouteMessage]]:
         messages = self._drop_broken(routes, now, cause)
         limit = routes.contract.deadline_ms
@@ -120,7 +138,7 @@ class RouteManager:
         kept = kept[: routes.contract.paths]
         enough = len(kept) == routes.contract.paths and not routes.unmet
         paths = kept
-        if improve or not enough or _shared(kept):
+        if not enough or _shared(kept):
             planned, unmet = self._plan(routes, graph, [] if enough else kept)
             if not enough or _shared(planned) < _shared(kept):
                 paths = planned
@@ -129,6 +147,8 @@ class RouteManager:
         wanted = set(paths)
         if wanted and all(route.active for route in routes.routes if route.path in wanted):
             messages += self._retire(routes, wanted, now, cause)
+        complete = all(route.active for route in routes.routes)
+        routes.retry_at = float("inf") if complete else now + ACK_TIMEOUT_S
         return messages
 
     def _drop_broken(
@@ -139,7 +159,7 @@ class RouteManager:
         for route in routes.routes:
             if not self._up(route.path):
                 messages += self._give_up(routes, route, "a link on it has failed", now, cause)
-            elif not route.active and now - route.asked_at > ACK_TIMEOUT_S:
+            elif not route.active and now - route.asked_at >= ACK_TIMEOUT_S:
                 messages += self._give_up(routes, route, "nobody acknowledged it", now, cause)
             else:
                 good.append(route)
@@ -261,6 +281,7 @@ class RouteManager:
                 )
                 if not ack.ok:
                     routes.routes.remove(route)
+                    routes.retry_at = now + ACK_TIMEOUT_S
                     return []
                 route.active = True
                 graph = self._live.live_graph()
