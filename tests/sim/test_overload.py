@@ -121,3 +121,24 @@ def test_a_failure_under_overload_costs_nothing(
     assert not net.dropped
     assert not net.duplicates
     assert arrived(net) == by_subject(sent)
+
+
+def routes_of(net: SimulatedOverlay) -> dict[int, list[tuple[str, ...]]]:
+    """The routes from a to b in use, by topic class."""
+    return {key[0]: [r.path for r in found.active()] for key, found in net.engines["a"].routes.sets.items()}
+
+
+def test_what_waits_too_long_moves_to_another_way_and_stays_there() -> None:
+    """Prices are too many for their link: they take the detour as soon as the wait breaks their deadline."""
+    net = network()
+    net.link("a", "b").bytes_per_s = 50_000
+    rates = {"price": 150.0, "reading": 10.0}
+    crowded = publish(net, rates, 5.0)
+    assert routes_of(net) == {2: [("a", "c", "b")]}, "prices go round, readings can wait"
+    dropped = net.dropped.total()
+    assert 0 < dropped < 0.5 * len(crowded)
+    calm = publish(net, rates, 10.0)
+    net.run(net.now + 3.0)
+    assert routes_of(net) == {2: [("a", "c", "b")]}, "they do not come back to be too many again"
+    assert net.dropped.total() == dropped
+    assert arrived(net).total() == len(crowded) + len(calm) - dropped

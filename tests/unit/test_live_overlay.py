@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from tests.unit.test_overlay import data, federation, learn, with_links
 
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.model.topics import Contract, Late, Order, TopicRules
+from mangrove.overlay.availability import Availability
 from mangrove.overlay.control_messages import (
     Heartbeat,
     HeartbeatKind,
@@ -24,7 +27,7 @@ from mangrove.overlay.control_messages import (
 )
 from mangrove.overlay.delivery import Delivery
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.frames import Frame, FrameType
+from mangrove.overlay.frames import Frame, FrameError, FrameType
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
 from mangrove.overlay.laxity_queue import LaxityQueue
 from mangrove.overlay.link_state import LinkStateDatabase
@@ -32,6 +35,7 @@ from mangrove.overlay.liveness import LinkMonitor, Timing
 from mangrove.overlay.outgoing import Outgoing
 from mangrove.overlay.parked_frames import ParkedFrames
 from mangrove.overlay.resequencer import Resequencer
+from mangrove.overlay.waits import Waits
 
 # -- liveness ---------------------------------------------------------------------------------------------
 
@@ -119,8 +123,13 @@ def test_own_stalls_are_not_held_against_the_link() -> None:
 # -- link state -------------------------------------------------------------------------------------------
 
 
-def report(up: bool = True, delay_ms: float = 10.0) -> LinkReport:
-    return LinkReport(up=up, delay_ms=delay_ms)
+def report(
+    up: bool = True,
+    delay_ms: float = 10.0,
+    waits_ms: dict[int, float] | None = None,
+    availability: float = 1.0,
+) -> LinkReport:
+    return LinkReport(up=up, delay_ms=delay_ms, waits_ms=waits_ms or {}, availability=availability)
 
 
 def ad(origin: str, number: int, epoch: int = 1, **links: LinkReport) -> LinkStateAd:
@@ -149,7 +158,7 @@ def test_a_link_is_down_if_one_end_says_so() -> None:
     assert own.failed_links() == frozenset()
     assert own.receive(ad("b", 2, a=report(up=False), c=report(delay_ms=25)))
     assert own.failed_links() == {("a", "b")}
-    assert own.delays_ms()["b", "c"] == 25
+    assert own.measured().delays_ms["b", "c"] == 25
 
 
 def test_stale_forged_and_foreign_advertisements_are_ignored() -> None:
@@ -175,6 +184,53 @@ def test_flooding_is_repeated_until_acknowledged() -> None:
     own.acknowledge("b", LinkStateAck(origin="a", epoch=1, number=mine.number))
     assert not own.waiting("b")
     assert own.repeats(9.0) == []
+
+
+def test_what_waits_and_what_fails_is_advertised() -> None:
+    own = database()
+    own.advertise({"b": report(), "c": report()}, 0.0)
+    crowded = report(waits_ms={0: 40.0}, availability=0.9)
+    assert own.advertise({"b": crowded, "c": report()}, 1.0) is not None, "a wait is a marked change"
+    assert own.advertise({"b": crowded, "c": report()}, 2.0) is None
+    measured = own.measured()
+    assert measured.waits_ms == {("a", "b"): {0: 40.0}}
+    assert measured.availability == {("a", "b"): 0.9}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"delay_ms": -1.0}, {"delay_ms": math.nan}, {"waits_ms": {0: math.inf}}, {"availability": 2.0}]
+)
+def test_impossible_figures_are_refused(wrong: dict[str, object]) -> None:
+    told = {"up": True, "delay_ms": 1.0, **wrong}
+    body = {"type": "ad", "origin": "b", "epoch": 1, "number": 1, "links": {"a": told}}
+    with pytest.raises(FrameError, match="malformed"):
+        control_body(Frame(FrameType.LINK_STATE, msgspec.msgpack.encode(body)))
+
+
+def test_availability_forgets_slowly() -> None:
+    link = Availability()
+    link.change(up=False, now=0.0)
+    assert link.share(100.0) == 1.0, "a link that was never up has no history"
+    link.change(up=True, now=100.0)
+    link.change(up=False, now=200.0)
+    link.change(up=True, now=236.0)
+    assert link.share(236.0) == pytest.approx(0.99, abs=1e-3), "a hundredth of an hour"
+    assert link.share(236.0 + 5 * 3600) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_waits_follow_time_not_the_number_of_frames() -> None:
+    few, many = Waits(), Waits()
+    for _ in range(40):
+        few.note(0, 0.2)
+        for _ in range(50):
+            many.note(0, 0.2)
+        few.settle()
+        many.settle()
+    assert few.told_ms() == many.told_ms()
+    assert few.told_ms()[0] == pytest.approx(200, rel=0.01)
+    for _ in range(60):
+        few.settle()
+    assert few.told_ms() == {}, "nothing waits any more"
 
 
 # -- frames that wait -------------------------------------------------------------------------------------
@@ -239,15 +295,15 @@ def test_the_most_urgent_leaves_first_and_the_least_urgent_is_displaced() -> Non
     first, second = queue.pop(0.5), queue.pop(0.5)
     assert first is not None
     assert second is not None
-    assert (first.frame.body, first.frame.age_us, first.waited_s) == (b"!", 500_000, 0.5)
-    assert second.frame.body == b"soon"
+    assert (first.body, first.age_us) == (b"!", 500_000)
+    assert second.body == b"soon"
     assert queue.pop(0.5) is None
 
 
 def bodies(queue: LaxityQueue, now: float) -> list[bytes]:
     popped = []
     while (taken := queue.pop(now)) is not None:
-        popped.append(taken.frame.body)
+        popped.append(taken.body)
     return popped
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
+import sys
 from typing import cast
 
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
@@ -24,3 +26,28 @@ def prepare(
         if unsent_bytes is not None and _NOTSENT_LOWAT is not None:
             sock.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, unsent_bytes)
     return stream
+
+
+# Places in Linux's `struct tcp_info`: tcpi_total_retrans and tcpi_data_segs_out.
+_TCP_INFO_BYTES = 160
+_TOTAL_RETRANSMITTED_AT = 100
+_DATA_SEGMENTS_OUT_AT = 156
+
+
+def retransmitted_share(transport: asyncio.BaseTransport) -> float | None:
+    """What share of the data segments TCP had to send again: the loss on the way, as far as one end sees it.
+
+    None where the system does not tell.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or not sys.platform.startswith("linux"):
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    except OSError:
+        return None
+    if len(info) < _TCP_INFO_BYTES:
+        return None
+    (again,) = struct.unpack_from("=I", info, _TOTAL_RETRANSMITTED_AT)
+    (sent,) = struct.unpack_from("=I", info, _DATA_SEGMENTS_OUT_AT)
+    return float(again / sent) if sent else 0.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from mangrove.model.status import FederationStatus
+    from mangrove.model.status import FederationStatus, LinkStatus
 
 FederationOption = Annotated[
     str | None, typer.Option("--federation", "-f", help="Which one, if several run on this machine.")
@@ -56,12 +56,12 @@ def _render(found: FederationStatus, console: Console) -> None:
         ("gateway", "state", "uptime"),
         ("colour", "wanted here", "sent", "delivered", "duplicates"),
     )
-    routes = _table("Routes", ("topic", "path"), ("predicted ms", "deadline ms"), ("note",))
+    routes = _table("Routes", ("topic", "path"), ("predicted ms", "deadline ms", "resiliency"), ("note",))
     arrivals = _table("Arrivals", ("topic", "from → to"), ("observed ms", "deadline ms", "late"))
     links = _table(
         "Links",
         ("link", "state"),
-        ("rtt ms", "jitter ms", "failures", "frames out", "frames in", "unacked", "waiting"),
+        ("rtt ms", "jitter ms", "loss", "available", "failures", "frames out", "unacked", "waiting"),
         ("note",),
     )
     drops = _table("Dropped messages", ("gateway", "topic", "reason"), ("count",))
@@ -98,12 +98,13 @@ def _render(found: FederationStatus, console: Console) -> None:
                 _state(link.up, link.state, link.state),
                 "–" if link.rtt_ms is None else f"{link.rtt_ms:.1f}",
                 f"{link.jitter_ms:.1f}",
+                "–" if link.loss_ratio is None else f"{link.loss_ratio:.2%}",
+                f"{link.availability:.2%}",
                 f"{link.failures:,}",
                 f"{link.frames_out:,}",
-                f"{link.frames_in:,}",
                 f"{link.unacknowledged:,}",
                 f"{link.queued_bytes:,} B",
-                link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else ""),
+                _link_note(link),
             )
         for route in gateway.routes:
             routes.add_row(
@@ -111,6 +112,7 @@ def _render(found: FederationStatus, console: Console) -> None:
                 " → ".join(route.path),
                 f"{route.predicted_ms:.1f}",
                 "–" if route.deadline_ms is None else f"{route.deadline_ms:g}",
+                f"{route.resiliency:.3%}",
                 route.unmet or ("" if route.active else "being established"),
             )
         for arrival in gateway.arrivals:
@@ -139,6 +141,13 @@ def _table(
     for column in (*texts, *numbers, *notes):
         table.add_column(column, justify="right" if column in numbers else "left")
     return table
+
+
+def _link_note(link: LinkStatus) -> str:
+    """What went wrong, and who waits."""
+    notes = [link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else "")]
+    notes += [f"{topic} waits {waited:.1f} ms" for topic, waited in link.waits_ms.items()]
+    return "; ".join(note for note in notes if note)
 
 
 def _state(good: bool, yes: str, no: str) -> str:

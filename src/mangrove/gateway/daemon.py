@@ -177,6 +177,7 @@ class Gateway:
             self._engine,
             self._links,
             self._ledger,
+            now=self._now(),
             uptime_s=time.monotonic() - self._started,
             head_connected=self._head.connected,
         )

@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 
-from mangrove.broker.sockets import prepare
+from mangrove.broker.sockets import prepare, retransmitted_share
 from mangrove.model.gateway_settings import Call, Listen
 from mangrove.overlay.control_messages import Goodbye, control_frame
 from mangrove.overlay.engine import OverlayEngine
@@ -61,6 +61,10 @@ class Link:
         self.frames_out += 1
         self.bytes_out += len(head) + len(frame.body)
         self.connection.write([head, frame.body])
+
+    def loss_ratio(self) -> float | None:
+        """What share of the present connection's segments had to be sent again."""
+        return self.connection.loss_ratio() if self.connection is not None else None
 
     def shut(self) -> None:
         """There is no connection."""
@@ -142,6 +146,10 @@ class LinkProtocol(asyncio.Protocol):
         """Write buffers in one go."""
         if self._transport is not None:
             self._transport.writelines(buffers)
+
+    def loss_ratio(self) -> float | None:
+        """What share of the segments had to be sent again."""
+        return None if self._transport is None else retransmitted_share(self._transport)
 
     def close(self, reason: str) -> None:
         """Tell the peer why, and close."""

@@ -12,7 +12,13 @@ MOST_ROWS = 100
 
 
 def gateway_report(
-    engine: OverlayEngine, links: Links, ledger: Ledger, *, uptime_s: float, head_connected: bool
+    engine: OverlayEngine,
+    links: Links,
+    ledger: Ledger,
+    *,
+    now: float,
+    uptime_s: float,
+    head_connected: bool,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway."""
     return GatewayStatus(
@@ -20,7 +26,7 @@ def gateway_report(
         epoch=engine.epoch,
         uptime_s=uptime_s,
         head_connected=head_connected,
-        links=tuple(_link(engine, link) for link in links),
+        links=tuple(_link(engine, link, now) for link in links),
         interest={name: len(known.subjects) for name, known in engine.subscriptions.interest.domains()},
         subscribed=len(engine.subscriptions.subscribed),
         sent=ledger.sent.total(),
@@ -40,7 +46,7 @@ def gateway_report(
     )
 
 
-def _link(engine: OverlayEngine, link: Link) -> LinkStatus:
+def _link(engine: OverlayEngine, link: Link, now: float) -> LinkStatus:
     neighbour = engine.neighbours[link.peer]
     monitor = neighbour.monitor
     return LinkStatus(
@@ -53,6 +59,12 @@ def _link(engine: OverlayEngine, link: Link) -> LinkStatus:
         clock_offset_ms=1000 * monitor.offset_s,
         clock_error_ms=500 * (monitor.rtt_s or 0.0),
         failures=monitor.failures,
+        availability=monitor.availability.share(now),
+        loss_ratio=link.loss_ratio(),
+        waits_ms={
+            engine.federation.topics.contract_at(topic_class).match: waited
+            for topic_class, waited in neighbour.outgoing.waiting.waits.told_ms().items()
+        },
         unacknowledged=neighbour.outgoing.unacknowledged,
         frames_out=link.frames_out,
         frames_in=link.frames_in,
@@ -71,11 +83,12 @@ def _routes(engine: OverlayEngine) -> list[RouteStatus]:
             destination=destination,
             path=route.path,
             active=route.active,
-            predicted_ms=engine.routes.predicted_ms(route),
+            predicted_ms=engine.live.path_ms(route.path, topic_class),
             deadline_ms=routes.contract.deadline_ms,
             unmet=routes.unmet,
+            resiliency=engine.routes.resiliency(routes),
         )
-        for (_, destination), routes in sorted(engine.routes.sets.items())
+        for (topic_class, destination), routes in sorted(engine.routes.sets.items())
         for route in routes.routes
     ]
 

@@ -17,6 +17,12 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset_ms: float
     clock_error_ms: float
     failures: int
+    availability: float
+    """Share of time in which the link could be used, the recent past counting most."""
+    loss_ratio: float | None
+    """Segments that TCP had to send again, of all that this end sent; None where the system does not tell."""
+    waits_ms: dict[str, float]
+    """How long frames wait for the link, by the contract's topics; those that hardly wait are left out."""
     unacknowledged: int
     frames_out: int
     frames_in: int
@@ -37,6 +43,8 @@ class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
     predicted_ms: float
     deadline_ms: float | None
     unmet: str = ""
+    resiliency: float = 0.0
+    """Probability that one of the set's paths is up, from the availability of links in the past."""
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -65,12 +66,21 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     held: float = 0.0
 
 
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One link as its end sees it: usable or not, one-way delay and jitter."""
+    """One link as its end sees it: usable or not, one-way delay and jitter, how long frames wait for it.
+
+    `waits_ms` is by topic class; classes that hardly wait are left out. `availability` is the share of time
+    in which the link could be used.
+    """
 
     up: bool
-    delay_ms: float
-    jitter_ms: float = 0.0
+    delay_ms: Milliseconds
+    jitter_ms: Milliseconds = 0.0
+    waits_ms: dict[int, Milliseconds] = {}
+    availability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
 
 
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):

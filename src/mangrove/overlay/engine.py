@@ -234,15 +234,14 @@ class OverlayEngine:
     def _network_changed(self, now: float, cause: Event | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self.link_state.advertise(self.neighbours.reports(), now)
+        ad = self.link_state.advertise(self.neighbours.reports(now), now)
         if ad is not None:
             instructions += [self._control(peer, own) for peer, own in self.link_state.flood(ad, None, now)]
         if self.link_state.version == self._followed:
             return instructions
         self._followed = self.link_state.version
         before = self.live.failed
-        delays = self.live.delays_ms
-        changed = self.live.update(self.link_state.failed_links(), self.link_state.delays_ms())
+        changed, slower = self.live.update(self.link_state.failed_links(), self.link_state.measured())
         if changed:
             cause = self.events.note(
                 "ColourChanged",
@@ -255,7 +254,7 @@ class OverlayEngine:
             )
             for frame in self.forwarder.parked.release(now):
                 instructions += self.forwarder.reroute(frame, now)
-        if changed or delays != self.live.delays_ms:
+        if changed or slower:
             instructions += self._route_frames(self.routes.review(now, cause, all_sets=changed))
         return instructions
 

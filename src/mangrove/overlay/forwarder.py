@@ -133,7 +133,7 @@ class Forwarder:
             displaced = neighbour.outgoing.push(frame, None, now)
         else:
             late_at = now + (contract.deadline_ms - frame.age_us / 1000) / 1000
-            rest_ms = self._live.rest_ms(frame.destinations)
+            rest_ms = self._live.rest_ms(frame.destinations, frame.topic_class)
             due = late_at - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
             until = late_at if contract.late is Late.DROP else FOREVER
             displaced = neighbour.outgoing.push(frame, due, now, until)

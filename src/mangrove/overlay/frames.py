@@ -20,7 +20,7 @@ from enum import IntEnum
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHxxQQIIII")
 MAX_BODY_BYTES = 64 << 20

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sortedcontainers import SortedList
 
 from mangrove.overlay.frames import Frame
+from mangrove.overlay.waits import Waits
 
 STEP_ASIDE_S = 1e5
 """Rank of late frames: behind all that can be in time."""
@@ -32,13 +33,6 @@ class _Waiting(NamedTuple):
     in_time: bool
 
 
-class Taken(NamedTuple):
-    """A frame whose turn has come, older by the time it waited."""
-
-    frame: Frame
-    waited_s: float
-
-
 class LaxityQueue:
     """Frames ordered by the time at which they should leave; the least urgent go when there is no room."""
 
@@ -48,6 +42,7 @@ class LaxityQueue:
         self._number = 0
         self._expired: list[Frame] = []
         self.held_bytes = 0
+        self.waits = Waits()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -66,18 +61,19 @@ class LaxityQueue:
             displaced.append(self._take(-1).frame)
         return displaced
 
-    def pop(self, now: float) -> Taken | None:
-        """The most urgent frame that is still wanted, if there is any."""
+    def pop(self, now: float) -> Frame | None:
+        """The most urgent frame that is still wanted, if there is any, older by the time it waited."""
         while self._waiting:
             first = self._take(0)
+            waited = now - first.since
+            self.waits.note(first.frame.topic_class, waited)
             if first.until < now:
                 self._expired.append(first.frame)
             elif first.in_time and first.rank < now and self._waiting:
                 self._waiting.add(first._replace(rank=first.rank + STEP_ASIDE_S, in_time=False))
                 self.held_bytes += len(first.frame.body)
             else:
-                waited = now - first.since
-                return Taken(first.frame.older(waited) if waited > LEAST_AGE_S else first.frame, waited)
+                return first.frame.older(waited) if waited > LEAST_AGE_S else first.frame
         return None
 
     def _take(self, position: int) -> _Waiting:

@@ -9,7 +9,7 @@ what all gateways say of their own links.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mangrove.overlay.control_messages import LinkReport, LinkStateAck, LinkStateAd
 
@@ -20,6 +20,16 @@ MARKED_CHANGE = 0.25  # of the delay that was advertised …
 MARKED_CHANGE_MS = 2.0  # … and at least this much
 
 Link = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Measured:
+    """Measured properties of links: delay, time that frames wait for it by direction and topic class, and
+    share of time in which it could be used."""
+
+    delays_ms: dict[Link, float] = field(default_factory=dict)
+    waits_ms: dict[Link, dict[int, float]] = field(default_factory=dict)
+    availability: dict[Link, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -146,21 +156,31 @@ class LinkStateDatabase:
             if (ad := self._ads.get(end)) is not None and (report := ad.links.get(other)) is not None
         )
 
-    def delays_ms(self) -> dict[Link, float]:
-        """Measured one-way delay of the links that are up and were measured: the worse of both ends."""
-        delays = {}
+    def measured(self) -> Measured:
+        """What the ends of the links that are up have measured: the worse of both, but for waits."""
+        found = Measured()
         for first, second in self._links:
-            reports = [
-                ad.links[other]
-                for end, other in ((first, second), (second, first))
-                if (ad := self._ads.get(end)) is not None and other in ad.links
-            ]
-            measured = [report.delay_ms for report in reports if report.up and report.delay_ms > 0]
-            if measured:
-                delays[first, second] = max(measured)
-        return delays
+            for end, other in ((first, second), (second, first)):
+                ad = self._ads.get(end)
+                report = ad.links.get(other) if ad is not None else None
+                if report is None or not report.up:
+                    continue
+                link = (first, second)
+                if report.delay_ms > 0:
+                    found.delays_ms[link] = max(report.delay_ms, found.delays_ms.get(link, 0.0))
+                if report.availability < 1:
+                    found.availability[link] = min(report.availability, found.availability.get(link, 1.0))
+                if report.waits_ms:
+                    found.waits_ms[end, other] = report.waits_ms
+        return found
 
 
 def _markedly_different(before: LinkReport, after: LinkReport) -> bool:
-    change = abs(after.delay_ms - before.delay_ms)
-    return change > max(MARKED_CHANGE_MS, MARKED_CHANGE * before.delay_ms)
+    return _marked(before.delay_ms, after.delay_ms) or any(
+        _marked(before.waits_ms.get(topic_class, 0.0), after.waits_ms.get(topic_class, 0.0))
+        for topic_class in before.waits_ms.keys() | after.waits_ms.keys()
+    )
+
+
+def _marked(before_ms: float, after_ms: float) -> bool:
+    return abs(after_ms - before_ms) > max(MARKED_CHANGE_MS, MARKED_CHANGE * before_ms)

@@ -7,11 +7,13 @@ measured delays serve explicit routes and predictions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from mangrove.model.federation import Federation
+from mangrove.overlay.link_state import Measured
 from mangrove.routing.colours import Scope
 from mangrove.routing.forwarding import Forwarding, TableForwarding
 from mangrove.routing.graph import Graph, make_graph
@@ -35,11 +37,13 @@ class LiveMap:
         self._links = [(min(names[u], names[v]), max(names[u], names[v])) for u, v in self._graph.ends]
         self._configured = dict(zip(self._links, map(float, self._graph.weights), strict=True))
         self._failed: frozenset[Link] = frozenset()
-        self._delays: dict[Link, float] = {}
+        self._measured = Measured()
+        self._waiting: frozenset[int] = frozenset()
+        """Topic classes whose frames wait for some link."""
         self.colour = 1
         self.exact = True
         self.forwarding: Forwarding
-        self._rest_ms: list[float] | None = None
+        self._rest_ms: dict[int | None, list[float]] = {}
         self._choose_tables()
 
     @property
@@ -57,21 +61,23 @@ class LiveMap:
         """The links that are down."""
         return self._failed
 
-    @property
-    def delays_ms(self) -> dict[Link, float]:
-        """Measured one-way delays."""
-        return self._delays
-
-    def update(self, failed: frozenset[Link], delays_ms: dict[Link, float]) -> bool:
-        """Take in the state of the network; True if next hops may have changed."""
+    def update(self, failed: frozenset[Link], measured: Measured) -> tuple[bool, bool]:
+        """Take in the state of the network; whether next hops may have changed, and whether delays have."""
         changed = failed != self._failed
         if changed:
             self._failed = failed
             self._choose_tables()
-        if changed or delays_ms != self._delays:
-            self._delays = dict(delays_ms)
-            self._rest_ms = None
-        return changed
+        slower = (measured.delays_ms, measured.waits_ms) != (
+            self._measured.delays_ms,
+            self._measured.waits_ms,
+        )
+        self._measured = measured
+        if changed or slower:
+            self._rest_ms.clear()
+            self._waiting = frozenset(
+                topic_class for waits in measured.waits_ms.values() for topic_class in waits
+            )
+        return changed, slower
 
     def _choose_tables(self) -> None:
         """Next hops for the failed links: prepared ones, or if the state has no colour, made now.
@@ -90,31 +96,60 @@ class LiveMap:
         hops = [table.next_hop(destination, self._in_force_colour) for destination in range(len(self.names))]
         self.forwarding = TableForwarding(hops, self.names)
 
-    def table_ms(self, destination: str) -> float:
-        """Delay of the way that forwarding by table takes, in measured milliseconds."""
+    def table_ms(self, destination: str, topic_class: int) -> float:
+        """Delay of the way that forwarding by table takes, as measured for a topic class."""
         way = self._in_force.path(self._domain, destination, self._in_force_colour)
-        if not way:
-            return float("inf")
-        links = [(min(pair), max(pair)) for pair in pairwise(way)]
-        return sum(self._delays.get(link, self._configured[link]) for link in links)
+        return self.path_ms(way, topic_class) if way else float("inf")
 
-    def live_graph(self) -> Graph:
-        """The links that are up, with measured delays where there are any, else the configured cost."""
-        return self._without_failed(self._delays)
+    def path_ms(self, path: Sequence[str], topic_class: int) -> float:
+        """Measured delay of a path: its links, and what frames of the class wait for them."""
+        total = 0.0
+        for hop in pairwise(path):
+            link = (min(hop), max(hop))
+            if link in self._failed or link not in self._configured:
+                return float("inf")
+            total += self._measured.delays_ms.get(link, self._configured[link])
+            total += self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
+        return total
+
+    def live_graph(self, topic_class: int | None = None) -> Graph:
+        """The links that are up, with measured delays where there are any, else the configured cost.
+
+        What frames of a topic class wait for a link is added for the direction that leads away from here.
+        """
+        delays = self._measured.delays_ms
+        if topic_class is not None and topic_class in self._waiting:
+            delays = {link: self._with_wait(link, topic_class) for link in self._links}
+        return self._without_failed(delays)
+
+    def _with_wait(self, link: Link, topic_class: int) -> float:
+        near, far = sorted(link, key=lambda end: self._rest_of(None)[self._tables.index(end)])
+        wait = self._measured.waits_ms.get((near, far), {}).get(topic_class, 0.0)
+        return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
     def _without_failed(self, delays: dict[Link, float]) -> Graph:
         graph = self._graph
         up = [position for position, link in enumerate(self._links) if link not in self._failed]
         weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]
+        failure = [1.0 - self._measured.availability.get(self._links[p], 1.0) for p in up]
         return make_graph(
-            graph.names, graph.points, graph.ends[up], plane=graph.plane, weights=np.array(weights)
+            graph.names,
+            graph.points,
+            graph.ends[up],
+            plane=graph.plane,
+            weights=np.array(weights),
+            edge_failure=np.array(failure),
         )
 
-    def rest_ms(self, destinations: int) -> float:
+    def _rest_of(self, topic_class: int | None) -> list[float]:
+        if topic_class not in self._waiting:
+            topic_class = None
+        if topic_class not in self._rest_ms:
+            distance, _ = trees(self.live_graph(topic_class), [self._index])
+            self._rest_ms[topic_class] = [float(value) for value in distance[0]]
+        return self._rest_ms[topic_class]
+
+    def rest_ms(self, destinations: int, topic_class: int) -> float:
         """How long the way to the farthest of some destinations takes; infinite if one is cut off."""
-        if self._rest_ms is None:
-            distance, _ = trees(self.live_graph(), [self._index])
-            self._rest_ms = [float(value) for value in distance[0]]
-        return max(
-            (rest for position, rest in enumerate(self._rest_ms) if destinations >> position & 1), default=0.0
-        )
+        rest = self._rest_of(topic_class)
+        return max((each for place, each in enumerate(rest) if destinations >> place & 1), default=0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from mangrove.overlay.availability import Availability
 from mangrove.overlay.control_messages import Heartbeat, HeartbeatKind
 
 _GAIN = 0.125  # of a new sample in the smoothed round trip, as in TCP (RFC 6298)
@@ -57,6 +58,7 @@ class LinkMonitor:
         self.offset_s = 0.0
         """The neighbour's clock minus ours; wrong by at most half the round trip."""
         self.failures = 0
+        self.availability = Availability()
         self._arrival_deviation_s = timing.first_deviation_s
         self._last_heard = 0.0
         self._last_heartbeat: tuple[float, float] | None = None  # its `sent`, and when it came
@@ -94,6 +96,7 @@ class LinkMonitor:
         """The connection is gone, or was found dead."""
         if self.condition is LinkCondition.NORMAL:
             self.failures += 1
+            self.availability.change(False, now)
             self._flaps = self._decayed_flaps(now) + 1
             self._flaps_at = now
         self.connected = False
@@ -116,6 +119,7 @@ class LinkMonitor:
             self._tests_passed += 1
             if self._tests_passed >= self._tests_needed and now >= self._usable_from:
                 self.condition = LinkCondition.NORMAL
+                self.availability.change(True, now)
                 return True
         return False
 

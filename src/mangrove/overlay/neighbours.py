@@ -51,15 +51,18 @@ class Neighbour:
         message = self.monitor.due(now, self._received)
         if message is not None:
             self._unacknowledged_bytes = 0
+            self.outgoing.waiting.waits.settle()
         return message
 
-    def report(self) -> LinkReport:
+    def report(self, now: float) -> LinkReport:
         """What the network should know of this link."""
         monitor = self.monitor
         return LinkReport(
             up=self.usable,
             delay_ms=round(1000 * monitor.one_way_s, 3),
             jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
+            waits_ms=self.outgoing.waiting.waits.told_ms(),
+            availability=round(monitor.availability.share(now), 5),
         )
 
 
@@ -80,9 +83,9 @@ class Neighbours:
         neighbour = self._by_name.get(name)
         return neighbour is not None and neighbour.usable
 
-    def reports(self) -> dict[str, LinkReport]:
+    def reports(self, now: float) -> dict[str, LinkReport]:
         """The state of all own links."""
-        return {name: neighbour.report() for name, neighbour in self._by_name.items()}
+        return {name: neighbour.report(now) for name, neighbour in self._by_name.items()}
 
     def timer(self) -> float | None:
         """When a heartbeat is due or a link may be dead."""

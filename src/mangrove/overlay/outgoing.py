@@ -49,12 +49,12 @@ class Outgoing:
         """The frame to send now. None if there is none, or too much is unacknowledged."""
         if self._sent_bytes >= self._limit_bytes:
             return None
-        taken = self.waiting.pop(now)
-        if taken is None:
+        frame = self.waiting.pop(now)
+        if frame is None:
             return None
-        self._sent.append(_Sent(taken.frame, now))
-        self._sent_bytes += len(taken.frame.body)
-        return taken.frame
+        self._sent.append(_Sent(frame, now))
+        self._sent_bytes += len(frame.body)
+        return frame
 
     def acknowledge(self, received: int) -> None:
         """The neighbour has taken over so many frames since the connection was made."""

@@ -22,6 +22,7 @@ from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.disjoint_pair import disjoint_pair
 from mangrove.routing.graph import Graph, NoPathError
 from mangrove.routing.planner import Method, PathRequest, plan_paths
+from mangrove.routing.resilience import resiliency
 
 ACK_TIMEOUT_S = 1.0
 MAX_TRANSIT_LABELS = 1 << 16
@@ -45,6 +46,7 @@ class Route:
 class RouteSet:
     """The routes of one topic class to one destination."""
 
+    topic_class: int
     contract: Contract
     destination: str
     routes: list[Route] = field(default_factory=list)
@@ -96,17 +98,15 @@ class RouteManager:
         for key in [key for key in self._sets if key not in self._wanted or not self._needed(key)]:
             for route in self._sets.pop(key).routes:
                 messages += self._teardown(route)
-        graph: Graph | None = None
         for key in sorted(self._wanted):
             if not self._needed(key):
                 continue
             routes = self._sets.get(key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(self._rules.contract_at(key[0]), key[1])
+                routes = self._sets[key] = RouteSet(key[0], self._rules.contract_at(key[0]), key[1])
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
-            graph = graph or self._live.live_graph()
-            messages += self._mend(routes, graph, now, cause)
+            messages += self._mend(routes, now, cause)
         return messages
 
     def timer(self) -> float | None:
@@ -118,32 +118,36 @@ class RouteManager:
         messages: list[tuple[str, RouteMessage]] = []
         for routes in self._sets.values():
             if now >= routes.retry_at:
-                messages += self._mend(routes, self._live.live_graph(), now, None)
+                messages += self._mend(routes, now, None)
         return messages
 
     def _needed(self, key: Key) -> bool:
         contract = self._rules.contract_at(key[0])
-        if contract.paths > 1:
-            return True
-        return contract.deadline_ms is not None and self._live.table_ms(key[1]) > contract.deadline_ms
+        if contract.paths > 1 or contract.deadline_ms is None:
+            return contract.paths > 1
+        # What serves well stays, although the tables' way may be fast again: it may be so only because
+        # this traffic has left it.
+        standing = self._sets[key].active() if key in self._sets else []
+        serves = any(self._live.path_ms(route.path, key[0]) <= contract.deadline_ms for route in standing)
+        return serves or self._live.table_ms(key[1], key[0]) > contract.deadline_ms
 
-    def _mend(
-        self, routes: RouteSet, graph: Graph, now: float, cause: Event | None
-    ) -> list[tuple[str, RouteMessage]]:
+    def _mend(self, routes: RouteSet, now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
         messages = self._drop_broken(routes, now, cause)
         limit = routes.contract.deadline_ms
         kept = [
-            route.path for route in routes.routes if limit is None or self._ms(graph, route.path) <= limit
+            route.path
+            for route in routes.routes
+            if limit is None or self._live.path_ms(route.path, routes.topic_class) <= limit
         ]
         kept = kept[: routes.contract.paths]
         enough = len(kept) == routes.contract.paths and not routes.unmet
         paths = kept
         if not enough or _shared(kept):
-            planned, unmet = self._plan(routes, graph, [] if enough else kept)
+            planned, unmet = self._plan(routes, [] if enough else kept)
             if not enough or _shared(planned) < _shared(kept):
                 paths = planned
                 self._tell_unmet(routes, unmet, now, cause)
-        messages += self._ask_for(routes, graph, paths, now, cause)
+        messages += self._ask_for(routes, paths, now, cause)
         wanted = set(paths)
         if wanted and all(route.active for route in routes.routes if route.path in wanted):
             messages += self._retire(routes, wanted, now, cause)
@@ -179,7 +183,7 @@ class RouteManager:
         routes.unmet = unmet
 
     def _ask_for(
-        self, routes: RouteSet, graph: Graph, paths: list[Path], now: float, cause: Event | None
+        self, routes: RouteSet, paths: list[Path], now: float, cause: Event | None
     ) -> list[tuple[str, RouteMessage]]:
         """Request the paths that do not stand yet."""
         messages: list[tuple[str, RouteMessage]] = []
@@ -198,14 +202,15 @@ class RouteManager:
                 topic=routes.contract.match,
                 destination=routes.destination,
                 path=list(path),
-                predicted_ms=round(self._ms(graph, path), 3),
+                predicted_ms=round(self._live.path_ms(path, routes.topic_class), 3),
                 deadline_ms=routes.contract.deadline_ms,
             )
         return messages
 
-    def _plan(self, routes: RouteSet, graph: Graph, kept: list[Path]) -> tuple[list[Path], str]:
+    def _plan(self, routes: RouteSet, kept: list[Path]) -> tuple[list[Path], str]:
         """The paths to use, and why the contract cannot be met if it cannot."""
         contract = routes.contract
+        graph = self._live.live_graph(routes.topic_class)
         limit = FREE if contract.deadline_ms is None else Constraints(max_delay=contract.deadline_ms)
         try:
             paths = self._paths(routes, graph, kept, limit)
@@ -214,7 +219,7 @@ class RouteManager:
                 paths = self._paths(routes, graph, [], FREE)
             except NoPathError as error:
                 return [], error.message
-            best = min(self._ms(graph, path) for path in paths)
+            best = min(self._live.path_ms(path, routes.topic_class) for path in paths)
             return paths, f"best achievable delay is {best:.1f} ms, the deadline {contract.deadline_ms} ms"
         if len(paths) < contract.paths:
             return paths, f"{len(paths)} of {contract.paths} paths exist within the contract"
@@ -284,8 +289,7 @@ class RouteManager:
                     routes.retry_at = now + ACK_TIMEOUT_S
                     return []
                 route.active = True
-                graph = self._live.live_graph()
-                return self._mend(routes, graph, now, cause)
+                return self._mend(routes, now, cause)
         return []
 
     def _give_up(
@@ -311,16 +315,12 @@ class RouteManager:
     def _up(self, path: Path) -> bool:
         return not any((min(pair), max(pair)) in self._live.failed for pair in pairwise(path))
 
-    @staticmethod
-    def _ms(graph: Graph, path: Path) -> float:
-        try:
-            return graph.length(graph.indices(path))
-        except MangroveError:
-            return float("inf")
-
-    def predicted_ms(self, route: Route) -> float:
-        """Delay of a route as the map has it now."""
-        return self._ms(self._live.live_graph(), route.path)
+    def resiliency(self, routes: RouteSet) -> float:
+        """Probability that one of the routes in use is up, from the availability of links in the past."""
+        graph = self._live.live_graph()
+        return resiliency(
+            graph, [graph.indices(route.path) for route in routes.active() if self._up(route.path)]
+        )
 
     # -- as a transit -------------------------------------------------------------------------------------
 
