@@ -31,7 +31,7 @@ from mangrove.overlay.frames import Frame, FrameError, FrameType
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
 from mangrove.overlay.laxity_queue import LaxityQueue
 from mangrove.overlay.link_state import LinkStateDatabase
-from mangrove.overlay.liveness import LinkMonitor, Timing
+from mangrove.overlay.liveness import LinkCondition, LinkMonitor, Timing
 from mangrove.overlay.outgoing import Outgoing
 from mangrove.overlay.parked_frames import ParkedFrames
 from mangrove.overlay.resequencer import Resequencer
@@ -95,6 +95,33 @@ def test_the_dead_interval_follows_jitter() -> None:
             monitor.heartbeat(regular(now), now)
     assert calm.dead_interval_s == pytest.approx(0.125)
     assert jittery.dead_interval_s > 0.2
+
+
+def listen(monitor: LinkMonitor, now: float, seconds: float) -> float:
+    """A new connection over which every heartbeat comes in time; returns when it ends."""
+    monitor.connect(now)
+    for _ in range(int(seconds / 0.05)):
+        now += 0.05
+        monitor.heard(now)
+        testing = monitor.condition is LinkCondition.TESTING
+        monitor.heartbeat(ack(now) if testing else regular(now), now)
+    return now
+
+
+def test_false_alarms_teach_patience_and_real_failures_do_not() -> None:
+    monitor = LinkMonitor(Timing())
+    intervals = []
+    now = 0.0
+    for silence in (0.3, 0.3, 30.0, 0.3, 0.3, 0.3):
+        now = listen(monitor, now, 5.0)
+        intervals.append(monitor.dead_interval_s)
+        monitor.found_dead(now + monitor.dead_interval_s)
+        monitor.disconnect(now + monitor.dead_interval_s)
+        now += silence
+    expected = [0.125, 0.175, 0.225, 0.225, 0.325, 0.525]
+    assert intervals == pytest.approx(expected, abs=0.02), "doubled each time, but not by a real failure"
+    listen(monitor, now, 3600.0)
+    assert monitor.dead_interval_s < 0.135, "forgotten after an hour"
 
 
 def test_round_trip_and_clock_offset() -> None:

@@ -116,7 +116,7 @@ def _listen(
         if monitor.connected and arrival - last >= monitor.dead_interval_s:
             count.alarms += counted and monitor.condition is LinkCondition.NORMAL
             found = last + monitor.dead_interval_s
-            monitor.found_dead()
+            monitor.found_dead(found)
             monitor.disconnect(found)
             # A new connection begins with what is sent from now on.
             last = found + RECALL_S + 2 * DELAY_S

@@ -185,7 +185,7 @@ class OverlayEngine:
                 monitor.forgive(held_up)
             if monitor.dead(now):
                 silence = f"no sign of life for {1000 * monitor.dead_interval_s:.0f} ms"
-                monitor.found_dead()
+                monitor.found_dead(now)
                 instructions.append(CloseLink(neighbour.name, silence))
                 instructions += self.peer_down(neighbour.name, now, silence)
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:

@@ -33,12 +33,20 @@ class Timing:
     `least_slack_s` more than two heartbeats: on a quiet link a failure shows after little more than two
     missed heartbeats, on a jittery one later, so that the false-alarm rate stays low. A
     new link starts with `first_deviation_s`: processes that have just started are slow.
+
+    A neighbour that is heard again within `false_alarm_s` after it was found dead was not: the interval grows
+    by `patience_s`, doubled each time, and slowly shrinks again. So delays that are long but rare, of which
+    a deviation tells nothing, raise a few alarms and not hundreds.
     """
 
     heartbeat_s: float = 0.050
     least_slack_s: float = 0.025
     most_slack_s: float = 2.0
     first_deviation_s: float = 0.025
+    false_alarm_s: float = 1.0
+    patience_s: float = 0.05
+    most_patience_s: float = 0.5
+    patience_half_life_s: float = 600.0
     tests: int = 3
     first_tests: int = 1
     flap_hold_s: float = 0.2
@@ -60,6 +68,8 @@ class LinkMonitor:
         self.failures = 0
         self.availability = Availability()
         self._arrival_deviation_s = timing.first_deviation_s
+        self._patience_s = 0.0
+        self._found_dead_at: float | None = None
         self._last_heard = 0.0
         self._last_heartbeat: tuple[float, float] | None = None  # its `sent`, and when it came
         self._next_heartbeat = 0.0
@@ -87,10 +97,9 @@ class LinkMonitor:
         """This process itself was held up: the silence meanwhile says nothing about the link."""
         self._last_heard += seconds
 
-    def found_dead(self) -> None:
-        """The silence lasted too long. If the link was only slow, be more patient next time."""
-        lateness = self.dead_interval_s - self._timing.heartbeat_s
-        self._arrival_deviation_s += _DEVIATION_GAIN * (lateness - self._arrival_deviation_s)
+    def found_dead(self, now: float) -> None:
+        """The silence lasted too long."""
+        self._found_dead_at = now
 
     def disconnect(self, now: float) -> None:
         """The connection is gone, or was found dead."""
@@ -109,6 +118,12 @@ class LinkMonitor:
     def heartbeat(self, message: Heartbeat, now: float) -> bool:
         """A heartbeat came in; True if the link has just become usable."""
         timing = self._timing
+        self._patience_s *= 0.5 ** (timing.heartbeat_s / timing.patience_half_life_s)
+        if self._found_dead_at is not None:
+            if now - self._found_dead_at < timing.false_alarm_s:
+                patience = max(timing.patience_s, 2 * self._patience_s)
+                self._patience_s = min(timing.most_patience_s, patience)
+            self._found_dead_at = None
         if self._last_heartbeat is not None and message.kind is not HeartbeatKind.TEST_ACK:
             lateness = abs(now - self._last_heartbeat[1] - timing.heartbeat_s)
             self._arrival_deviation_s += _DEVIATION_GAIN * (lateness - self._arrival_deviation_s)
@@ -142,7 +157,8 @@ class LinkMonitor:
     def dead_interval_s(self) -> float:
         """Silence that counts as failure; while testing, at least a slow round trip is allowed."""
         timing = self._timing
-        slack = min(timing.most_slack_s, max(timing.least_slack_s, 4 * self._arrival_deviation_s))
+        slack = max(timing.least_slack_s, 4 * self._arrival_deviation_s) + self._patience_s
+        slack = min(timing.most_slack_s, slack)
         interval = 2 * timing.heartbeat_s + slack
         return interval if self.condition is LinkCondition.NORMAL else max(interval, 1.0)
 
