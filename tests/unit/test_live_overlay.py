@@ -472,7 +472,10 @@ def test_only_the_route_that_misses_its_deadline_moves() -> None:
     learn(engine, "d", ["tight", "loose"], "b")
     assert engine.routes.sets == {}, "the way by table is fast enough for both"
     slow = ad("b", 1, a=report(delay_ms=1), d=report(delay_ms=40))
-    asked = setups(engine.receive("b", control_frame(slow), 2.0))
+    assert setups(engine.receive("b", control_frame(slow), 2.0)) == [], "not while messages wait"
+    for peer in "bc":
+        engine.heard(peer, 2.1)
+    asked = setups(engine.handle_timer(2.1))
     assert [setup.path for setup in asked] == [["a", "c", "d"]]
     assert {key[0] for key in engine.routes.sets} == {0}
 

@@ -192,7 +192,7 @@ class OverlayEngine:
                 instructions.append(self._control(neighbour.name, heartbeat))
         instructions += [self._control(peer, ad) for peer, ad in self.link_state.repeats(now)]
         instructions += self._network_changed(now, None)
-        instructions += self._route_frames(self.routes.retry(now))
+        instructions += self._route_frames(self.routes.catch_up(now))
         instructions += self.forwarder.expire(now)
         instructions += self.delivery.expire(now)
         return instructions
@@ -255,7 +255,7 @@ class OverlayEngine:
             for frame in self.forwarder.parked.release(now):
                 instructions += self.forwarder.reroute(frame, now)
         if changed or slower:
-            instructions += self._route_frames(self.routes.review(now, cause, all_sets=changed))
+            instructions += self._route_frames(self.routes.network_changed(now, cause, links=changed))
         return instructions
 
     def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:

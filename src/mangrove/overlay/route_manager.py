@@ -25,6 +25,8 @@ from mangrove.routing.planner import Method, PathRequest, plan_paths
 from mangrove.routing.resilience import resiliency
 
 ACK_TIMEOUT_S = 1.0
+REVIEW_AFTER_S = 0.1
+"""Routes are planned anew so long after the network has changed: first of all, messages must go on."""
 MAX_TRANSIT_LABELS = 1 << 16
 
 Path = tuple[str, ...]
@@ -72,6 +74,9 @@ class RouteManager:
         self._sets: dict[Key, RouteSet] = {}
         self._wanted: set[Key] = set()
         self._transit: dict[tuple[str, int, int], str] = {}
+        self._review_at = float("inf")
+        self._review_all = False
+        self._cause: Event | None = None
 
     @property
     def sets(self) -> dict[Key, RouteSet]:
@@ -83,9 +88,37 @@ class RouteManager:
     def want(self, wanted: Iterable[Key], now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
         """Topic classes and destinations that have subscribers now."""
         self._wanted = set(wanted)
-        return self.review(now, cause)
+        return self._review(now, cause)
 
-    def review(
+    def network_changed(
+        self, now: float, cause: Event | None, *, links: bool
+    ) -> list[tuple[str, RouteMessage]]:
+        """Delays have changed, or even `links`: broken routes go at once, all else is looked at soon."""
+        self._review_at = min(self._review_at, now + REVIEW_AFTER_S)
+        self._review_all |= links
+        self._cause = cause or self._cause
+        messages: list[tuple[str, RouteMessage]] = []
+        for routes in self._sets.values() if links else ():
+            messages += self._drop_broken(routes, now, cause)
+        return messages
+
+    def timer(self) -> float:
+        """When `catch_up` has something to do."""
+        return min([self._review_at, *(routes.retry_at for routes in self._sets.values())])
+
+    def catch_up(self, now: float) -> list[tuple[str, RouteMessage]]:
+        """Plan anew after a change of the network; ask again for what was refused or not acknowledged."""
+        if now >= self._review_at:
+            every, cause = self._review_all, self._cause
+            self._review_at, self._review_all, self._cause = float("inf"), False, None
+            return self._review(now, cause, all_sets=every)
+        messages: list[tuple[str, RouteMessage]] = []
+        for routes in self._sets.values():
+            if now >= routes.retry_at:
+                messages += self._mend(routes, now, None)
+        return messages
+
+    def _review(
         self, now: float, cause: Event | None, *, all_sets: bool = False
     ) -> list[tuple[str, RouteMessage]]:
         """Compare all route sets with the present network, and mend what needs mending.
@@ -107,18 +140,6 @@ class RouteManager:
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
-        return messages
-
-    def timer(self) -> float | None:
-        """When `retry` has something to do."""
-        return min((routes.retry_at for routes in self._sets.values()), default=None)
-
-    def retry(self, now: float) -> list[tuple[str, RouteMessage]]:
-        """Ask again for what nobody acknowledged or somebody refused."""
-        messages: list[tuple[str, RouteMessage]] = []
-        for routes in self._sets.values():
-            if now >= routes.retry_at:
-                messages += self._mend(routes, now, None)
         return messages
 
     def _needed(self, key: Key) -> bool:
