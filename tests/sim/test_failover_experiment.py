@@ -103,5 +103,7 @@ def test_commands_print_json_and_people_tables() -> None:
     run = CliRunner().invoke
     document = json.loads(run(app, ["schedules", "--seeds", "2", "--json"]).stdout)
     assert (document["schedules"], document["broken"]) == (2, [])
-    assert "2 schedules from seed 5" in run(app, ["schedules", "--seeds", "2", "--seed", "5"]).stdout
+    shown = run(app, ["schedules", "--seeds", "2", "--seed", "5", "--workers", "1"]).stdout
+    assert "2 schedules from seed 5" in shown
+    assert "schedules a minute were played" in shown
     assert "uniform" in run(app, ["false-alarms", "--seeds", "1", "--hours", "0.01"]).stdout

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+from dataclasses import replace
+
 import pytest
 
-from mangrove.evaluation.schedules import make_schedule, run_schedule, run_schedules
+from mangrove.errors import MangroveError
+from mangrove.evaluation.schedule_batch import ScheduleTotals, by_network, run_schedules
+from mangrove.evaluation.schedule_run import ScheduleResult, run_schedule
+from mangrove.evaluation.schedules import make_schedule
 from mangrove.overlay.frames import Frame
 from mangrove.overlay.outgoing import Outgoing
 from mangrove.overlay.seen_frames import SeenFrames, Verdict
@@ -12,8 +19,8 @@ from mangrove.overlay.seen_frames import SeenFrames, Verdict
 CHUNK = 50
 
 
-def check(seeds: range) -> None:
-    totals = run_schedules(seeds)
+def check(seeds: range, workers: int = 1) -> None:
+    totals = run_schedules(seeds, workers=workers)
     assert not totals.broken, "\n".join(str(result) for result in totals.broken)
     assert totals.promised > totals.schedules, "hardly any schedule tests a promise"
 
@@ -26,7 +33,7 @@ def test_promises_hold(first: int) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_promises_hold_over_ten_thousand_schedules() -> None:
-    check(range(1, 10_001))
+    check(range(1, 10_001), workers=os.cpu_count() or 1)
 
 
 def test_a_seed_repeats_everything() -> None:
@@ -53,3 +60,53 @@ def test_duplicates_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SeenFrames, "check", lambda *_: Verdict.NEW)
     broken = run_schedules(range(1, 6)).broken
     assert any("2 times" in problem for result in broken for problem in result.problems)
+
+
+def test_seeds_are_grouped_by_their_networks() -> None:
+    groups = by_network(range(1, 401))
+    assert sorted(seed for group in groups for seed in group) == list(range(1, 401))
+    networks = [{make_schedule(seed).setting for seed in group} for group in groups]
+    assert all(len(network) == 1 for network in networks)
+    assert len(set.union(*networks)) == len(groups)
+
+
+def test_totals_do_not_depend_on_the_order() -> None:
+    results = [replace(run_schedule(seed), problems=("broken",)) for seed in range(1, 11)]
+    upwards, downwards = ScheduleTotals(), ScheduleTotals()
+    for up, down in zip(results, reversed(results), strict=True):
+        upwards.add(up)
+        downwards.add(down)
+    assert upwards == downwards
+    assert downwards.broken == results
+
+
+def test_totals_do_not_depend_on_the_number_of_workers() -> None:
+    seeds = range(1, 13)
+    results: list[ScheduleResult] = []
+    assert run_schedules(seeds, results.append, workers=2) == run_schedules(seeds)
+    assert sorted(results, key=lambda result: result.seed) == [run_schedule(seed) for seed in seeds]
+
+
+def test_a_worker_that_dies_is_an_error() -> None:
+    others = multiprocessing.active_children()
+
+    def kill_a_worker(_: ScheduleResult) -> None:
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.kill()
+                break
+
+    with pytest.raises(MangroveError, match="ended before its time"):
+        run_schedules(range(1, 41), kill_a_worker, workers=2)
+    assert multiprocessing.active_children() == others
+
+
+def test_workers_end_when_the_run_is_interrupted() -> None:
+    others = multiprocessing.active_children()
+
+    def interrupt(_: ScheduleResult) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_schedules(range(1, 1001), interrupt, workers=2)
+    assert multiprocessing.active_children() == others

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from mangrove.evaluation.failover import FailoverSummary
     from mangrove.evaluation.false_alarms import FalseAlarms
-    from mangrove.evaluation.schedules import ScheduleTotals
+    from mangrove.evaluation.schedule_batch import ScheduleTotals
 
 SeedsOption = Annotated[int, typer.Option("--seeds", min=1, help="Number of runs, each with its own seed.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="First seed; the others follow it.")]
@@ -56,20 +58,26 @@ def failover(
 def schedules(
     seeds: SeedsOption = 100,
     seed: SeedOption = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes to spread the schedules over; by default one a core.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Random failure schedules on the production engines; a seed that breaks a promise is printed."""
     from rich.progress import Progress
 
-    from mangrove.evaluation.schedules import run_schedules
+    from mangrove.evaluation.schedule_batch import run_schedules
 
+    workers = workers or os.cpu_count() or 1
+    started = time.monotonic()
     with Progress(console=stderr_console(), transient=True) as progress:
         task = progress.add_task("schedules", total=seeds)
-        totals = run_schedules(range(seed, seed + seeds), lambda _: progress.advance(task))
+        totals = run_schedules(range(seed, seed + seeds), lambda _: progress.advance(task), workers)
+    minutes = (time.monotonic() - started) / 60
     if as_json:
         print_json({"experiment": "schedules", "seed": seed, **_plain_struct(totals)})
     else:
-        _show_schedules(totals, seed)
+        _show_schedules(totals, seed, minutes)
     if totals.broken:
         raise typer.Exit(EXIT_NEGATIVE)
 
@@ -131,14 +139,15 @@ def _show_failover(summaries: Sequence[FailoverSummary]) -> None:
     )
 
 
-def _show_schedules(totals: ScheduleTotals, seed: int) -> None:
+def _show_schedules(totals: ScheduleTotals, seed: int, minutes: float) -> None:
     console = stdout_console()
     for result in totals.broken:
         console.print(str(result), markup=False)
     console.print(
         f"{totals.schedules} schedules from seed {seed}: {totals.faults} faults in {totals.virtual_s:.0f} s "
         f"of virtual time, {totals.sent} deliveries due, {totals.promised} of them promised in spite of the "
-        f"fault.\n{len(totals.broken)} schedules broke a promise; {totals.lost} deliveries were lost."
+        f"fault.\n{len(totals.broken)} schedules broke a promise; {totals.lost} deliveries were lost.\n"
+        f"{totals.schedules / minutes:.0f} schedules a minute were played."
     )
 
 
