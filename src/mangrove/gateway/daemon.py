@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from time import monotonic
 
 import msgspec
 import nats
@@ -65,7 +66,7 @@ class Gateway:
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
-            buffer_done=lambda: self._carry_out(self._engine.flush(self._now())),
+            buffer_done=lambda: self._carry_out(self._engine.flush(monotonic())),
             interest_changed=self._pass_on_interest,
         )
         self._links = Links(
@@ -79,7 +80,7 @@ class Gateway:
         for instruction in instructions:
             match instruction:
                 case ServeLink(peer):
-                    self._links[peer].serve(self._now())
+                    self._links[peer].serve(monotonic())
                 case SendFrame(peer, frame):
                     self._links[peer].send(frame)
                 case CloseLink(peer, reason):
@@ -92,10 +93,6 @@ class Gateway:
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
-
     def _tick(self) -> None:
         """Let the engine do what is due, and come back when something is due again.
 
@@ -104,9 +101,9 @@ class Gateway:
         """
         if self._timer is not None:
             self._timer.cancel()
-        self._carry_out(self._engine.handle_timer(self._now()))
+        self._carry_out(self._engine.handle_timer(monotonic()))
         self._event_file.write(self._engine.events.take())
-        due = max(self._engine.timer(), self._now() + LEAST_TICK_S)
+        due = max(self._engine.timer(), monotonic() + LEAST_TICK_S)
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     def _pass_on_interest(self) -> None:
@@ -177,7 +174,7 @@ class Gateway:
             self._engine,
             self._links,
             self._ledger,
-            now=self._now(),
+            now=monotonic(),
             uptime_s=time.monotonic() - self._started,
             head_connected=self._head.connected,
         )

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from time import monotonic
 
 from mangrove.broker.sockets import prepare, retransmitted_share
 from mangrove.model.gateway_settings import Call, Listen
@@ -104,7 +105,7 @@ class LinkProtocol(asyncio.Protocol):
             if self._link is None and frames:
                 self._greeted(frames.pop(0))
             if self._link is not None:
-                self._links.engine.heard(self._link.peer, asyncio.get_running_loop().time())
+                self._links.engine.heard(self._link.peer, monotonic())
                 self._link.bytes_in += len(data)
                 self._link.frames_in += len(frames)
                 self._links.received(self._link.peer, frames)
@@ -140,7 +141,7 @@ class LinkProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The socket drained."""
         if self._link is not None and self._link.connection is self:
-            self._link.resume(asyncio.get_running_loop().time())
+            self._link.resume(monotonic())
 
     def write(self, buffers: list[bytes]) -> None:
         """Write buffers in one go."""
@@ -271,8 +272,8 @@ class Links:
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)
-        link.resume(asyncio.get_running_loop().time())
-        self._carry_out(self.engine.peer_up(peer, asyncio.get_running_loop().time()))
+        link.resume(monotonic())
+        self._carry_out(self.engine.peer_up(peer, monotonic()))
         self._attached()
         return link
 
@@ -289,7 +290,7 @@ class Links:
             link.shut()
             link.last_error = reason
             log.warning("link to %s is down: %s", who, reason)
-            self._carry_out(self.engine.peer_down(link.peer, asyncio.get_running_loop().time(), reason))
+            self._carry_out(self.engine.peer_down(link.peer, monotonic(), reason))
 
     def drop(self, peer: str, reason: str) -> None:
         """Give up the present connection to a neighbour; it is called again."""
@@ -300,10 +301,10 @@ class Links:
         if connection is not None:
             log.warning("link to %s is down: %s", peer, reason)
             connection.abort(reason)
-            self._carry_out(self.engine.peer_down(peer, asyncio.get_running_loop().time(), reason))
+            self._carry_out(self.engine.peer_down(peer, monotonic(), reason))
 
     def received(self, peer: str, frames: list[Frame]) -> None:
         """Frames came in from a greeted neighbour."""
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         for frame in frames:
             self._carry_out(self.engine.receive(peer, frame, now))

@@ -15,8 +15,9 @@ numbers the frames of one flow of the origin, for topics whose order matters.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from mangrove.errors import MangroveError
 
@@ -45,8 +46,7 @@ class FrameType(IntEnum):
     ROUTE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """One frame. Control frames leave the routing fields at zero."""
 
     type: FrameType

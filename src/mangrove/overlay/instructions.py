@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.overlay.frames import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class SendFrame:
+class SendFrame(msgspec.Struct, frozen=True, gc=False):
     """Send a control frame to a neighbour, ahead of all data that waits."""
 
     peer: str
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class ServeLink:
+class ServeLink(msgspec.Struct, frozen=True, gc=False):
     """Data waits for a neighbour: pull it from its `Outgoing` for as long as the socket takes it."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
-class CloseLink:
+class CloseLink(msgspec.Struct, frozen=True, gc=False):
     """Close the connection to a neighbour and forget what waits for it: it is sent another way."""
 
     peer: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeliverMessages:
+class DeliverMessages(msgspec.Struct, frozen=True, gc=False):
     """Write the messages of a frame to the head broker."""
 
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSubscriptions:
+class ChangeSubscriptions(msgspec.Struct, frozen=True, gc=False):
     """Change what the gateway subscribes to at its head broker."""
 
     add: tuple[str, ...]
     remove: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DropMessages:
+class DropMessages(msgspec.Struct, frozen=True, gc=False):
     """Messages of a frame end here; count them under `reason`."""
 
     frame: Frame

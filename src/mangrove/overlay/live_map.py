@@ -21,6 +21,9 @@ from mangrove.routing.shortest import trees
 from mangrove.routing.tables import FailoverTables, build_tables
 from mangrove.routing.topology import graph_of_federation
 
+MOST_KEPT = 4096
+"""Destination sets whose distance is kept until the network changes."""
+
 Link = tuple[str, str]
 
 
@@ -44,6 +47,7 @@ class LiveMap:
         self.exact = True
         self.forwarding: Forwarding
         self._rest_ms: dict[int | None, list[float]] = {}
+        self._farthest_ms: dict[tuple[int, int], float] = {}
         self._choose_tables()
 
     @property
@@ -74,6 +78,7 @@ class LiveMap:
         self._measured = measured
         if changed or slower:
             self._rest_ms.clear()
+            self._farthest_ms.clear()
             self._waiting = frozenset(
                 topic_class for waits in measured.waits_ms.values() for topic_class in waits
             )
@@ -151,5 +156,14 @@ class LiveMap:
 
     def rest_ms(self, destinations: int, topic_class: int) -> float:
         """How long the way to the farthest of some destinations takes; infinite if one is cut off."""
-        rest = self._rest_of(topic_class)
-        return max((each for place, each in enumerate(rest) if destinations >> place & 1), default=0.0)
+        key = (destinations, topic_class)
+        farthest = self._farthest_ms.get(key)
+        if farthest is None:
+            if len(self._farthest_ms) >= MOST_KEPT:
+                self._farthest_ms.clear()
+            rest = self._rest_of(topic_class)
+            farthest = max(
+                (each for place, each in enumerate(rest) if destinations >> place & 1), default=0.0
+            )
+            self._farthest_ms[key] = farthest
+        return farthest
