@@ -32,8 +32,10 @@ def network(queue_bytes: int = 1 << 20, seed: int = 1) -> SimulatedOverlay:
     return net
 
 
-def publish(net: SimulatedOverlay, rates: dict[str, float], seconds: float) -> dict[bytes, float]:
-    """Messages of 500 bytes on several subjects at steady rates; when each was sent."""
+def publish(
+    net: SimulatedOverlay, rates: dict[str, float], seconds: float, sizes: dict[str, int] | None = None
+) -> dict[bytes, float]:
+    """Messages of 500 bytes (or other `sizes`) on several subjects at steady rates; when each was sent."""
     begun = net.now
     counts: Counter[str] = Counter()
     sent: dict[bytes, float] = {}
@@ -41,7 +43,8 @@ def publish(net: SimulatedOverlay, rates: dict[str, float], seconds: float) -> d
         for subject, rate in rates.items():
             while counts[subject] < (net.now - begun) * rate:
                 counts[subject] += 1
-                body = f"{subject} {begun:.3f} {counts[subject]} ".encode().ljust(500, b"x")
+                body = f"{subject} {begun:.3f} {counts[subject]} ".encode()
+                body = body.ljust((sizes or {}).get(subject, 500), b"x")
                 sent[body] = net.now
                 assert net.publish("a", subject, body)
         net.run(net.now + 0.005)
@@ -72,6 +75,18 @@ def test_the_urgent_pass_the_rest_and_what_is_lost_is_counted() -> None:
     dropped = net.dropped["queue to b full"]
     assert dropped > 100
     assert arrived(net)[b"bulk"] + dropped == wanted[b"bulk"]
+
+
+def test_the_urgent_do_not_wait_for_the_end_of_large_frames() -> None:
+    """A frame of 100 kB takes a second on this link; once that is known, it is sent in pieces."""
+    net = network()
+    net.link("a", "b").bytes_per_s = 100_000
+    warm_up = publish(net, {"bulk": 2}, 2.0, {"bulk": 100_000})
+    sent = publish(net, {"alarm": 10, "bulk": 2}, 5.0, {"bulk": 100_000})
+    net.run(net.now + 20.0)
+    assert in_time(net, warm_up | sent, b"alarm", 0.1) == by_subject(sent)[b"alarm"]
+    assert arrived(net) == by_subject(warm_up | sent)
+    assert not net.duplicates
 
 
 def test_too_many_deadlines_do_not_make_everything_late() -> None:

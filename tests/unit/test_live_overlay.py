@@ -322,15 +322,15 @@ def test_the_most_urgent_leaves_first_and_the_least_urgent_is_displaced() -> Non
     first, second = queue.pop(0.5), queue.pop(0.5)
     assert first is not None
     assert second is not None
-    assert (first.body, first.age_us) == (b"!", 500_000)
-    assert second.body == b"soon"
+    assert (first.frame.body, first.frame.age_us) == (b"!", 500_000)
+    assert second.frame.body == b"soon"
     assert queue.pop(0.5) is None
 
 
 def bodies(queue: LaxityQueue, now: float) -> list[bytes]:
     popped = []
     while (taken := queue.pop(now)) is not None:
-        popped.append(taken.body)
+        popped.append(taken.frame.body)
     return popped
 
 

@@ -141,6 +141,9 @@ class OverlayEngine:
         """A frame from a greeted neighbour. FrameError means: close this link."""
         if frame.type is FrameType.DATA:
             return self._receive_data(self.neighbours[peer], frame, now)
+        if frame.type is FrameType.PIECE:
+            self.neighbours[peer].joining.add(frame)
+            return []
         body = control_body(frame)
         match body:
             case Heartbeat():
@@ -201,6 +204,8 @@ class OverlayEngine:
 
     def _receive_data(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
         self.forwarder.check(frame)
+        if frame.stream:
+            frame = neighbour.joining.join(frame)
         instructions: list[Instruction] = []
         acknowledgement = neighbour.took_over(frame, now)
         if acknowledgement is not None:

@@ -1,7 +1,7 @@
 """Frames: what gateways say to each other, as bytes.
 
     magic "MG" | type u8 | hop limit u8 | body length u32 | origin u16 | mask length u16 | topic class u16 |
-    unused u16 | epoch u64 | sequence u64 | label u32 | age u32 | flow u32 | flow sequence u32 |
+    stream u16 | epoch u64 | sequence u64 | label u32 | age u32 | flow u32 | flow sequence u32 |
     destination mask | body
 
 All numbers are big-endian. A data frame carries whole broker messages for a *set* of destination domains, one
@@ -9,7 +9,8 @@ bit each (bit i = i-th domain in the agreed order). A transit gateway looks at t
 `(origin, epoch, sequence)` names a frame: the epoch is the start of the origin's gateway process. A label, if
 not zero, names an established route of the origin. The age is the time since the origin took the messages in,
 in microseconds; every gateway adds what it knows, so that no clocks need to agree. `(flow, flow sequence)`
-numbers the frames of one flow of the origin, for topics whose order matters.
+numbers the frames of one flow of the origin, for topics whose order matters. A stream, if not zero, says that
+other pieces of the body came before (see `pieces`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mangrove.errors import MangroveError
 
 PROTOCOL_VERSION = 3
 MAGIC = b"MG"
-HEADER = struct.Struct(">2sBBIHHHxxQQIIII")
+HEADER = struct.Struct(">2sBBIHHHHQQIIII")
 MAX_BODY_BYTES = 64 << 20
 MAX_MASK_BYTES = 1024
 MAX_AGE_US = (1 << 32) - 1
@@ -44,6 +45,7 @@ class FrameType(IntEnum):
     HEARTBEAT = 6
     LINK_STATE = 7
     ROUTE = 8
+    PIECE = 9
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -61,6 +63,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     age_us: int = 0
     flow: int = 0
     flow_sequence: int = 0
+    stream: int = 0
 
     def head(self) -> bytes:
         """Header and mask; the body follows as it is, so that forwarding never copies it."""
@@ -74,6 +77,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
                 self.origin,
                 len(mask),
                 self.topic_class,
+                self.stream,
                 self.epoch,
                 self.sequence,
                 self.label,
@@ -175,7 +179,7 @@ _KNOWN_TYPES = frozenset(FrameType)
 
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
-    _, kind, hops, _, origin, mask, topic_class, epoch, sequence, label, age, flow, flow_sequence = (
+    _, kind, hops, _, origin, mask, topic_class, stream, epoch, sequence, label, age, flow, flow_sequence = (
         HEADER.unpack_from(data, position)
     )
     body_at = position + HEADER.size + mask
@@ -192,4 +196,5 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         age,
         flow,
         flow_sequence,
+        stream,
     )

@@ -33,6 +33,13 @@ class _Waiting(NamedTuple):
     in_time: bool
 
 
+class Taken(NamedTuple):
+    """A frame whose turn has come, older by the time it waited, and how urgent it was."""
+
+    frame: Frame
+    rank: float
+
+
 class LaxityQueue:
     """Frames ordered by the time at which they should leave; the least urgent go when there is no room."""
 
@@ -61,8 +68,12 @@ class LaxityQueue:
             displaced.append(self._take(-1).frame)
         return displaced
 
-    def pop(self, now: float) -> Frame | None:
-        """The most urgent frame that is still wanted, if there is any, older by the time it waited."""
+    def overtakes(self, rank: float) -> bool:
+        """Whether a frame waits that is more urgent than one that has begun to leave."""
+        return bool(self._waiting) and self._waiting[0].rank < rank
+
+    def pop(self, now: float) -> Taken | None:
+        """The most urgent frame that is still wanted, if there is any."""
         while self._waiting:
             first = self._take(0)
             waited = now - first.since
@@ -73,7 +84,7 @@ class LaxityQueue:
                 self._waiting.add(first._replace(rank=first.rank + STEP_ASIDE_S, in_time=False))
                 self.held_bytes += len(first.frame.body)
             else:
-                return first.frame.older(waited) if waited > LEAST_AGE_S else first.frame
+                return Taken(first.frame.older(waited) if waited > LEAST_AGE_S else first.frame, first.rank)
         return None
 
     def _take(self, position: int) -> _Waiting:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mangrove.overlay.control_messages import Heartbeat, HeartbeatKind, LinkReport
-from mangrove.overlay.frames import Frame
+from mangrove.overlay.frames import MAX_BODY_BYTES, Frame
 from mangrove.overlay.instructions import ServeLink
 from mangrove.overlay.liveness import LinkCondition, LinkMonitor, Timing
 from mangrove.overlay.outgoing import Outgoing, acknowledge_after_bytes
+from mangrove.overlay.pieces import Joining
 
 
 class Neighbour:
@@ -18,6 +19,7 @@ class Neighbour:
         self.name = name
         self.monitor = LinkMonitor(timing)
         self.outgoing = Outgoing(limit_bytes)
+        self.joining = Joining(limit_bytes + MAX_BODY_BYTES)
         self.serve = ServeLink(name)
         self._acknowledge_after_bytes = acknowledge_after_bytes(limit_bytes)
         self._received = 0
@@ -31,6 +33,7 @@ class Neighbour:
     def connect(self, now: float) -> None:
         """A new connection: both sides count from zero."""
         self.monitor.connect(now)
+        self.joining.clear()
         self._received = self._unacknowledged_bytes = 0
 
     def took_over(self, frame: Frame, now: float) -> Heartbeat | None:
@@ -51,7 +54,7 @@ class Neighbour:
         message = self.monitor.due(now, self._received)
         if message is not None:
             self._unacknowledged_bytes = 0
-            self.outgoing.waiting.waits.settle()
+            self.outgoing.settle(now)
         return message
 
     def report(self, now: float) -> LinkReport:
