@@ -89,16 +89,6 @@ def test_the_urgent_do_not_wait_for_the_end_of_large_frames() -> None:
     assert not net.duplicates
 
 
-def test_too_many_deadlines_do_not_make_everything_late() -> None:
-    """Twice the bandwidth, all of it with the same deadline: those that can be in time are."""
-    net = network()
-    net.link("a", "b").bytes_per_s = 50_000
-    sent = publish(net, {"alarm": 200}, 5.0)
-    assert in_time(net, sent, b"alarm", 0.2) > 0.85 * len(net.delivered)
-    net.run(net.now + 20.0)
-    assert len(net.delivered) == len(sent), "late ones come at last"
-
-
 def test_what_may_not_be_late_is_not_sent_late() -> None:
     net = network()
     net.link("a", "b").bytes_per_s = 50_000
@@ -107,6 +97,7 @@ def test_what_may_not_be_late_is_not_sent_late() -> None:
     assert net.dropped["late in the queue to b"] > 100
     assert len(net.delivered) + net.dropped.total() == len(sent)
     assert net.dropped["late"] < 0.1 * len(sent), "few use the link in vain"
+    assert in_time(net, sent, b"price", 0.2) > 0.9 * len(net.delivered)
 
 
 @pytest.mark.parametrize("silent", [True, False])

@@ -334,13 +334,12 @@ def bodies(queue: LaxityQueue, now: float) -> list[bytes]:
     return popped
 
 
-def test_late_frames_step_aside_but_stay_ahead_of_those_without_a_deadline() -> None:
+def test_what_is_late_but_still_wanted_stays_urgent() -> None:
     queue = LaxityQueue(limit_bytes=100)
     queue.push(frame(b"bulk"), due=None, now=0.0)
-    queue.push(frame(b"late"), due=1.0, now=0.0)
-    queue.push(frame(b"later"), due=1.5, now=0.0)
     queue.push(frame(b"in time"), due=3.0, now=0.0)
-    assert bodies(queue, 2.0) == [b"in time", b"late", b"later", b"bulk"]
+    queue.push(frame(b"late"), due=1.0, now=0.0)
+    assert bodies(queue, 2.0) == [b"late", b"in time", b"bulk"]
 
 
 def test_what_is_of_no_use_any_more_is_not_sent() -> None:
@@ -526,3 +525,14 @@ def test_the_journal_survives_its_process(tmp_path: Path) -> None:
     assert DeliveryJournal(path, entries=4).names() == []
     journal.close()
     again.close()
+
+
+def test_the_only_way_is_not_given_up_in_haste() -> None:
+    engine = with_links(federation(("a", "b"), ("a", "c"), ("b", "c"), ("c", "d")), "c")
+    waiting = {neighbour.name: neighbour.monitor.dead_interval_s for neighbour in engine.neighbours}
+    assert waiting["a"] == waiting["b"] < 0.3
+    assert waiting["d"] == 1.0, "nothing else leads to d"
+    engine.peer_down("a", 1.0, "cut")
+    assert engine.live.has_bypass("a")
+    engine.receive("b", control_frame(ad("b", 1, a=report(up=False), c=report())), 1.0)
+    assert engine.neighbours["b"].monitor.dead_interval_s == 1.0

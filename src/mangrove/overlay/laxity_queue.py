@@ -1,8 +1,7 @@
 """What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes.
 
-Pure deadline order fails all at once when what has deadlines is too much by itself: every frame waits until
-it is late. So a frame that can no longer be in time steps aside for those that can, though not for those that
-have no deadline; and one that nobody wants any more is not sent at all.
+A frame that its contract would drop as late is not sent at all. One that is late but still wanted stays ahead
+of all that are less urgent.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from sortedcontainers import SortedList
 from mangrove.overlay.frames import Frame
 from mangrove.overlay.waits import Waits
 
-STEP_ASIDE_S = 1e5
-"""Rank of late frames: behind all that can be in time."""
 NEVER_URGENT_S = 1e6
 """Rank of frames without a deadline: behind all that have one, however long they have waited."""
 LEAST_AGE_S = 100e-6
@@ -30,7 +27,6 @@ class _Waiting(NamedTuple):
     frame: Frame
     since: float
     until: float
-    in_time: bool
 
 
 class Taken(NamedTuple):
@@ -61,7 +57,7 @@ class LaxityQueue:
         """
         self._number += 1
         rank = now + NEVER_URGENT_S if due is None else due
-        self._waiting.add(_Waiting(rank, self._number, frame, now, until, due is not None))
+        self._waiting.add(_Waiting(rank, self._number, frame, now, until))
         self.held_bytes += len(frame.body)
         displaced: list[Frame] = []
         while self.held_bytes > self._limit_bytes and len(self._waiting) > 1:
@@ -80,9 +76,6 @@ class LaxityQueue:
             self.waits.note(first.frame.topic_class, waited)
             if first.until < now:
                 self._expired.append(first.frame)
-            elif first.in_time and first.rank < now and self._waiting:
-                self._waiting.add(first._replace(rank=first.rank + STEP_ASIDE_S, in_time=False))
-                self.held_bytes += len(first.frame.body)
             else:
                 return Taken(first.frame.older(waited) if waited > LEAST_AGE_S else first.frame, first.rank)
         return None

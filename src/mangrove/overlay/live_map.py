@@ -101,6 +101,15 @@ class LiveMap:
         hops = [table.next_hop(destination, self._in_force_colour) for destination in range(len(self.names))]
         self.forwarding = TableForwarding(hops, self.names)
 
+    def has_bypass(self, peer: str) -> bool:
+        """Whether a neighbour can be reached without the link to it, as things are."""
+        gone = {*self._failed, (min(self._domain, peer), max(self._domain, peer))}
+        left = [link for link in self._links if link not in gone]
+        reached = {self._domain}
+        while more := {end for link in left if reached & set(link) for end in link} - reached:
+            reached |= more
+        return peer in reached
+
     def table_ms(self, destination: str, topic_class: int) -> float:
         """Delay of the way that forwarding by table takes, as measured for a topic class."""
         way = self._in_force.path(self._domain, destination, self._in_force_colour)

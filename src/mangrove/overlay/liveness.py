@@ -37,6 +37,8 @@ class Timing:
     A neighbour that is heard again within `false_alarm_s` after it was found dead was not: the interval grows
     by `patience_s`, doubled each time, and slowly shrinks again. So delays that are long but rare, of which
     a deviation tells nothing, raise a few alarms and not hundreds.
+
+    Where a link is the only way, nothing is gained by giving it up quickly: it gets `only_way_s` at least.
     """
 
     heartbeat_s: float = 0.050
@@ -47,6 +49,7 @@ class Timing:
     patience_s: float = 0.05
     most_patience_s: float = 0.5
     patience_half_life_s: float = 600.0
+    only_way_s: float = 1.0
     tests: int = 3
     first_tests: int = 1
     flap_hold_s: float = 0.2
@@ -67,6 +70,8 @@ class LinkMonitor:
         """The neighbour's clock minus ours; wrong by at most half the round trip."""
         self.failures = 0
         self.availability = Availability()
+        self.only_way = False
+        """Whether no other way leads to the neighbour."""
         self._arrival_deviation_s = timing.first_deviation_s
         self._patience_s = 0.0
         self._found_dead_at: float | None = None
@@ -160,6 +165,8 @@ class LinkMonitor:
         slack = max(timing.least_slack_s, 4 * self._arrival_deviation_s) + self._patience_s
         slack = min(timing.most_slack_s, slack)
         interval = 2 * timing.heartbeat_s + slack
+        if self.only_way:
+            interval = max(interval, timing.only_way_s)
         return interval if self.condition is LinkCondition.NORMAL else max(interval, 1.0)
 
     @property

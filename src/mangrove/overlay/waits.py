@@ -9,8 +9,8 @@ LEAST_TOLD_MS = 0.5
 class Waits:
     """Smoothed waits by topic class: of the longest between two heartbeats.
 
-    The longest, since what waits for too long is dropped or steps aside, and an average would only see those
-    that were lucky. One sample a heartbeat, so that the figure follows time and not the number of frames, and
+    The longest, since what waits for too long may be dropped, and an average would only see those that were
+    lucky. One sample a heartbeat, so that the figure follows time and not the number of frames, and
     falls to zero when nothing waits any more.
     """
 
