@@ -27,7 +27,7 @@ from mangrove.overlay.control_messages import (
 )
 from mangrove.overlay.delivery import Delivery
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.frames import Frame, FrameError, FrameType
+from mangrove.overlay.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
 from mangrove.overlay.laxity_queue import LaxityQueue
 from mangrove.overlay.link_state import LinkStateDatabase
@@ -366,7 +366,7 @@ def test_equally_urgent_frames_keep_their_order(dues: list[int]) -> None:
 
 
 def flow_frame(number: int) -> Frame:
-    return frame(b"%d" % number, sequence=number, flow=1, flow_sequence=number, epoch=1)
+    return frame(b"%d" % number, flow=1, flow_sequence=number, epoch=1)
 
 
 @given(st.permutations(range(1, 9)))
@@ -399,7 +399,7 @@ def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
     delivery = Delivery(federation(("a", "b"), topics=rules))
     fresh, late = 50_000, 150_000
     outcomes = [
-        delivery.arrived(frame(sequence=number, topic_class=topic, age_us=age, epoch=1), 0.0)
+        delivery.arrived(frame(flow_sequence=number, topic_class=topic, age_us=age, epoch=1), 0.0)
         for number, (topic, age) in enumerate([(0, fresh), (0, late), (1, late)])
     ]
     kinds = [type(outcome[0]) for outcome in outcomes]
@@ -445,7 +445,7 @@ def test_two_disjoint_paths_are_asked_for_and_used_once_acknowledged() -> None:
     sent = [i for i in data(source, source.flush(1.0)) if isinstance(i, SendFrame)]
     assert {i.peer for i in sent} == {"b", "c"}
     assert {i.frame.label for i in sent} == {setup.label for setup in asked}
-    assert len({i.frame.sequence for i in sent}) == 1, "the same frame on both paths"
+    assert len({i.frame.flow_sequence for i in sent}) == 1, "the same frame on both paths"
 
 
 def test_transit_gateways_follow_labels_and_fall_back_on_tables() -> None:
@@ -454,7 +454,7 @@ def test_transit_gateways_follow_labels_and_fall_back_on_tables() -> None:
     setup = next(s for s in established(source) if s.path[1] == "b")
     passed_on = setups(transit.receive("a", control_frame(setup), 1.0))
     assert passed_on == [setup]
-    labelled = frame(hop_limit=9, origin=0, epoch=1, sequence=1, destinations=0b1000, label=setup.label)
+    labelled = frame(hop_limit=9, origin=0, epoch=1, flow_sequence=1, destinations=0b1000, label=setup.label)
     (sent,) = data(transit, transit.receive("a", labelled, 1.0))
     assert isinstance(sent, SendFrame)
     assert (sent.peer, sent.frame.label) == ("d", setup.label)
@@ -513,14 +513,14 @@ def test_the_journal_survives_its_process(tmp_path: Path) -> None:
     path = tmp_path / "delivered" / "a.ring"
     journal = DeliveryJournal(path, entries=4)
     for number in range(1, 7):
-        journal.record(frame(origin=1, epoch=9, sequence=number))
+        journal.record(frame(origin=1, epoch=9, flow_sequence=number))
     # Not closed: a process that is killed closes nothing.
     again = DeliveryJournal(path, entries=4)
-    assert sorted(again.names()) == [(1, 9, number) for number in range(3, 7)]
+    assert sorted(again.names()) == [Name(1, 9, 0, number) for number in range(3, 7)]
     delivery = Delivery(federation(("a", "b")))
     delivery.remember(again.names())
-    assert delivery.arrived(frame(origin=1, epoch=9, sequence=6), 0.0) == []
-    assert len(delivery.arrived(frame(origin=1, epoch=9, sequence=7), 0.0)) == 1
+    assert delivery.arrived(frame(origin=1, epoch=9, flow_sequence=6), 0.0) == []
+    assert len(delivery.arrived(frame(origin=1, epoch=9, flow_sequence=7), 0.0)) == 1
     path.write_bytes(b"damaged")
     assert DeliveryJournal(path, entries=4).names() == []
     journal.close()

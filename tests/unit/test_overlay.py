@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import Contract, Late, Scope, TopicRules
@@ -24,6 +26,7 @@ from mangrove.overlay.frames import (
     FrameDecoder,
     FrameError,
     FrameType,
+    Name,
 )
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
@@ -88,9 +91,9 @@ def test_garbage_is_refused_at_the_first_byte() -> None:
 
 def test_unknown_type_and_excessive_sizes_are_refused() -> None:
     with pytest.raises(FrameError, match="unknown frame type 99"):
-        FrameDecoder().feed(HEADER.pack(MAGIC, 99, 1, *[0] * 11))
+        FrameDecoder().feed(HEADER.pack(MAGIC, 99, 1, *[0] * 10))
     with pytest.raises(FrameError, match="beyond the limits"):
-        FrameDecoder().feed(HEADER.pack(MAGIC, FrameType.DATA, 1, 2**31, *[0] * 10))
+        FrameDecoder().feed(HEADER.pack(MAGIC, FrameType.DATA, 1, 2**31, *[0] * 9))
 
 
 def test_a_truncated_frame_is_noticed() -> None:
@@ -219,16 +222,31 @@ def test_local_interest_ends_with_the_last_group() -> None:
 # -- frames through the engine ----------------------------------------------------------------------------
 
 
-def test_duplicates_stale_epochs_and_old_frames() -> None:
-    seen = SeenFrames(window=4)
-    assert seen.check(0, 1, 1) is Verdict.NEW
-    assert seen.check(0, 1, 1) is Verdict.DUPLICATE
-    assert seen.check(1, 1, 1) is Verdict.NEW, "origins are apart"
-    assert seen.check(0, 2, 1) is Verdict.NEW, "a restarted origin is not taken for a replay"
-    assert seen.check(0, 1, 2) is Verdict.STALE_EPOCH
-    assert seen.check(0, 2, 100) is Verdict.NEW
-    assert seen.check(0, 2, 97) is Verdict.NEW
-    assert seen.check(0, 2, 96) is Verdict.TOO_OLD
+def test_duplicates_restarts_and_old_frames() -> None:
+    seen = SeenFrames(window=8, flows=4)
+    assert seen.check(Name(0, 1, 1, 1)) is Verdict.NEW
+    assert seen.check(Name(0, 1, 1, 1)) is Verdict.DUPLICATE
+    assert seen.check(Name(1, 1, 1, 1)) is Verdict.NEW, "origins are apart"
+    assert seen.check(Name(0, 2, 1, 1)) is Verdict.NEW, "a restarted origin is not taken for a replay"
+    assert seen.check(Name(0, 1, 1, 2)) is Verdict.NEW, "what it sent before may come late"
+    assert seen.check(Name(0, 2, 1, 100)) is Verdict.NEW
+    assert seen.check(Name(0, 2, 1, 93)) is Verdict.NEW
+    assert seen.check(Name(0, 2, 1, 92)) is Verdict.TOO_OLD
+    assert seen.check(Name(0, 2, 2, 1)) is Verdict.NEW, "flows are apart"
+    assert seen.check(Name(0, 2, 3, 1)) is Verdict.NEW
+    assert seen.check(Name(0, 2, 1, 100)) is Verdict.DUPLICATE, "the flow heard of longest ago is forgotten"
+
+
+@given(st.lists(st.integers(0, 60), max_size=200))
+def test_a_flow_is_judged_as_by_a_perfect_memory_within_its_window(numbers: list[int]) -> None:
+    seen, remembered = SeenFrames(window=16), set[int]()
+    for number in numbers:
+        verdict = seen.check(Name(0, 1, 1, number))
+        if number <= max(remembered, default=-1) - 16:
+            assert verdict is Verdict.TOO_OLD
+        else:
+            assert verdict is (Verdict.DUPLICATE if number in remembered else Verdict.NEW)
+            remembered.add(number)
 
 
 def learn(receiver: OverlayEngine, author: str, subjects: list[str], peer: str) -> list[Instruction]:
@@ -266,18 +284,18 @@ def test_a_message_goes_to_those_who_want_it() -> None:
 def test_frames_with_no_way_on_are_counted() -> None:
     shape = federation(("a", "b"), ("b", "c"))
     transit = with_links(shape, "b")
-    worn_out = Frame(FrameType.DATA, b"", 1, 0, 0, 1, 1, 0b100)
+    worn_out = Frame(FrameType.DATA, b"", 1, 0, 0, 1, 0b100)
     (dropped,) = data(transit, transit.receive("a", worn_out, 1.0))
     assert isinstance(dropped, DropMessages)
     assert dropped.reason == "hop limit reached"
     with pytest.raises(FrameError, match="unknown here"):
-        transit.receive("a", Frame(FrameType.DATA, b"", 5, 0, 0, 1, 1, 1 << 40), 1.0)
+        transit.receive("a", Frame(FrameType.DATA, b"", 5, 0, 0, 1, 1 << 40), 1.0)
 
 
 def test_a_frame_that_a_repair_sends_back_through_its_origin_goes_on() -> None:
     shape = federation(("a", "b"), ("b", "c"))
     origin = with_links(shape, "b")
-    returned = Frame(FrameType.DATA, b"", 5, 1, 0, 1, 1, 0b100)
+    returned = Frame(FrameType.DATA, b"", 5, 1, 0, 1, 0b100)
     (sent,) = data(origin, origin.receive("a", returned, 1.0))
     assert isinstance(sent, SendFrame)
     assert (sent.peer, sent.frame.hop_limit) == ("c", 4)
@@ -289,9 +307,7 @@ def test_frames_without_a_way_wait_until_their_time_is_up() -> None:
     )
     transit = with_links(shape, "b")
     transit.peer_down("c", 1.0, "gone")
-    assert (
-        data(transit, transit.receive("a", Frame(FrameType.DATA, b"early", 5, 0, 0, 1, 1, 0b100), 1.0)) == []
-    )
+    assert data(transit, transit.receive("a", Frame(FrameType.DATA, b"early", 5, 0, 0, 1, 0b100), 1.0)) == []
     transit.heard("a", 1.4)
     assert data(transit, transit.handle_timer(1.4)) == []
     transit.heard("a", 1.6)

@@ -54,13 +54,15 @@ def test_whatever_is_cut_and_overtaken_arrives_whole(
     outgoing = slow_link()
     sent = []
     for number, (size, due) in enumerate(frames):
-        outgoing.push(data(bytes([number]) * size, sequence=number), due, 1.0)
+        outgoing.push(data(bytes([number]) * size, flow_sequence=number), due, 1.0)
         for _ in range(draw.draw(st.integers(0, 3))):
             sent += [frame for frame in [outgoing.pull(1.0)] if frame is not None]
     sent += pull_all(outgoing)
     assert max((len(frame.body) for frame in sent), default=0) <= 2 * LEAST_PIECE_BYTES
     whole = joined(sent)
-    assert {(f.sequence, f.body) for f in whole} == {(n, bytes([n]) * s) for n, (s, _) in enumerate(frames)}
+    assert {(f.flow_sequence, f.body) for f in whole} == {
+        (n, bytes([n]) * s) for n, (s, _) in enumerate(frames)
+    }
     assert outgoing.unacknowledged == len(frames)
     outgoing.acknowledge(1 + len(frames))
     assert outgoing.restart(2.0) == [], "acknowledged in the order in which they were complete"
@@ -117,7 +119,7 @@ def test_nonsense_in_pieces_closes_the_link() -> None:
 def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None:
     shape = federation(("a", "b"))
     receiver = with_links(shape, "b")
-    end = data(b"end", hop_limit=5, epoch=1, sequence=1, destinations=0b10, stream=3)
+    end = data(b"end", hop_limit=5, epoch=1, flow_sequence=1, destinations=0b10, stream=3)
     assert receiver.receive("a", Frame(FrameType.PIECE, b"the ", stream=3), 1.0) == []
     (delivered,) = receiver.receive("a", end, 1.0)
     assert isinstance(delivered, DeliverMessages)
@@ -126,4 +128,6 @@ def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None
     receiver.peer_down("a", 1.0, "cut")
     receiver.peer_up("a", 2.0)
     with pytest.raises(FrameError, match="beginning never came"):
-        receiver.receive("a", data(b"", hop_limit=5, epoch=1, sequence=2, destinations=0b10, stream=4), 2.0)
+        receiver.receive(
+            "a", data(b"", hop_limit=5, epoch=1, flow_sequence=2, destinations=0b10, stream=4), 2.0
+        )

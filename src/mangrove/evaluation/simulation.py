@@ -19,7 +19,7 @@ from functools import partial
 
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.frames import Frame
+from mangrove.overlay.frames import Frame, Name
 from mangrove.overlay.instructions import (
     CloseLink,
     DeliverMessages,
@@ -106,7 +106,7 @@ class SimulatedOverlay(VirtualTime):
         self.delivered_at: dict[tuple[str, bytes], float] = {}
         self.duplicates: Counter[tuple[str, bytes]] = Counter()
         """Messages that were delivered again, and how often."""
-        self._journals: dict[str, deque[tuple[int, int, int]]] = {
+        self._journals: dict[str, deque[Name]] = {
             name: deque(maxlen=JOURNAL_ENTRIES) for name in federation.domains
         }
         self.dropped: Counter[str] = Counter()
@@ -187,7 +187,7 @@ class SimulatedOverlay(VirtualTime):
                 case CloseLink(peer):
                     self._close(name, self.link(name, peer))
                 case DeliverMessages(frame):
-                    self._journals[name].append((frame.origin, frame.epoch, frame.sequence))
+                    self._journals[name].append(frame.name)
                     self._deliver(name, frame.body)
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1

@@ -12,9 +12,9 @@ import mmap
 import struct
 from pathlib import Path
 
-from mangrove.overlay.frames import Frame
+from mangrove.overlay.frames import Frame, Name
 
-ENTRY = struct.Struct(">HQQ")
+ENTRY = struct.Struct(">HQIQ")
 ENTRIES = 1 << 14
 
 
@@ -34,17 +34,17 @@ class DeliveryJournal:
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), size)
 
-    def names(self) -> list[tuple[int, int, int]]:
-        """Origin, epoch and sequence of the frames that were delivered last, in no particular order."""
+    def names(self) -> list[Name]:
+        """The frames that were delivered last, in no particular order."""
         if self._map is None:
             return []
-        return [name for name in ENTRY.iter_unpack(self._map[:]) if name != (0, 0, 0)]
+        return [Name(*entry) for entry in ENTRY.iter_unpack(self._map[:]) if any(entry)]
 
     def record(self, frame: Frame) -> None:
         """A frame is being delivered."""
         if self._map is not None:
             place = self._next % self._entries * ENTRY.size
-            ENTRY.pack_into(self._map, place, frame.origin, frame.epoch, frame.sequence)
+            ENTRY.pack_into(self._map, place, *frame.name)
             self._next += 1
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
 from mangrove.model.topics import Late, Order
-from mangrove.overlay.frames import Frame
+from mangrove.overlay.frames import Frame, Name
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction
 from mangrove.overlay.resequencer import Resequencer
 from mangrove.overlay.seen_frames import SeenFrames, Verdict
@@ -28,16 +28,18 @@ class Delivery:
         self.observed_ms: dict[tuple[str, int], float] = {}
         """Smoothed age at delivery, by origin and topic class."""
 
-    def remember(self, names: Iterable[tuple[int, int, int]]) -> None:
-        """Frames (origin, epoch, sequence) that an earlier life of this gateway has delivered."""
-        for origin, epoch, sequence in sorted(names):
-            self._seen.check(origin, epoch, sequence)
+    def remember(self, names: Iterable[Name]) -> None:
+        """Frames that an earlier life of this gateway has delivered."""
+        for name in sorted(names):
+            self._seen.check(name)
 
     def arrived(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame that names this domain among its destinations."""
-        verdict = self._seen.check(frame.origin, frame.epoch, frame.sequence)
+        verdict = self._seen.check(frame.name)
         self.verdicts[verdict] += 1
-        if verdict is not Verdict.NEW:
+        if verdict is Verdict.TOO_OLD:
+            return [DropMessages(frame, "too old to be told from a duplicate")]
+        if verdict is Verdict.DUPLICATE:
             return []
         self._observe(frame)
         contract = self._rules.contract_at(frame.topic_class)

@@ -39,7 +39,6 @@ class Forwarder:
         self._neighbours = neighbours
         self._live = live
         self._routes = routes
-        self._sequence = 0
         self.own_bit = 1 << self._index
         self.parked = ParkedFrames(federation.queue_bytes)
 
@@ -52,7 +51,6 @@ class Forwarder:
 
     def originate(self, flow: OutboundFlow, now: float) -> list[Instruction]:
         """A new frame from what a flow has gathered, over all paths that its contract asks for."""
-        self._sequence += 1
         flow.sequence += 1
         frame = Frame(
             FrameType.DATA,
@@ -61,7 +59,6 @@ class Forwarder:
             self._index,
             flow.topic_class,
             self._epoch,
-            self._sequence,
             flow.destinations,
             0,
             0,

@@ -1,22 +1,22 @@
 """Frames: what gateways say to each other, as bytes.
 
     magic "MG" | type u8 | hop limit u8 | body length u32 | origin u16 | mask length u16 | topic class u16 |
-    stream u16 | epoch u64 | sequence u64 | label u32 | age u32 | flow u32 | flow sequence u32 |
-    destination mask | body
+    stream u16 | epoch u64 | label u32 | age u32 | flow u32 | flow sequence u64 | destination mask | body
 
 All numbers are big-endian. A data frame carries whole broker messages for a *set* of destination domains, one
 bit each (bit i = i-th domain in the agreed order). A transit gateway looks at the head and never at the body.
-`(origin, epoch, sequence)` names a frame: the epoch is the start of the origin's gateway process. A label, if
-not zero, names an established route of the origin. The age is the time since the origin took the messages in,
-in microseconds; every gateway adds what it knows, so that no clocks need to agree. `(flow, flow sequence)`
-numbers the frames of one flow of the origin, for topics whose order matters. A stream, if not zero, says that
-other pieces of the body came before (see `pieces`).
+`(origin, epoch, flow, flow sequence)` names a frame: the epoch is the start of the origin's gateway process,
+a flow is what goes from there to one set of destinations under one contract. A label, if not zero, names an
+established route of the origin. The age is the time since the origin took the messages in, in microseconds;
+every gateway adds what it knows, so that no clocks need to agree. A stream, if not zero, says that other
+pieces of the body came before (see `pieces`).
 """
 
 from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,7 +24,7 @@ from mangrove.errors import MangroveError
 
 PROTOCOL_VERSION = 3
 MAGIC = b"MG"
-HEADER = struct.Struct(">2sBBIHHHHQQIIII")
+HEADER = struct.Struct(">2sBBIHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
 MAX_MASK_BYTES = 1024
 MAX_AGE_US = (1 << 32) - 1
@@ -32,6 +32,15 @@ MAX_AGE_US = (1 << 32) - 1
 
 class FrameError(MangroveError):
     """Bytes from a peer that are not a frame, or a frame that may not come now. The link is closed."""
+
+
+class Name(NamedTuple):
+    """What tells a frame from all others."""
+
+    origin: int
+    epoch: int
+    flow: int
+    number: int
 
 
 class FrameType(IntEnum):
@@ -57,13 +66,17 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     origin: int = 0
     topic_class: int = 0
     epoch: int = 0
-    sequence: int = 0
     destinations: int = 0
     label: int = 0
     age_us: int = 0
     flow: int = 0
     flow_sequence: int = 0
     stream: int = 0
+
+    @property
+    def name(self) -> Name:
+        """What tells this frame from all others."""
+        return Name(self.origin, self.epoch, self.flow, self.flow_sequence)
 
     def head(self) -> bytes:
         """Header and mask; the body follows as it is, so that forwarding never copies it."""
@@ -79,7 +92,6 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
                 self.topic_class,
                 self.stream,
                 self.epoch,
-                self.sequence,
                 self.label,
                 self.age_us,
                 self.flow,
@@ -101,7 +113,6 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
             self.origin,
             self.topic_class,
             self.epoch,
-            self.sequence,
             destinations,
             label,
             self.age_us,
@@ -118,7 +129,6 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
             self.origin,
             self.topic_class,
             self.epoch,
-            self.sequence,
             self.destinations,
             self.label,
             min(MAX_AGE_US, self.age_us + int(seconds * 1e6)),
@@ -179,7 +189,7 @@ _KNOWN_TYPES = frozenset(FrameType)
 
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
-    _, kind, hops, _, origin, mask, topic_class, stream, epoch, sequence, label, age, flow, flow_sequence = (
+    _, kind, hops, _, origin, mask, topic_class, stream, epoch, label, age, flow, flow_sequence = (
         HEADER.unpack_from(data, position)
     )
     body_at = position + HEADER.size + mask
@@ -190,7 +200,6 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         origin,
         topic_class,
         epoch,
-        sequence,
         int.from_bytes(data[position + HEADER.size : body_at], "big"),
         label,
         age,
