@@ -532,7 +532,5 @@ def test_the_only_way_is_not_given_up_in_haste() -> None:
     waiting = {neighbour.name: neighbour.monitor.dead_interval_s for neighbour in engine.neighbours}
     assert waiting["a"] == waiting["b"] < 0.3
     assert waiting["d"] == 1.0, "nothing else leads to d"
-    engine.peer_down("a", 1.0, "cut")
-    assert engine.live.has_bypass("a")
     engine.receive("b", control_frame(ad("b", 1, a=report(up=False), c=report())), 1.0)
-    assert engine.neighbours["b"].monitor.dead_interval_s == 1.0
+    assert engine.neighbours["a"].monitor.dead_interval_s < 0.3, "it may be a itself that has failed"

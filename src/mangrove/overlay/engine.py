@@ -74,7 +74,8 @@ class OverlayEngine:
         self.subscriptions = Subscriptions(domain, federation, epoch, self.flows)
         self.forwarder = Forwarder(federation, domain, epoch, self.neighbours, self.live, self.routes)
         self.delivery = Delivery(federation)
-        self._look_for_bypasses()
+        for neighbour in self.neighbours:
+            neighbour.monitor.only_way = not self.live.has_bypass(neighbour.name)
         self._peers: set[str] = set()
         self._last_change: Event | None = None
         self._followed = -1
@@ -258,16 +259,11 @@ class OverlayEngine:
                 failed=sorted(map(list, self.live.failed - before)),
                 recovered=sorted(map(list, before - self.live.failed)),
             )
-            self._look_for_bypasses()
             for frame in self.forwarder.parked.release(now):
                 instructions += self.forwarder.reroute(frame, now)
         if changed or slower:
             instructions += self._route_frames(self.routes.network_changed(now, cause, links=changed))
         return instructions
-
-    def _look_for_bypasses(self) -> None:
-        for neighbour in self.neighbours:
-            neighbour.monitor.only_way = not self.live.has_bypass(neighbour.name)
 
     def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:
         news, gap, change = self.subscriptions.receive(update)

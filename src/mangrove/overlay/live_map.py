@@ -102,9 +102,9 @@ class LiveMap:
         self.forwarding = TableForwarding(hops, self.names)
 
     def has_bypass(self, peer: str) -> bool:
-        """Whether a neighbour can be reached without the link to it, as things are."""
-        gone = {*self._failed, (min(self._domain, peer), max(self._domain, peer))}
-        left = [link for link in self._links if link not in gone]
+        """Whether a neighbour can be reached without the link to it when nothing else has failed."""
+        direct = (min(self._domain, peer), max(self._domain, peer))
+        left = [link for link in self._links if link != direct]
         reached = {self._domain}
         while more := {end for link in left if reached & set(link) for end in link} - reached:
             reached |= more
