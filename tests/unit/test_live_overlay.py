@@ -503,7 +503,7 @@ def test_route_messages_from_strangers_do_no_harm() -> None:
     ]
     for message in nonsense:
         assert data(transit, transit.receive("a", control_frame(message), 1.0)) == []
-    assert transit.routes.next_hop("a", 1, 1) is None
+    assert transit.labels.next_hop("a", 1, 1) is None
 
 
 # -- the journal of deliveries ----------------------------------------------------------------------------

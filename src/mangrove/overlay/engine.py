@@ -42,6 +42,7 @@ from mangrove.overlay.liveness import LinkCondition, Timing
 from mangrove.overlay.neighbours import Neighbour, Neighbours
 from mangrove.overlay.route_manager import RouteManager
 from mangrove.overlay.subscriptions import Subscriptions
+from mangrove.overlay.transit_labels import TransitLabels
 from mangrove.routing.tables import FailoverTables
 
 HELD_UP_S = 0.01
@@ -72,7 +73,10 @@ class OverlayEngine:
         self.routes = RouteManager(domain, epoch, federation.topics, self.live, self.events)
         self.flows = FlowTable(domain, federation.domain_order, federation.topics)
         self.subscriptions = Subscriptions(domain, federation, epoch, self.flows)
-        self.forwarder = Forwarder(federation, domain, epoch, self.neighbours, self.live, self.routes)
+        self.labels = TransitLabels(domain)
+        self.forwarder = Forwarder(
+            federation, domain, epoch, self.neighbours, self.live, self.routes, self.labels
+        )
         self.delivery = Delivery(federation)
         for neighbour in self.neighbours:
             neighbour.monitor.only_way = not self.live.has_bypass(neighbour.name)
@@ -284,9 +288,9 @@ class OverlayEngine:
                 return self._route_frames(self.routes.acknowledge(message, now, self._last_change))
             return self._route_frames([(self._before(message.path), message)])
         if isinstance(message, RouteTeardown):
-            following = self.routes.remove(message.origin, message.epoch, message.label)
+            following = self.labels.remove(message.origin, message.epoch, message.label)
             return self._route_frames([(following, message)] if following is not None else [])
-        following, problem = self.routes.install(message)
+        following, problem = self.labels.install(message)
         if following is not None and self.neighbours.usable(following):
             return self._route_frames([(following, message)])
         if following is not None:

@@ -14,6 +14,7 @@ from mangrove.overlay.live_map import LiveMap
 from mangrove.overlay.neighbours import Neighbours
 from mangrove.overlay.parked_frames import ParkedFrames
 from mangrove.overlay.route_manager import RouteManager
+from mangrove.overlay.transit_labels import TransitLabels
 
 HOP_LIMIT = 32
 PATIENCE_S = 10.0
@@ -31,6 +32,7 @@ class Forwarder:
         neighbours: Neighbours,
         live: LiveMap,
         routes: RouteManager,
+        labels: TransitLabels,
     ) -> None:
         self._rules = federation.topics
         self._order = federation.domain_order
@@ -39,6 +41,7 @@ class Forwarder:
         self._neighbours = neighbours
         self._live = live
         self._routes = routes
+        self._labels = labels
         self.own_bit = 1 << self._index
         self.parked = ParkedFrames(federation.queue_bytes)
 
@@ -78,7 +81,7 @@ class Forwarder:
         if frame.hop_limit <= 1:
             return [DropMessages(frame, "hop limit reached")]
         if frame.label:
-            peer = self._routes.next_hop(self._order[frame.origin], frame.epoch, frame.label)
+            peer = self._labels.next_hop(self._order[frame.origin], frame.epoch, frame.label)
             if peer is not None and self._neighbours.usable(peer):
                 return self._send(peer, frame.towards(destinations, frame.label, hops=1), now)
             # The route is broken here: the tables for the present state of the network take over.

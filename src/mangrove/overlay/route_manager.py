@@ -27,7 +27,6 @@ from mangrove.routing.resilience import resiliency
 ACK_TIMEOUT_S = 1.0
 REVIEW_AFTER_S = 0.1
 """Routes are planned anew so long after the network has changed: first of all, messages must go on."""
-MAX_TRANSIT_LABELS = 1 << 16
 
 Path = tuple[str, ...]
 Key = tuple[int, str]
@@ -62,7 +61,7 @@ class RouteSet:
 
 
 class RouteManager:
-    """Decides which explicit routes this gateway needs as a source, and keeps labels as a transit."""
+    """Decides which explicit routes this gateway needs as a source."""
 
     def __init__(self, domain: str, epoch: int, rules: TopicRules, live: LiveMap, log: EventLog) -> None:
         self._domain = domain
@@ -73,7 +72,6 @@ class RouteManager:
         self._label = 0
         self._sets: dict[Key, RouteSet] = {}
         self._wanted: set[Key] = set()
-        self._transit: dict[tuple[str, int, int], str] = {}
         self._review_at = float("inf")
         self._review_all = False
         self._cause: Event | None = None
@@ -82,8 +80,6 @@ class RouteManager:
     def sets(self) -> dict[Key, RouteSet]:
         """All route sets, by topic class and destination."""
         return self._sets
-
-    # -- as a source --------------------------------------------------------------------------------------
 
     def want(self, wanted: Iterable[Key], now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
         """Topic classes and destinations that have subscribers now."""
@@ -342,31 +338,6 @@ class RouteManager:
         return resiliency(
             graph, [graph.indices(route.path) for route in routes.active() if self._up(route.path)]
         )
-
-    # -- as a transit -------------------------------------------------------------------------------------
-
-    def install(self, setup: RouteSetup) -> tuple[str | None, str]:
-        """Remember the next hop of a route; returns it (None at its end), or why it cannot be."""
-        path = setup.path
-        if self._domain not in path or path[0] != setup.origin or len(set(path)) != len(path):
-            return None, "the path does not lead through this gateway"
-        position = path.index(self._domain)
-        if position == len(path) - 1:
-            return None, ""
-        if len(self._transit) >= MAX_TRANSIT_LABELS:
-            return None, "too many routes"
-        for key in [key for key in self._transit if key[0] == setup.origin and key[1] < setup.epoch]:
-            del self._transit[key]  # routes of a gateway that has restarted since
-        self._transit[setup.origin, setup.epoch, setup.label] = path[position + 1]
-        return path[position + 1], ""
-
-    def remove(self, origin: str, epoch: int, label: int) -> str | None:
-        """Forget a route; returns where it led."""
-        return self._transit.pop((origin, epoch, label), None)
-
-    def next_hop(self, origin: str, epoch: int, label: int) -> str | None:
-        """Where frames with this label go."""
-        return self._transit.get((origin, epoch, label))
 
 
 def _shared(paths: Sequence[Path]) -> int:
