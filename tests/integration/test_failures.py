@@ -318,7 +318,13 @@ async def test_a_malformed_body_is_dropped_and_counted(chain: Running) -> None:
     ]
     frames = b"".join(
         Frame(
-            FrameType.DATA, body, 5, order.index("denver"), 0, 1, number + 1, 1 << order.index("seattle")
+            FrameType.DATA,
+            body,
+            hop_limit=5,
+            origin=order.index("denver"),
+            epoch=1,
+            destinations=1 << order.index("seattle"),
+            flow_sequence=number,
         ).encode()
         for number, body in enumerate(bad)
     )

@@ -83,12 +83,12 @@ FRAMES = st.builds(
     st.integers(0, 2**16 - 1),
     st.integers(0, 2**16 - 1),
     st.integers(0, 2**64 - 1),
-    st.integers(0, 2**64 - 1),
     st.integers(0, 2**200),
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**32 - 1),
-    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**16 - 1),
 )
 
 
