@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.test_overlay import federation, with_links
 
+from mangrove.overlay.control_messages import Heartbeat, HeartbeatKind, control_frame
 from mangrove.overlay.frames import Frame, FrameDecoder, FrameError, FrameType
-from mangrove.overlay.instructions import DeliverMessages
+from mangrove.overlay.instructions import DeliverMessages, ServeLink
 from mangrove.overlay.outgoing import Outgoing
 from mangrove.overlay.pieces import LEAST_PIECE_BYTES, MOST_STREAMS, Joining, LinkRate
 
@@ -131,3 +132,17 @@ def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None
         receiver.receive(
             "a", data(b"", hop_limit=5, epoch=1, flow_sequence=2, destinations=0b10, stream=4), 2.0
         )
+
+
+def test_a_frame_that_is_being_cut_goes_on_when_an_acknowledgement_makes_room() -> None:
+    sender = with_links(federation(("a", "b")), "a")
+    outgoing = sender.neighbours["b"].outgoing
+    for now in (0.0, 1.0):
+        outgoing.push(data(b"x"), None, now)
+        outgoing.settle(now)
+    outgoing.push(data(b"y" * 100_000), None, 1.0)
+    for _ in range(3):
+        outgoing.pull(1.0)
+    assert not outgoing.waiting
+    acknowledgement = Heartbeat(kind=HeartbeatKind.REGULAR, number=1, sent=1.0, received=2)
+    assert ServeLink("b") in sender.receive("b", control_frame(acknowledgement), 1.0)

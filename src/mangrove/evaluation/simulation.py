@@ -231,7 +231,7 @@ class SimulatedOverlay(VirtualTime):
         elif name in link.open_at and self.now >= link.free_at.get(name, 0.0):
             frame = outgoing.pull(self.now)
             if frame is not None:
-                free_at = self.now + len(frame.encode()) / link.bytes_per_s
+                free_at = self.now + (len(frame.head()) + len(frame.body)) / link.bytes_per_s
                 link.free_at[name] = free_at
                 self._send(name, peer, frame)
                 self.at(free_at, partial(self._serve_again, name, link))

@@ -11,9 +11,8 @@ import gc
 import logging
 import signal
 import sys
-import time
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time_ns
 
 import msgspec
 import nats
@@ -53,7 +52,7 @@ class Gateway:
     def __init__(self, settings: GatewaySettings, epoch: int) -> None:
         federation = settings.federation
         self._settings = settings
-        self._started = time.monotonic()
+        self._started = monotonic()
         self._ledger = Ledger()
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._engine = OverlayEngine(federation, settings.domain, epoch)
@@ -175,7 +174,7 @@ class Gateway:
             self._links,
             self._ledger,
             now=monotonic(),
-            uptime_s=time.monotonic() - self._started,
+            uptime_s=monotonic() - self._started,
             head_connected=self._head.connected,
         )
 
@@ -187,7 +186,7 @@ async def _serve(settings: GatewaySettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     with contextlib.suppress(asyncio.CancelledError):
-        await Gateway(settings, epoch=time.time_ns()).run()
+        await Gateway(settings, epoch=time_ns()).run()
     log.info("gateway stopped")
 
 

@@ -223,7 +223,7 @@ class OverlayEngine:
 
     def _receive_heartbeat(self, neighbour: Neighbour, message: Heartbeat, now: float) -> list[Instruction]:
         neighbour.outgoing.acknowledge(message.received)
-        instructions: list[Instruction] = [neighbour.serve] if neighbour.outgoing.waiting else []
+        instructions: list[Instruction] = [neighbour.serve] if neighbour.outgoing.backlogged else []
         if message.kind is HeartbeatKind.TEST:
             answer = neighbour.heartbeat(HeartbeatKind.TEST_ACK, now)
             instructions.append(self._control(neighbour.name, answer))

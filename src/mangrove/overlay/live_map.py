@@ -103,12 +103,8 @@ class LiveMap:
 
     def has_bypass(self, peer: str) -> bool:
         """Whether a neighbour can be reached without the link to it when nothing else has failed."""
-        direct = (min(self._domain, peer), max(self._domain, peer))
-        left = [link for link in self._links if link != direct]
-        reached = {self._domain}
-        while more := {end for link in left if reached & set(link) for end in link} - reached:
-            reached |= more
-        return peer in reached
+        without = self._tables.book.resolve(links=[(self._domain, peer)])
+        return bool(self._tables.path(self._domain, peer, without.colour))
 
     def table_ms(self, destination: str, topic_class: int) -> float:
         """Delay of the way that forwarding by table takes, as measured for a topic class."""

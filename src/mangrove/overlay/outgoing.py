@@ -44,6 +44,11 @@ class Outgoing:
         self._rate = LinkRate()
 
     @property
+    def backlogged(self) -> bool:
+        """Whether there is anything to pull."""
+        return bool(self.waiting) or bool(self._cutting)
+
+    @property
     def unacknowledged(self) -> int:
         """How many frames are under way."""
         return len(self._sent)
@@ -88,7 +93,7 @@ class Outgoing:
     def settle(self, now: float) -> None:
         """A heartbeat is due: take stock of how long frames wait and how fast the link takes them."""
         self.waiting.waits.settle()
-        self._rate.settle(bool(self.waiting) or bool(self._cutting), now)
+        self._rate.settle(self.backlogged, now)
 
     def acknowledge(self, received: int) -> None:
         """The neighbour has taken over so many frames since the connection was made."""

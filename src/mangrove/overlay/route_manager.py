@@ -189,14 +189,7 @@ class RouteManager:
 
     def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: Event | None) -> None:
         if bool(unmet) != bool(routes.unmet):
-            self._log.note(
-                "ContractUnmet" if unmet else "ContractMet",
-                now,
-                cause,
-                topic=routes.contract.match,
-                destination=routes.destination,
-                reason=unmet,
-            )
+            self._note("ContractUnmet" if unmet else "ContractMet", routes, now, cause, reason=unmet)
         routes.unmet = unmet
 
     def _ask_for(
@@ -212,12 +205,11 @@ class RouteManager:
             routes.routes.append(Route(self._label, path, now))
             setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
             messages.append((path[1], setup))
-            self._log.note(
+            self._note(
                 "RouteRequested",
+                routes,
                 now,
                 cause,
-                topic=routes.contract.match,
-                destination=routes.destination,
                 path=list(path),
                 predicted_ms=round(self._live.path_ms(path, routes.topic_class), 3),
                 deadline_ms=routes.contract.deadline_ms,
@@ -292,15 +284,7 @@ class RouteManager:
                 if route.label != ack.label:
                     continue
                 kind = "RouteEstablished" if ack.ok else "RouteRefused"
-                self._log.note(
-                    kind,
-                    now,
-                    cause,
-                    topic=routes.contract.match,
-                    destination=routes.destination,
-                    path=list(route.path),
-                    reason=ack.reason,
-                )
+                self._note(kind, routes, now, cause, path=list(route.path), reason=ack.reason)
                 if not ack.ok:
                     routes.routes.remove(route)
                     routes.retry_at = now + ACK_TIMEOUT_S
@@ -312,16 +296,13 @@ class RouteManager:
     def _give_up(
         self, routes: RouteSet, route: Route, reason: str, now: float, cause: Event | None
     ) -> list[tuple[str, RouteMessage]]:
-        self._log.note(
-            "RouteRetired",
-            now,
-            cause,
-            topic=routes.contract.match,
-            destination=routes.destination,
-            path=list(route.path),
-            reason=reason,
-        )
+        self._note("RouteRetired", routes, now, cause, path=list(route.path), reason=reason)
         return self._teardown(route)
+
+    def _note(self, kind: str, routes: RouteSet, now: float, cause: Event | None, **details: object) -> None:
+        """An event of a set of routes."""
+        about = {"topic": routes.contract.match, "destination": routes.destination}
+        self._log.note(kind, now, cause, **about, **details)
 
     def _teardown(self, route: Route) -> list[tuple[str, RouteMessage]]:
         message = RouteTeardown(

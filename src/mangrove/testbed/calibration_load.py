@@ -17,6 +17,7 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 from mangrove.errors import MangroveError
+from mangrove.testbed.load import end_processes
 
 TOPIC = b"calibration.topic"
 TIMEOUT_S = 30.0
@@ -66,12 +67,7 @@ def measure(port: int, broker_pid: int, combination: Combination, messages: int)
         count, seconds = results.get(timeout=TIMEOUT_S + STARTUP_S)
         cpu = cpu_seconds(broker_pid) - cpu_before
     finally:
-        for process in (publisher, subscriber):
-            if process.pid is not None:
-                process.join(timeout=2.0)
-                if process.is_alive():
-                    process.kill()
-                    process.join()
+        end_processes((publisher, subscriber))
     if count < messages:
         raise MangroveError(f"{combination}: {count} of {messages} messages within {TIMEOUT_S:g} s")
     return Measured(count, seconds, cpu)

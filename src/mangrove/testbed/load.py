@@ -10,6 +10,7 @@ import multiprocessing
 import multiprocessing.queues
 import socket
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import Synchronized
@@ -67,12 +68,17 @@ def run_load(publish_url: BrokerAddress, subscribe_url: BrokerAddress, load: Loa
         publisher.start()
         return results.get(timeout=load.timeout_s + STARTUP_TIMEOUT_S)
     finally:
-        for process in (publisher, subscriber):
-            if process.pid is not None:
-                process.join(timeout=2.0)
-                if process.is_alive():
-                    process.kill()
-                    process.join()
+        end_processes((publisher, subscriber))
+
+
+def end_processes(processes: Iterable[SpawnProcess]) -> None:
+    """Let processes that were started come to their end, or end them."""
+    for process in processes:
+        if process.pid is not None:
+            process.join(timeout=2.0)
+            if process.is_alive():
+                process.kill()
+                process.join()
 
 
 def _wait_for(condition: object, process: SpawnProcess) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from mangrove.errors import MangroveError
 from mangrove.testbed.accounting import Record
-from mangrove.testbed.load import STARTUP_TIMEOUT_S, BrokerAddress, open_socket
+from mangrove.testbed.load import STARTUP_TIMEOUT_S, BrokerAddress, end_processes, open_socket
 
 PAYLOAD_BYTES = 256
 SETTLE_S = 3.0
@@ -96,7 +96,7 @@ class ProbeTraffic:
     ) -> None:
         self._stop_publishing.set()
         self._stop_subscribing.set()
-        await asyncio.to_thread(self._end)
+        await asyncio.to_thread(end_processes, self._processes)
 
     async def subscribe(self) -> None:
         """Start the subscribers and wait until their brokers have confirmed the subscriptions."""
@@ -167,13 +167,6 @@ class ProbeTraffic:
                 )
             arrived |= {subject: (note.numbers[subject], note.times[subject]) for subject in note.numbers}
         return {subject: Record(_times(sent[subject]), *map(_times, arrived[subject])) for subject in arrived}
-
-    def _end(self) -> None:
-        for process in self._processes:
-            process.join(timeout=2.0)
-            if process.is_alive():
-                process.kill()
-                process.join()
 
 
 def _times(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
