@@ -43,8 +43,8 @@ def _problem(items: int, brokers: int, seed: int) -> Any:
 
 def _race(items: int, brokers: int, seed: int) -> dict[str, Any]:
     """Genetic to its own end; then search until it is at least as good, and search to its own end."""
-    from mangrove.planning import genetic, search
-    from mangrove.planning.stop import Never, TargetReached
+    from mangrove.planning.solvers import genetic, search
+    from mangrove.planning.solvers.stop import Never, TargetReached
 
     problem = _problem(items, brokers, seed)
     # The first call of each loads and warms what it needs.
@@ -74,9 +74,9 @@ def _race(items: int, brokers: int, seed: int) -> dict[str, Any]:
 
 
 def _large(items: int, brokers: int, seed: int) -> dict[str, Any]:
-    from mangrove.planning import search
-    from mangrove.planning.solvers import SolverName, solve
-    from mangrove.planning.stop import Never
+    from mangrove.planning.solvers import search
+    from mangrove.planning.solvers.solvers import SolverName, solve
+    from mangrove.planning.solvers.stop import Never
 
     problem = _problem(items, brokers, seed)
     started = time.perf_counter()
@@ -99,8 +99,8 @@ def _proof(items: int, brokers: int, seed: int) -> dict[str, Any]:
 
     import numpy as np
 
-    from mangrove.planning.solvers import SolverName, solve
-    from mangrove.planning.stop import Never
+    from mangrove.planning.solvers.solvers import SolverName, solve
+    from mangrove.planning.solvers.stop import Never
 
     outcome: dict[str, Any] = {"items": items, "brokers": brokers}
     equal = _problem(items, brokers, seed)

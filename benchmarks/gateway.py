@@ -18,10 +18,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from mangrove.broker.nats_server import nats_server
-from mangrove.broker.ports import PortReservation
-from mangrove.broker.process import ManagedProcess
+from mangrove.broker.nats.server import nats_server
 from mangrove.gateway.daemon import READY_LINE
+from mangrove.host.ports import PortReservation
+from mangrove.host.process import ManagedProcess
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, Listen
 from mangrove.testbed.load import Load, Outcome, run_load

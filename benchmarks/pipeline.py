@@ -30,7 +30,7 @@ MEMORY_BAR_BYTES = 8 << 30
 
 def run(seed: int, quick: bool) -> dict[str, Any]:
     """Generate, profile at 1/8 and at full size, compare at the common size."""
-    from mangrove.pipelines.synthetic_rates import SyntheticRates, generate
+    from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
     topics, seconds = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as name:
@@ -160,9 +160,9 @@ def _process_bytes(process: int) -> int:
 
 def _compare(lake: Path) -> dict[str, float]:
     """Each way twice, the second one counts: by then Spark has its workers and Java its machine code."""
-    from mangrove.pipelines.peaks import parse_peak
-    from mangrove.pipelines.profile import ProfileSettings, profile
-    from mangrove.pipelines.session import session
+    from mangrove.pipelines.jobs.profile import ProfileSettings, profile
+    from mangrove.pipelines.rates.peaks import parse_peak
+    from mangrove.pipelines.spark_session import session
 
     settings = ProfileSettings(peak=parse_peak("all"), shrinkage=0.0)
     with session(memory="3g") as spark:

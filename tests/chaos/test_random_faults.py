@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.integration.waiting import eventually
+from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.agent.inspection import inspect

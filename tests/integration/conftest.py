@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.integration.waiting import eventually
+from tests.kit.waiting import eventually
 
 from mangrove.agent.inspection import gateway_status
 from mangrove.config import parse_federation

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mangrove.broker.nats_server import nats_server_binary
-from mangrove.broker.ports import PortReservation
+from mangrove.broker.nats.server import nats_server_binary
+from mangrove.host.ports import PortReservation
 
 MANGROVE = [sys.executable, "-m", "mangrove.cli.main"]
 STARTUP_S = 60.0

@@ -19,9 +19,9 @@ import pytest
 from benchmarks import failover, overload
 from nats.aio.msg import Msg
 
-from mangrove.broker.nats_server import nats_server
-from mangrove.broker.ports import PortReservation
-from mangrove.broker.process import ManagedProcess
+from mangrove.broker.nats.server import nats_server
+from mangrove.host.ports import PortReservation
+from mangrove.host.process import ManagedProcess
 from mangrove.testbed.accounting import Figures, Record, Span, figures
 from mangrove.testbed.load import PLAIN_OPTIONS
 from mangrove.testbed.local_federation import emulator

@@ -15,18 +15,18 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.integration.conftest import Running
-from tests.integration.waiting import eventually
+from tests.kit.waiting import eventually
 
 import mangrove
-from mangrove.broker.nats_config import log_path
-from mangrove.broker.ports import PortReservation
-from mangrove.broker.process import ManagedProcess
+from mangrove.broker.nats.config import log_path
 from mangrove.gateway.settings import read_settings
+from mangrove.host.ports import PortReservation
+from mangrove.host.process import ManagedProcess
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.gateway_settings import Listen
-from mangrove.overlay.control_messages import Hello, control_frame
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.frames import PROTOCOL_VERSION, Frame, FrameType
+from mangrove.overlay.protocol.control_messages import Hello, control_frame
+from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameType
 from mangrove.testbed.local_federation import LocalFederation
 
 

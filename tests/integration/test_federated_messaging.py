@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from paho.mqtt.enums import CallbackAPIVersion
 from tests.integration.conftest import Running
-from tests.integration.waiting import eventually
+from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.client import MessageTooLargeError, NotConnectedError

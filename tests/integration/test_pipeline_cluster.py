@@ -18,7 +18,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from mangrove.pipelines.synthetic_rates import SyntheticRates, generate
+from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
 HOME = Path(pyspark.__file__).parent
 MASTER = "org.apache.spark.deploy.master.Master"

@@ -18,8 +18,8 @@ from tests.integration.conftest import Running
 
 import mangrove
 from mangrove.agent.inspection import gateway_status
+from mangrove.lake.files import list_table
 from mangrove.model.telemetry import TABLES, TOPIC_RATES
-from mangrove.pipelines.lake_files import list_table
 from mangrove.testbed.recording import recording
 
 SECONDS = 8

@@ -11,14 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mangrove.planning import exact, genetic, own_variance_bound, search
-from mangrove.planning.assessment import assess
-from mangrove.planning.bounds import score_bound
-from mangrove.planning.problem import Constraints, Objective, Problem
-from mangrove.planning.relaxation import Relaxation
-from mangrove.planning.result import Result, natural, reward_offset
-from mangrove.planning.solvers import SolverName, solve
-from mangrove.planning.stop import Never
+from mangrove.planning.bounds import own_variance_bound
+from mangrove.planning.bounds.bounds import score_bound
+from mangrove.planning.bounds.relaxation import Relaxation
+from mangrove.planning.judgement.assessment import assess
+from mangrove.planning.judgement.result import Result, natural, reward_offset
+from mangrove.planning.problem.problem import Constraints, Objective, Problem
+from mangrove.planning.solvers import exact, genetic, search
+from mangrove.planning.solvers.solvers import SolverName, solve
+from mangrove.planning.solvers.stop import Never
 
 RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -199,9 +200,9 @@ def test_relaxation_bounds_what_search_finds(problem: Problem, seed: int) -> Non
 @given(problems(most_items=8, most_brokers=4), st.integers(0, 2**16))
 def test_incremental_sums_equal_fresh_ones(problem: Problem, seed: int) -> None:
     """After any sequence of moves the running gains are those of an allocation taken afresh."""
-    from mangrove.planning.feasibility import placements
-    from mangrove.planning.neighbourhood import Neighbourhood
-    from mangrove.planning.scoring import Scorer
+    from mangrove.planning.judgement.feasibility import placements
+    from mangrove.planning.judgement.scoring import Scorer
+    from mangrove.planning.solvers.neighbourhood import Neighbourhood
 
     rng = np.random.default_rng(seed)
     open_ = placements(problem).open
@@ -228,9 +229,9 @@ def test_incremental_sums_equal_fresh_ones(problem: Problem, seed: int) -> None:
 @RELAXED
 @given(problems(most_items=8, most_brokers=3))
 def test_gain_of_a_swap_is_the_difference_it_makes(problem: Problem) -> None:
-    from mangrove.planning.feasibility import placements
-    from mangrove.planning.neighbourhood import Neighbourhood
-    from mangrove.planning.scoring import Scorer
+    from mangrove.planning.judgement.feasibility import placements
+    from mangrove.planning.judgement.scoring import Scorer
+    from mangrove.planning.solvers.neighbourhood import Neighbourhood
 
     if problem.broker_count < 2:
         return

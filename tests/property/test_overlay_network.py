@@ -10,13 +10,13 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.unit.test_overlay import federation
+from tests.unit.overlay.test_overlay import federation
 
-from mangrove.evaluation.simulation import SimulatedOverlay
 from mangrove.model.subjects import matches
-from mangrove.overlay.liveness import Timing
+from mangrove.overlay.links.liveness import Timing
 from mangrove.routing.tables import build_tables
 from mangrove.routing.topology import graph_of_federation
+from mangrove.simulation.overlay_network import SimulatedOverlay
 
 NAMES = "abcd"
 SUBJECTS = ("x.1", "x.2", "y")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.unit.test_overlay import federation
+from tests.unit.overlay.test_overlay import federation
 
-from mangrove.evaluation.simulation import SimulatedOverlay
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.simulation.overlay_network import SimulatedOverlay
 
 TWICE = TopicRules((Contract(match="twice", paths=2),))
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.test_overlay import federation
+from tests.unit.overlay.test_overlay import federation
 
-from mangrove.evaluation.simulation import SimulatedOverlay
 from mangrove.model.topics import Contract, Late, TopicRules
+from mangrove.simulation.overlay_network import SimulatedOverlay
 
 RULES = TopicRules(
     (

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from mangrove.errors import MangroveError
-from mangrove.evaluation.schedule_batch import ScheduleTotals, by_network, run_schedules
-from mangrove.evaluation.schedule_run import ScheduleResult, run_schedule
-from mangrove.evaluation.schedules import make_schedule
-from mangrove.overlay.frames import Frame
-from mangrove.overlay.outgoing import Outgoing
-from mangrove.overlay.seen_frames import SeenFrames, Verdict
+from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
+from mangrove.overlay.links.outgoing import Outgoing
+from mangrove.overlay.protocol.frames import Frame
+from mangrove.simulation.schedules.batch import ScheduleTotals, by_network, run_schedules
+from mangrove.simulation.schedules.run import ScheduleResult, run_schedule
+from mangrove.simulation.schedules.schedule import make_schedule
 
 CHUNK = 50
 

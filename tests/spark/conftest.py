@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mangrove.pipelines.session import session
+from mangrove.pipelines.spark_session import session
 
 
 @pytest.fixture(scope="session")

@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mangrove.errors import InputError
+from mangrove.lake.writer import LakeWriter
 from mangrove.model.telemetry import CALIBRATION_RUNS, LATENCY_BOUNDS_MS
-from mangrove.pipelines import availability, calibration, cases, report, slo_job
-from mangrove.pipelines.lake_writer import LakeWriter
-from mangrove.pipelines.profile import Brokers, profile, write_profile
-from mangrove.pipelines.synthetic_operations import SyntheticOperations, generate_operations
-from mangrove.pipelines.synthetic_rates import SyntheticRates, generate
-from mangrove.planning import case_base
-from mangrove.planning.problem_document import read_problem
-from mangrove.planning.solvers import SolverName
+from mangrove.pipelines.jobs import availability, calibration, cases, report, slo_job
+from mangrove.pipelines.jobs.profile import Brokers, profile, write_profile
+from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
+from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
+from mangrove.planning.policies import case_base
+from mangrove.planning.problem.problem_document import read_problem
+from mangrove.planning.solvers.solvers import SolverName
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from tests.spark.conftest import plain_rates
 
 from mangrove.errors import InputError
-from mangrove.pipelines.peaks import parse_peak
-from mangrove.pipelines.profile import Brokers, Profile, ProfileSettings, profile, write_profile
-from mangrove.pipelines.synthetic_rates import SyntheticRates, Truth, generate, truth
+from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, profile, write_profile
+from mangrove.pipelines.rates.peaks import parse_peak
+from mangrove.pipelines.synthetic.rates import SyntheticRates, Truth, generate, truth
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -155,7 +155,7 @@ def test_groups_keep_every_variance(day: tuple[Path, Truth, Profile], spark: Spa
 def test_output_is_whole_repeatable_and_feeds_the_planner(
     day: tuple[Path, Truth, Profile], tmp_path: Path
 ) -> None:
-    from mangrove.planning.problem_document import read_problem
+    from mangrove.planning.problem.problem_document import read_problem
 
     _, _, found = day
     output = tmp_path / "out"

@@ -8,7 +8,7 @@ import msgspec
 import nats
 import nats.errors
 
-from mangrove.broker.monitoring import broker_status
+from mangrove.broker.nats.monitoring import broker_status
 from mangrove.model.endpoints import DomainEndpoints, Runtime
 from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus, gateway_status_subject
 

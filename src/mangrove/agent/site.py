@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from mangrove.broker.nats_config import data_broker_config, log_path, management_broker_config
-from mangrove.broker.nats_server import nats_server
-from mangrove.broker.process import ManagedProcess
+from mangrove.broker.nats.config import data_broker_config, log_path, management_broker_config
+from mangrove.broker.nats.server import nats_server
+from mangrove.host.process import ManagedProcess
 from mangrove.model.endpoints import DomainEndpoints, events_path
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, Listen

@@ -7,20 +7,12 @@ from typing import Annotated
 
 import typer
 
-from mangrove.cli import (
-    bench,
-    calibrate,
-    demo,
-    evaluate,
-    link,
-    pipeline,
-    plan,
-    pubsub,
-    route,
-    status,
-    story,
-    up,
-)
+from mangrove.cli.demonstration import demo
+from mangrove.cli.federation import link, pubsub, status, story, up
+from mangrove.cli.measurement import bench, evaluate
+from mangrove.cli.pipeline import calibrate, pipeline
+from mangrove.cli.planning import plan
+from mangrove.cli.routing import route
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(

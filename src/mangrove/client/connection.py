@@ -19,8 +19,8 @@ from nats.aio.msg import Msg
 from mangrove.client.message import Message, MessageIds, stamped
 from mangrove.client.recent_ids import RecentIds
 from mangrove.client.subscription import Callback, Subscription
-from mangrove.config.runtime_file import find_running
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.runtime_file import find_running
 from mangrove.model.subjects import subject_problem
 
 log = logging.getLogger(__name__)

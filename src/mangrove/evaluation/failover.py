@@ -16,14 +16,14 @@ from functools import partial
 from itertools import combinations, pairwise
 from typing import Protocol
 
+from mangrove.evaluation.baselines.ospf import OspfTimers, SimulatedRouters
 from mangrove.evaluation.confidence import Estimate, estimate
-from mangrove.evaluation.ospf import OspfTimers, SimulatedRouters
-from mangrove.evaluation.simulation import Pair, SimulatedOverlay
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.liveness import Timing
+from mangrove.overlay.links.liveness import Timing
 from mangrove.routing.tables import FailoverTables, build_tables
 from mangrove.routing.topology import graph_of_federation
+from mangrove.simulation.overlay_network import Pair, SimulatedOverlay
 
 TIMING = Timing()
 FAST = OspfTimers(hello_s=1.0, dead_s=4.0)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mangrove.evaluation.confidence import Estimate, estimate
-from mangrove.evaluation.simulation import RECALL_S, RETRANSMIT_S
-from mangrove.overlay.control_messages import Heartbeat, HeartbeatKind
-from mangrove.overlay.liveness import LinkCondition, LinkMonitor, Timing
+from mangrove.overlay.links.liveness import LinkCondition, LinkMonitor, Timing
+from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind
+from mangrove.simulation.overlay_network import RECALL_S, RETRANSMIT_S
 
 DELAY_S = 0.010
 WARM_UP_S = 60.0

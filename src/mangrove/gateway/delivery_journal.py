@@ -12,7 +12,7 @@ import mmap
 import struct
 from pathlib import Path
 
-from mangrove.overlay.frames import Frame, Name
+from mangrove.overlay.protocol.frames import Frame, Name
 
 ENTRY = struct.Struct(">HQIQ")
 ENTRIES = 1 << 14

@@ -12,14 +12,22 @@ import logging
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from mangrove.broker.leaf import LeafProtocol
-from mangrove.broker.wire import DISCARD, Entry, Flow, Rewrite, WireError, parse_message_line, scan
+from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.out_queue import OutQueue
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.local_interest import LocalInterest
-from mangrove.overlay.subject_trie import SubjectTrie
+from mangrove.overlay.interest.local_interest import LocalInterest
+from mangrove.overlay.interest.subject_trie import SubjectTrie
+from mangrove.overlay.protocol.bodies import (
+    DISCARD,
+    Entry,
+    Flow,
+    Rewrite,
+    WireError,
+    parse_message_line,
+    scan,
+)
 
 log = logging.getLogger(__name__)
 

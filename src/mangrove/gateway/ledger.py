@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 
-from mangrove.broker.wire import DISCARD, Entry, WireError, parse_message_line, scan
+from mangrove.overlay.protocol.bodies import DISCARD, Entry, WireError, parse_message_line, scan
 
 log = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable, Iterator
 from time import monotonic
 
-from mangrove.broker.sockets import prepare, retransmitted_share
+from mangrove.host.sockets import prepare, retransmitted_share
 from mangrove.model.gateway_settings import Call, Listen
-from mangrove.overlay.control_messages import Goodbye, control_frame
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.frames import Frame, FrameDecoder, FrameError
 from mangrove.overlay.instructions import Instruction
-from mangrove.overlay.outgoing import Outgoing
+from mangrove.overlay.links.outgoing import Outgoing
+from mangrove.overlay.protocol.control_messages import Goodbye, control_frame
+from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Link, Links
 from mangrove.model.status import Arrival, Drop, GatewayStatus, LinkStatus, RouteStatus
+from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.seen_frames import Verdict
 
 MOST_ROWS = 100
 

@@ -12,7 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mangrove.model.federation import Federation
-from mangrove.overlay.control_messages import (
+from mangrove.overlay.delivery.delivery import Delivery
+from mangrove.overlay.events import Event, EventLog
+from mangrove.overlay.forwarding.flows import FlowTable
+from mangrove.overlay.forwarding.forwarder import Forwarder
+from mangrove.overlay.instructions import CloseLink, Instruction, SendFrame
+from mangrove.overlay.interest.subscriptions import Subscriptions
+from mangrove.overlay.links.liveness import LinkCondition, Timing
+from mangrove.overlay.links.neighbours import Neighbour, Neighbours
+from mangrove.overlay.network.link_state import LinkStateDatabase
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.protocol.control_messages import (
     ControlBody,
     Digest,
     Goodbye,
@@ -29,20 +39,10 @@ from mangrove.overlay.control_messages import (
     control_body,
     control_frame,
 )
-from mangrove.overlay.delivery import Delivery
-from mangrove.overlay.events import Event, EventLog
-from mangrove.overlay.flows import FlowTable
-from mangrove.overlay.forwarder import Forwarder
-from mangrove.overlay.frames import Frame, FrameError, FrameType
-from mangrove.overlay.greeting import check_hello, make_hello
-from mangrove.overlay.instructions import CloseLink, Instruction, SendFrame
-from mangrove.overlay.link_state import LinkStateDatabase
-from mangrove.overlay.live_map import LiveMap
-from mangrove.overlay.liveness import LinkCondition, Timing
-from mangrove.overlay.neighbours import Neighbour, Neighbours
-from mangrove.overlay.route_manager import RouteManager
-from mangrove.overlay.subscriptions import Subscriptions
-from mangrove.overlay.transit_labels import TransitLabels
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.greeting import check_hello, make_hello
+from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.routing.tables import FailoverTables
 
 HELD_UP_S = 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mangrove.overlay.frames import Frame
+from mangrove.overlay.protocol.frames import Frame
 
 
 class SendFrame(msgspec.Struct, frozen=True, gc=False):

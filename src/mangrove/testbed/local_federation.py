@@ -15,11 +15,11 @@ from typing import Self
 import msgspec
 
 from mangrove.agent.site import Site, callee_address
-from mangrove.broker.nats_config import log_path
-from mangrove.broker.ports import PortReservation
-from mangrove.broker.process import ManagedProcess
-from mangrove.config.runtime_file import lock_directory, write_runtime
+from mangrove.broker.nats.config import log_path
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
+from mangrove.host.ports import PortReservation
+from mangrove.host.process import ManagedProcess
+from mangrove.host.runtime_file import lock_directory, write_runtime
 from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out
 from mangrove.model.federation import Federation, Link
 from mangrove.testbed.shaping import Shape

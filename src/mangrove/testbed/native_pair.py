@@ -12,12 +12,12 @@ from typing import Self
 
 import msgspec
 
-from mangrove.broker.monitoring import broker_status
-from mangrove.broker.nats_config import log_path
-from mangrove.broker.nats_server import nats_server
-from mangrove.broker.ports import PortReservation
-from mangrove.broker.process import ManagedProcess
+from mangrove.broker.nats.config import log_path
+from mangrove.broker.nats.monitoring import broker_status
+from mangrove.broker.nats.server import nats_server
 from mangrove.errors import MangroveError
+from mangrove.host.ports import PortReservation
+from mangrove.host.process import ManagedProcess
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
 from mangrove.testbed.local_federation import emulator, send_shape

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mangrove.agent.telemetry import Recorder
+from mangrove.agent.recorder.recorder import Recorder
 from mangrove.testbed.local_federation import LocalFederation
 
 
@@ -21,7 +21,7 @@ async def recording(launched: LocalFederation, lake: Path | None) -> AsyncIterat
         yield "No telemetry is recorded."
         return
     try:
-        from mangrove.pipelines.lake_writer import LakeWriter
+        from mangrove.lake.writer import LakeWriter
     except ModuleNotFoundError as error:
         yield (
             f"No telemetry is recorded: {error.name} is missing "

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError, InvalidDocumentError
-from mangrove.planning.calibration import Observation, calibrate
-from mangrove.planning.capacity import BrokerModel, rate_weighted_mean, set_capacity_msg_s
+from mangrove.planning.problem.calibration import Observation, calibrate
+from mangrove.planning.problem.capacity import BrokerModel, rate_weighted_mean, set_capacity_msg_s
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "data" / "allocation_published.json").read_text())
 TABLE_4_5 = PUBLISHED["broker_model"]

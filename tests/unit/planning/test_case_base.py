@@ -11,7 +11,7 @@ import pytest
 
 from mangrove.errors import InputError
 from mangrove.evaluation.allocation import Correlation, Setting, generate
-from mangrove.planning.case_base import (
+from mangrove.planning.policies.case_base import (
     CaseBase,
     CaseKind,
     build,
@@ -21,9 +21,9 @@ from mangrove.planning.case_base import (
     encode,
     states,
 )
-from mangrove.planning.problem import Problem
-from mangrove.planning.problem_document import read_problem
-from mangrove.planning.stop import Never
+from mangrove.planning.problem.problem import Problem
+from mangrove.planning.problem.problem_document import read_problem
+from mangrove.planning.solvers.stop import Never
 
 
 def problem(brokers: int = 4, items: int = 10, load: float = 0.5, max_risk: float = 0.05) -> Problem:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.planning.arrays import FloatArray
-from mangrove.planning.covariance import (
+from mangrove.planning.problem.arrays import FloatArray
+from mangrove.planning.problem.covariance import (
     asymmetry,
     checked,
     estimate,

@@ -9,12 +9,12 @@ import pytest
 
 from mangrove.errors import InputError
 from mangrove.evaluation.allocation import Correlation, Setting, generate
-from mangrove.planning.assessment import assess
-from mangrove.planning.mirroring import mirror, mirror_document
-from mangrove.planning.problem import Problem
-from mangrove.planning.problem_document import read_problem
-from mangrove.planning.solvers import SolverName, solve
-from mangrove.planning.stop import Never
+from mangrove.planning.judgement.assessment import assess
+from mangrove.planning.policies.mirroring import mirror, mirror_document
+from mangrove.planning.problem.problem import Problem
+from mangrove.planning.problem.problem_document import read_problem
+from mangrove.planning.solvers.solvers import SolverName, solve
+from mangrove.planning.solvers.stop import Never
 
 
 def planned(items: int, brokers: int, load: float = 0.6) -> tuple[Problem, tuple[int, ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from mangrove.planning import risk
+from mangrove.planning.judgement import risk
 
 
 def z_of(capacity: float, mean: float, variance: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

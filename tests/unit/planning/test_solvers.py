@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from mangrove.evaluation.allocation import Correlation, Setting, generate
-from mangrove.planning import exact, genetic, round_robin, search
-from mangrove.planning.assessment import assess
-from mangrove.planning.problem import Problem
-from mangrove.planning.problem_document import read_problem
-from mangrove.planning.result import Result
-from mangrove.planning.solvers import SolverName, best_effort, solve
-from mangrove.planning.stop import AnyOf, Never, Progress, TargetReached, TimeLimit
+from mangrove.planning.judgement.assessment import assess
+from mangrove.planning.judgement.result import Result
+from mangrove.planning.problem.problem import Problem
+from mangrove.planning.problem.problem_document import read_problem
+from mangrove.planning.solvers import exact, genetic, round_robin, search
+from mangrove.planning.solvers.solvers import SolverName, best_effort, solve
+from mangrove.planning.solvers.stop import AnyOf, Never, Progress, TargetReached, TimeLimit
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "allocation_6x3.json").read_text())
 RECOMPUTED = GOLDEN["recomputed"]

@@ -1,0 +1,190 @@
+"""A connection to a broker as one of its leaf nodes.
+
+A leaf node is told at once what the broker's clients and its other leaf nodes subscribe to, gets one copy of
+each message however many of its own subscriptions match, and never gets its own messages back. That is why
+gateways attach this way (docs/decisions/0002-gateway-is-a-leaf-node.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from mangrove.host.sockets import prepare
+from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
+
+log = logging.getLogger(__name__)
+
+WRITE_HIGH_WATER_BYTES = 1 << 20
+
+
+class LeafHandler(Protocol):
+    """What the owner of a leaf connection is told. All calls happen in the event loop."""
+
+    def leaf_ready(self) -> None:
+        """The broker accepted the connection."""
+
+    def leaf_interest(self, subject: str, group: str, wanted: bool) -> None:
+        """Clients of the broker want `subject` (as members of queue `group`, if given), or no longer."""
+
+    def leaf_message_line(self, line: bytes) -> Entry:
+        """What to do with the message that this control line announces. Must have no side effect."""
+
+    def leaf_buffer_done(self) -> None:
+        """All messages of one buffer have been handed out."""
+
+    def leaf_lost(self, reason: str) -> None:
+        """The connection is gone."""
+
+    def leaf_writable(self, writable: bool) -> None:
+        """The socket can, or for now cannot, take more."""
+
+
+class BrokerInfo(msgspec.Struct, frozen=True):
+    """What we use of the broker's INFO."""
+
+    server_name: str = ""
+    version: str = ""
+    max_payload: int = 1 << 20
+    headers: bool = False
+
+
+class LeafProtocol(asyncio.Protocol):
+    """Speaks the leaf-node protocol over one socket, a whole buffer at a time."""
+
+    def __init__(self, name: str, url: str, handler: LeafHandler, known: dict[bytes, Entry]) -> None:
+        parts = urlsplit(url)
+        self._credentials = {
+            key: unquote(value)
+            for key, value in (("user", parts.username), ("pass", parts.password))
+            if value
+        }
+        self._name = name
+        self._handler = handler
+        self._known = known
+        self._held = bytearray()
+        self._needed = 0
+        self._ready = False
+        self._error = ""
+        self._transport: asyncio.Transport | None = None
+        self.info = BrokerInfo()
+
+    # -- asyncio ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the broker's INFO."""
+        self._transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        """Scan a buffer. An incomplete message is held until the rest has come."""
+        if self._held:
+            self._held += data
+            if len(self._held) < self._needed:
+                return
+            data = bytes(self._held)
+            self._held.clear()
+        try:
+            consumed = scan(data, self._known, self._resolve)
+            if consumed < len(data):
+                self._hold(data[consumed:])
+        except WireError as error:
+            self.close(str(error))
+            return
+        self._handler.leaf_buffer_done()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the owner why."""
+        self._transport = None
+        self._handler.leaf_lost(self._error or str(exc or "the broker closed the connection"))
+
+    def pause_writing(self) -> None:
+        """The socket is full."""
+        self._handler.leaf_writable(False)
+
+    def resume_writing(self) -> None:
+        """The socket drained."""
+        self._handler.leaf_writable(True)
+
+    # -- sending ------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send bytes that are already in the protocol's form."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def subscribe(self, subject: str) -> None:
+        """Ask for the messages of a subject."""
+        self.write(f"LS+ {subject}\r\n".encode())
+
+    def unsubscribe(self, subject: str) -> None:
+        """End a subscription."""
+        self.write(f"LS- {subject}\r\n".encode())
+
+    def close(self, reason: str) -> None:
+        """Close the connection; `leaf_lost` follows with this reason."""
+        self._error = self._error or reason
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- receiving ----------------------------------------------------------------------------------------
+
+    def _hold(self, rest: bytes) -> None:
+        """Keep an incomplete message, and know when it is worth looking at it again."""
+        self._held += rest
+        eol = rest.find(CRLF)
+        self._needed = eol + self._resolve(rest[:eol]).skip if eol >= 0 else len(rest) + 1
+
+    def _resolve(self, line: bytes) -> Entry:
+        verb = line[:5]
+        if verb in (b"LMSG ", b"HMSG "):
+            entry = self._known.get(line)
+            return entry if entry is not None else self._handler.leaf_message_line(line)
+        self._control(line)
+        return Entry(len(CRLF), None)
+
+    def _control(self, line: bytes) -> None:
+        verb, _, rest = line.partition(b" ")
+        match verb:
+            case b"LS+" | b"LS-":
+                subject, _, group = rest.decode().partition(" ")
+                self._handler.leaf_interest(subject, group.split(" ")[0], verb == b"LS+")
+            case b"PING":
+                self.write(b"PONG\r\n")
+            case b"PONG":
+                if not self._ready:
+                    self._ready = True
+                    self._handler.leaf_ready()
+            case b"INFO":
+                self._greet(rest)
+            case b"-ERR":
+                self._error = rest.decode(errors="replace").strip("'")
+                log.warning("the head broker says: %s", self._error)
+            case b"+OK":
+                pass
+            case _:
+                # Also refuses LMSG/HMSG lines in a form that we never asked for.
+                parse_message_line(line)
+
+    def _greet(self, text: bytes) -> None:
+        try:
+            info = msgspec.json.decode(text, type=BrokerInfo)
+        except msgspec.DecodeError as error:
+            raise WireError(f"malformed INFO from the broker: {error}") from None
+        first = not self.info.version
+        self.info = info
+        if not first:
+            return
+        if not info.headers:
+            raise WireError(f"the broker {info.server_name} {info.version} does not support headers")
+        connect = {
+            "name": self._name,
+            "headers": True,
+            "no_responders": True,
+            "protocol": 1,
+            **self._credentials,
+        }
+        self.write(b"CONNECT " + msgspec.json.encode(connect) + b"\r\nPING\r\n")

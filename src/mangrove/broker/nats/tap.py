@@ -1,0 +1,260 @@
+"""Samples what passes a head broker: a bare client connection that counts messages and reads their stamps.
+
+The tap asks only for what somebody in the domain already asks for. A tap on `>` would look to the gateway
+like a subscriber to everything, and the whole federation would send this domain all of its traffic
+(docs/decisions/0301-the-tap-asks-for-what-is-wanted.md).
+
+Its cost is bounded: each second it may take so many messages and bytes; when they are used up it
+unsubscribes until the next second, and what it counted is scaled up. A quiet domain is counted completely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+from mangrove.model.subjects import covers, matches
+from mangrove.model.telemetry import LATENCY_BINS, latency_bin
+from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, scan
+
+BUDGET_MESSAGES = 4000
+BUDGET_BYTES = 8 << 20
+CONNECT_TIMEOUT_S = 2.0
+MAX_KNOWN_LINES = 1 << 14
+_STAMP = re.compile(rb"\r\nMangrove-Time: ?(\d{1,20})\r\n")
+
+
+@dataclass(slots=True)
+class TopicCount:
+    """What was seen of a topic in one second."""
+
+    messages: int = 0
+    size_bytes: int = 0
+    latencies_ms: list[float] = field(default_factory=list)
+
+    def histogram(self) -> list[int]:
+        """Measured messages by latency."""
+        bins = [0] * LATENCY_BINS
+        for latency in self.latencies_ms:
+            bins[latency_bin(latency)] += 1
+        return bins
+
+
+@dataclass(slots=True)
+class Slice:
+    """What the tap saw of one second, not yet scaled: `share` of it was listened to."""
+
+    share: float
+    topics: dict[str, TopicCount]
+
+    @property
+    def messages(self) -> int:
+        """All messages counted."""
+        return sum(topic.messages for topic in self.topics.values())
+
+    @property
+    def error_ratio(self) -> float | None:
+        """Standard deviation of the scaled-up count over the count, for arrivals at random."""
+        count = self.messages
+        return None if not count or not self.share else float(((1.0 - self.share) / count) ** 0.5)
+
+    def scaled(self, count: int) -> int:
+        """A count of the whole second."""
+        return round(count / self.share) if self.share else 0
+
+
+class Tap(asyncio.Protocol):
+    """One connection to a head broker. Subscribes by `follow`, is read by `take`."""
+
+    def __init__(self, url: str, budget_messages: int = BUDGET_MESSAGES) -> None:
+        self._url = url
+        self._budget_messages = budget_messages
+        self._transport: asyncio.Transport | None = None
+        self._held = bytearray()
+        self._known: dict[bytes, Entry] = {}
+        self._topics: dict[str, TopicCount] = {}
+        self._patterns: tuple[str, ...] = ()
+        self._first_sid = 1
+        self._next_sid = 1
+        self._listening = False
+        self._listened_s = 0.0
+        self._since = 0.0
+        self._started = 0.0
+        self._messages = 0
+        self._bytes = 0
+        self._ready = asyncio.Event()
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    async def connect(self) -> bool:
+        """Connect if needed; whether the tap is connected."""
+        if self._transport is not None:
+            return True
+        parts = urlsplit(self._url)
+        self._ready = asyncio.Event()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: self, parts.hostname or "127.0.0.1", parts.port or 4222)
+                options: dict[str, object] = {"verbose": False, "headers": True, "name": "mangrove-telemetry"}
+                if parts.username:
+                    options |= {"user": unquote(parts.username), "pass": unquote(parts.password or "")}
+                self._write(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
+                await self._ready.wait()
+        except (OSError, TimeoutError):
+            self.close()
+            return False
+        self._started = time.monotonic()
+        return True
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._transport is not None:
+            self._transport.close()
+        self._transport = None
+        self._patterns = ()
+        self._listening = False
+        self._held.clear()
+
+    # -- sampling -----------------------------------------------------------------------------------------
+
+    def follow(self, wanted: Iterable[str]) -> None:
+        """Subscribe to these patterns, and no others; called once a second, it also renews the budget."""
+        patterns = tuple(sorted(_widest(wanted)))
+        if patterns != self._patterns:
+            self._stop()
+            self._patterns = patterns
+            self._known.clear()
+        if not self._listening and patterns and self._transport is not None:
+            self._first_sid = self._next_sid
+            subscriptions = []
+            for pattern in patterns:
+                subscriptions.append(f"SUB {pattern} {self._next_sid}\r\n")
+                self._next_sid += 1
+            self._known.clear()
+            self._write("".join(subscriptions).encode())
+            self._listening = True
+            self._since = time.monotonic()
+
+    def rest(self) -> None:
+        """Stop listening: the broker is busy."""
+        self._stop()
+        self._patterns = ()
+
+    def take(self) -> Slice:
+        """What was seen since the last call."""
+        now = time.monotonic()
+        if self._listening:
+            self._listened_s += now - self._since
+            self._since = now
+        elapsed = max(now - self._started, 1e-9)
+        share = min(1.0, self._listened_s / elapsed) if self._patterns else 0.0
+        seen = Slice(1.0 if share > 0.98 else share, self._topics)
+        self._topics = {}
+        self._started, self._listened_s = now, 0.0
+        self._messages = self._bytes = 0
+        return seen
+
+    def _stop(self) -> None:
+        if self._listening:
+            sids = range(self._first_sid, self._next_sid)
+            self._write("".join(f"UNSUB {sid}\r\n" for sid in sids).encode())
+            self._listening = False
+            self._listened_s += time.monotonic() - self._since
+
+    # -- receiving ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the broker's INFO, which needs no answer."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The broker is gone; `connect` tries again."""
+        self.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Count the messages of a buffer, and stop for this second when the budget is used up."""
+        self._held += data
+        try:
+            consumed = scan(bytes(self._held), self._known, self._resolve)
+        except WireError:
+            self.close()
+            return
+        del self._held[:consumed]
+        self._bytes += len(data)
+        if self._listening and (self._messages > self._budget_messages or self._bytes > BUDGET_BYTES):
+            self._stop()
+        if len(self._known) > MAX_KNOWN_LINES:
+            self._known.clear()
+
+    def _resolve(self, line: bytes) -> Entry:
+        verb, _, rest = line.partition(b" ")
+        if verb in (b"MSG", b"HMSG"):
+            return self._message(verb, line, rest)
+        if verb == b"PING":
+            self._write(b"PONG\r\n")
+        elif verb == b"PONG":
+            self._ready.set()
+        elif verb == b"-ERR":
+            raise WireError(rest.decode(errors="replace"))
+        return Entry(len(CRLF), None)
+
+    def _message(self, verb: bytes, line: bytes, rest: bytes) -> Entry:
+        parts = rest.decode(errors="replace").split(" ")
+        try:
+            subject, sid, size = parts[0], int(parts[1]), int(parts[-1])
+        except (IndexError, ValueError):
+            raise WireError(f"malformed control line {line[:80]!r}") from None
+        # A message that several patterns match comes once for each; it counts once.
+        place = sid - self._first_sid
+        first = next((n for n, pattern in enumerate(self._patterns) if matches(pattern, subject)), -1)
+        counted = place == first and 0 <= place < len(self._patterns)
+        flow = _Counting(self, subject if counted else "", len(line), size, stamped=verb == b"HMSG")
+        entry = self._known[line] = Entry(size + 4, flow, subject)
+        return entry
+
+    def book(self, subject: str, messages: int, size_bytes: int, stamps: list[int]) -> None:
+        """Count messages of a topic."""
+        self._messages += messages
+        if not subject:
+            return
+        topic = self._topics.setdefault(subject, TopicCount())
+        topic.messages += messages
+        topic.size_bytes += messages * size_bytes
+        if stamps:
+            now_ns = time.time_ns()
+            topic.latencies_ms += [(now_ns - stamp) / 1e6 for stamp in stamps]
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and data:
+            self._transport.write(data)
+
+
+class _Counting:
+    """The flow of one control line: all its messages are equally long."""
+
+    __slots__ = ("_length", "_size", "_stamped", "_subject", "_tap")
+
+    def __init__(self, tap: Tap, subject: str, line_bytes: int, size: int, *, stamped: bool) -> None:
+        self._tap = tap
+        self._subject = subject
+        self._length = line_bytes + size + 4
+        self._size = size
+        self._stamped = stamped
+
+    def take(self, messages: bytes) -> None:
+        """Count a run of whole messages."""
+        stamps = [int(stamp) for stamp in _STAMP.findall(messages)] if self._stamped else []
+        self._tap.book(self._subject, len(messages) // self._length, self._size, stamps)
+
+
+def _widest(patterns: Iterable[str]) -> set[str]:
+    """Patterns that no other one covers."""
+    distinct = set(patterns)
+    return {one for one in distinct if not any(other != one and covers(other, one) for other in distinct)}

@@ -1,0 +1,1 @@
+"""Demonstrations: `mangrove demo`."""

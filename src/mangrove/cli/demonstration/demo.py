@@ -1,0 +1,171 @@
+"""`mangrove demo`: a federation with traffic, live progress and an account at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mangrove.cli.demonstration import harmony as demo_harmony
+from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.running import run_async
+from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from mangrove.testbed.harmony import Phase
+    from mangrove.testbed.traffic import Stream, StreamReport, Traffic
+
+DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE}
+
+
+def demo(
+    name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.")] = "five-cities",
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long messages are sent.")] = 20.0,
+    seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter.")] = 1,
+    keep: Annotated[Path | None, typer.Option("--run-dir", help="Keep logs and state here.")] = None,
+    as_json: JsonOption = False,
+    _no_browser: Annotated[bool, typer.Option("--no-browser", hidden=True)] = False,
+) -> None:
+    """Run real brokers in five cities with traffic between them, and report what arrived."""
+    if name not in DEMOS:
+        raise InputError(f"there is no demo {name!r}", hint=f"choose one of: {', '.join(DEMOS)}")
+    with contextlib.ExitStack() as stack:
+        directory = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mangrove-demo-")))
+        if name == "harmony":
+            phases, reports = run_async(demo_harmony.run(seconds, seed, directory))
+            _conclude_harmony(phases, reports, seed, as_json)
+            return
+        reports = run_async(_demo(name, seconds, seed, directory))
+    failed = sum(report.lost + report.duplicated for report in reports)
+    if as_json:
+        print_json({"demo": name, "seconds": seconds, "seed": seed, "streams": reports})
+    else:
+        console = stdout_console()
+        console.print(_table(reports))
+        verdict = "0 lost, 0 duplicated" if not failed else "[red]messages were lost or duplicated[/red]"
+        console.print(f"Every message has a unique id; each is expected once per subscriber: {verdict}.")
+    if failed:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _conclude_harmony(phases: list[Phase], reports: list[StreamReport], seed: int, as_json: bool) -> None:
+    problems = demo_harmony.failures(phases, reports)
+    if as_json:
+        print_json(
+            {"demo": "harmony", "seed": seed, "phases": phases, "streams": reports, "problems": problems}
+        )
+    else:
+        demo_harmony.render(phases, reports)
+    for problem in problems:
+        stderr_console().print(f"[red]{problem}[/red]")
+    if problems:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _streams() -> tuple[Stream, ...]:
+    from mangrove.testbed.traffic import Stream
+
+    return (
+        Stream("alert.tsunami", "seattle", ("washington", "orlando", "los-angeles"), 20, 100),
+        Stream("alert.grid", "orlando", ("seattle", "denver"), 20, 100),
+        Stream("market.quotes", "washington", ("los-angeles", "denver", "seattle", "orlando"), 200, 150),
+        Stream("sensor.buoys", "los-angeles", ("seattle", "washington"), 100, 500),
+        Stream("sensor.roads", "denver", ("orlando",), 100, 500),
+        Stream("news.bulletin", "seattle", ("orlando", "washington"), 10, None),
+    )
+
+
+async def _demo(name: str, seconds: float, seed: int, directory: Path) -> list[StreamReport]:
+    from mangrove.agent.inspection import wait_for_interest
+    from mangrove.config import parse_federation
+    from mangrove.testbed.local_federation import LocalFederation
+    from mangrove.testbed.traffic import Traffic
+
+    text = (resources.files("mangrove.testbed") / DEMOS[name]).read_text()
+    federation = parse_federation(text, DEMOS[name]).require()
+    console = stderr_console()
+    brokers = sum(2 + len(domain.edges) for domain in federation.domains.values())
+    console.print(
+        f"[bold]{federation.name}[/bold]: {len(federation.domains)} sites, {brokers} nats-server processes, "
+        f"{len(federation.domains)} gateways, {len(federation.links)} emulated WAN links (seed {seed})"
+    )
+    launched = LocalFederation(
+        federation, directory, ephemeral=True, seed=seed, progress=lambda text: console.print(f"  {text}")
+    )
+    async with launched:
+        traffic = Traffic(_streams(), directory)
+        try:
+            await traffic.open()
+            if not await wait_for_interest(launched.runtime(), traffic.wanted()):
+                raise MangroveError(
+                    "the gateways did not learn of all subscriptions in time",
+                    hint=f"keep the logs with --run-dir DIR and look below DIR/logs (now {directory})",
+                )
+            await _run_with_progress(traffic, seconds, console)
+        finally:
+            await traffic.close()
+    return [account.report() for account in traffic.accounts]
+
+
+async def _run_with_progress(traffic: Traffic, seconds: float, console: Console) -> None:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    total = sum(int(seconds * account.stream.rate_msg_s) for account in traffic.accounts)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+        console=console,
+    ) as progress:
+        bar = progress.add_task("messages cross the federation", total=total, figures="")
+        running = asyncio.create_task(traffic.run(seconds))
+        try:
+            while not running.done():
+                sent = sum(account.sent for account in traffic.accounts)
+                delivered = sum(account.delivered for account in traffic.accounts)
+                progress.update(bar, completed=sent, figures=f"{sent:,} sent, {delivered:,} deliveries")
+                await asyncio.wait([running], timeout=0.2)
+            await running
+        finally:
+            running.cancel()
+
+
+def _table(reports: list[StreamReport]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title="What arrived (times in milliseconds)",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column("topic", no_wrap=True)
+    for column in ("sent", "delivered", "in time", "lost", "dupl.", "p50", "p99", "limit"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for report in reports:
+        share = report.in_time / report.delivered if report.delivered else 0.0
+        sites = len(report.subscribers)
+        where = report.subscribers[0] if sites == 1 else f"{sites} sites"
+        table.add_row(
+            f"{report.topic}\n[dim]{report.publisher} → {where}[/dim]",
+            f"{report.sent:,}",
+            f"{report.delivered:,}",
+            f"{share:.1%}",
+            f"[red]{report.lost:,}[/red]" if report.lost else "0",
+            f"[red]{report.duplicated:,}[/red]" if report.duplicated else "0",
+            f"{report.p50_ms:.0f}",
+            f"{report.p99_ms:.0f}",
+            f"{report.deadline_ms:.0f}" if report.deadline_ms else "–",
+        )
+    return table

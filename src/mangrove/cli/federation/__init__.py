@@ -1,0 +1,1 @@
+"""Commands that run a federation, look at it and use it."""

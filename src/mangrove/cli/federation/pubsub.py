@@ -1,0 +1,134 @@
+"""`mangrove pub` and `mangrove sub`: the SDK from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mangrove.cli.federation.status import FederationOption
+from mangrove.cli.federation.up import RunDirOption
+from mangrove.cli.output import JsonOption, print_json, stderr_console
+from mangrove.cli.running import run_async
+from mangrove.errors import EXIT_NEGATIVE, InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mangrove.client import Message
+    from mangrove.client.connection import Connecting
+
+DomainOption = Annotated[str | None, typer.Option("--domain", "-d", help="Site to connect to.")]
+ServerOption = Annotated[str | None, typer.Option("--server", help="URL of a broker, instead of a domain.")]
+
+
+def pub(
+    subject: Annotated[str, typer.Argument(help="Subject to publish on.")],
+    data: Annotated[str | None, typer.Argument(help="Text to send; `-` or nothing reads stdin.")] = None,
+    domain: DomainOption = None,
+    federation: FederationOption = None,
+    server: ServerOption = None,
+    run_dir: RunDirOption = None,
+    count: Annotated[int, typer.Option(min=1, help="How often.")] = 1,
+    rate: Annotated[float, typer.Option(min=0, help="Messages per second; 0 means no pause.")] = 0.0,
+    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name:value")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish messages in a domain."""
+    payload = sys.stdin.buffer.read() if data in (None, "-") else str(data).encode()
+    headers = _headers(header or [])
+
+    async def publish() -> None:
+        start = time.monotonic()
+        async with _connecting(server, domain, federation, run_dir) as connection:
+            for number in range(count):
+                await connection.publish(subject, payload, headers=headers)
+                if rate:
+                    await asyncio.sleep(max(0.0, start + (number + 1) / rate - time.monotonic()))
+            await connection.flush()
+
+    run_async(publish())
+    if as_json:
+        print_json({"subject": subject, "published": count, "bytes": len(payload)})
+    else:
+        stderr_console().print(f"published {count} × {len(payload)} bytes on {subject}")
+
+
+def sub(
+    subject: Annotated[str, typer.Argument(help="Subject or pattern to subscribe to.")],
+    domain: DomainOption = None,
+    federation: FederationOption = None,
+    server: ServerOption = None,
+    run_dir: RunDirOption = None,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many messages; 0 means never.")] = 0,
+    timeout: Annotated[float, typer.Option(min=0, help="Stop after so many seconds; 0 means never.")] = 0.0,
+    queue: Annotated[str, typer.Option(help="Queue group to join.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+) -> None:
+    """Print the messages of a subject as they arrive. With --count, exit code 1 if fewer came in time."""
+    seen = 0
+
+    async def receive() -> None:
+        nonlocal seen
+        async with _connecting(server, domain, federation, run_dir) as connection:
+            subscription = await connection.subscribe(subject, queue=queue)
+            stderr_console().print(f"subscribed to {subject}; Ctrl-C stops")
+            async for message in subscription:
+                _print_message(message, as_json)
+                seen += 1
+                if count and seen >= count:
+                    return
+
+    async def limited() -> None:
+        try:
+            async with asyncio.timeout(timeout or None):
+                await receive()
+        except TimeoutError:
+            stderr_console().print(f"{seen} messages in {timeout:g} s")
+
+    run_async(limited())
+    if seen < count:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _connecting(
+    server: str | None, domain: str | None, federation: str | None, run_dir: Path | None
+) -> Connecting:
+    from mangrove.client import connect
+
+    if server is not None:
+        return connect(server, domain=domain, name="mangrove-cli")
+    return connect(domain=domain, federation=federation, run_dir=run_dir, name="mangrove-cli")
+
+
+def _headers(pairs: list[str]) -> dict[str, str]:
+    headers = {}
+    for pair in pairs:
+        name, colon, value = pair.partition(":")
+        if not colon or not name.strip():
+            raise InputError(f"the header {pair!r} is not of the form name:value")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _print_message(message: Message, as_json: bool) -> None:
+    import msgspec
+
+    text = message.data.decode(errors="replace")
+    if as_json:
+        line = msgspec.json.encode(
+            {
+                "subject": message.subject,
+                "data": text,
+                "headers": dict(message.headers),
+                "reply": message.reply or None,
+                "received_at": time.time(),
+            }
+        ).decode()
+    else:
+        line = f"{message.subject}: {text}"
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,113 @@
+"""`mangrove story`: what happened in a federation, and why."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mangrove.cli.federation.status import FederationOption
+from mangrove.cli.federation.up import RunDirOption
+from mangrove.cli.output import JsonOption, print_json, stdout_console
+from mangrove.errors import InputError
+
+if TYPE_CHECKING:
+    from mangrove.overlay.events import Event
+
+LAST = 30
+
+
+def story(
+    event_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="An event, such as seattle-17; none: the latest.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many of the latest events to show.")] = LAST,
+    federation: FederationOption = None,
+    run_dir: RunDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell why something happened: an event with its causes and its consequences; or the latest events."""
+    from mangrove.host.runtime_file import find_running_directory
+
+    events = read_events(find_running_directory(federation, run_dir) / "events")
+    chosen = events[-last:] if event_id is None else related(events, event_id)
+    if as_json:
+        print_json(chosen)
+        return
+    console = stdout_console()
+    for event in chosen:
+        mark = "▶" if event.id == event_id else " "
+        moment = time.strftime("%H:%M:%S", time.localtime(event.at)) + f".{int(event.at * 1000) % 1000:03d}"
+        because = f"  ← {event.cause}" if event.cause else ""
+        console.print(f"{mark} {moment}  {event.id:<16} {in_words(event)}[dim]{because}[/dim]")
+    if not chosen:
+        console.print("nothing has happened yet")
+
+
+def read_events(directory: Path) -> list[Event]:
+    """All events of all gateways on this machine, in order of time. Half-written last lines are left out."""
+    import msgspec
+
+    from mangrove.overlay.events import Event
+
+    decoder = msgspec.json.Decoder(Event)
+    events = []
+    for path in sorted([*directory.glob("*.old"), *directory.glob("*.jsonl")]):
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            try:
+                events.append(decoder.decode(line))
+            except msgspec.DecodeError:
+                continue
+    return sorted(events, key=lambda event: event.at)
+
+
+def related(events: list[Event], event_id: str) -> list[Event]:
+    """An event, what caused it, and what it caused, in order of time."""
+    by_id = {event.id: event for event in events}
+    if event_id not in by_id:
+        latest = ", ".join(event.id for event in events[-5:]) or "none"
+        raise InputError(f"there is no event {event_id!r}", hint=f"the latest are: {latest}")
+    chosen = set()
+    cause: str | None = event_id
+    while cause is not None and cause in by_id and cause not in chosen:
+        chosen.add(cause)
+        cause = by_id[cause].cause
+    consequences = {event_id}
+    for event in events:
+        if event.cause in consequences:
+            consequences.add(event.id)
+    return [event for event in events if event.id in chosen | consequences]
+
+
+def in_words(event: Event) -> str:
+    """One line about an event."""
+    d: dict[str, Any] = event.details
+    match event.kind:
+        case "LinkFailed":
+            return f"[red]the link to {d['peer']} failed[/red]: {d['reason']}"
+        case "LinkRecovered":
+            return f"[green]the link to {d['peer']} passed its tests[/green]"
+        case "ColourChanged":
+            parts = [f"{'–'.join(link)} failed" for link in d["failed"]]
+            parts += [f"{'–'.join(link)} is back" for link in d["recovered"]]
+            made = "prepared" if d["prepared"] else "made now"
+            return f"forwards by colour {d['colour']} ({made} table): {', '.join(parts)}"
+        case "RouteRequested":
+            limit = f" of {d['deadline_ms']:g}" if d["deadline_ms"] else ""
+            return (
+                f"asks for a route for {d['topic']} to {d['destination']}: {' → '.join(d['path'])} "
+                f"({d['predicted_ms']:.1f}{limit} ms)"
+            )
+        case "RouteEstablished":
+            return f"route for {d['topic']} to {d['destination']} stands: {' → '.join(d['path'])}"
+        case "RouteRetired":
+            path = " → ".join(d["path"])
+            return f"route for {d['topic']} to {d['destination']} is given up, {d['reason']}: {path}"
+        case "ContractUnmet":
+            return f"[yellow]{d['topic']} to {d['destination']} cannot be met[/yellow]: {d['reason']}"
+        case "ContractMet":
+            return f"[green]{d['topic']} to {d['destination']} is met again[/green]"
+        case _:
+            return f"{event.kind} {d}"

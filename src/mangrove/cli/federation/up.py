@@ -1,0 +1,118 @@
+"""`mangrove up`: run a federation, or one site of it, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.running import run_async
+from mangrove.errors import Mistake
+
+if TYPE_CHECKING:
+    from mangrove.config import Reading
+    from mangrove.model.endpoints import Runtime
+    from mangrove.model.federation import Federation
+
+RunDirOption = Annotated[
+    Path | None,
+    typer.Option("--run-dir", help="Where logs and state go; by default the user's state directory."),
+]
+
+
+def up(
+    file: Annotated[Path, typer.Argument(help="Federation file.")],
+    domain: Annotated[str | None, typer.Option(help="Run this site alone; others run elsewhere.")] = None,
+    run_dir: RunDirOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter and loss.")] = 1,
+    lake: Annotated[
+        Path | None, typer.Option(help="Telemetry lake to record into. [default: in the run directory]")
+    ] = None,
+    record: Annotated[bool, typer.Option(help="Record telemetry once a second.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a federation from its file, or one site of it, until interrupted."""
+    run_async(_up(file, domain, run_dir, seed, lake, record, as_json))
+
+
+async def _up(
+    file: Path,
+    domain: str | None,
+    run_dir: Path | None,
+    seed: int,
+    lake: Path | None,
+    record: bool,
+    as_json: bool,
+) -> None:
+    from mangrove.config import read_federation
+    from mangrove.host.runtime_file import state_directory
+    from mangrove.testbed.local_federation import LocalFederation
+    from mangrove.testbed.recording import recording
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    reading = read_federation(file)
+    federation = reading.require(await unreachable(reading))
+    directory = run_dir or state_directory() / federation.name
+    console = stderr_console()
+    console.print(_intention(federation, domain))
+    launched = LocalFederation(
+        federation, directory, only=domain, seed=seed, progress=lambda text: console.print(f"  {text}")
+    )
+    into = (lake or directory / "telemetry") if record else None
+    async with launched, recording(launched, into) as note:
+        if as_json:
+            print_json(launched.runtime())
+        else:
+            show_endpoints(launched.runtime(), domain)
+        console.print(
+            f"Running. Logs: {directory / 'logs'}. Look at it with `mangrove status`; Ctrl-C stops it."
+        )
+        console.print(note)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            console.print("Stopping …")
+
+
+async def unreachable(reading: Reading) -> list[Mistake]:
+    """Mistakes that only show on the network: external brokers that cannot be joined."""
+    from mangrove.broker.nats.reach import leaf_problem
+
+    problems = await asyncio.gather(*map(leaf_problem, reading.external_leafs.values()))
+    return [
+        Mistake(path, problem)
+        for path, problem in zip(reading.external_leafs, problems, strict=True)
+        if problem
+    ]
+
+
+def _intention(federation: Federation, domain: str | None) -> str:
+    names = [domain] if domain else list(federation.domains)
+    brokers = sum(2 + len(federation.domains[name].edges) for name in names if name in federation.domains)
+    return f"Starting [bold]{federation.name}[/bold]: {len(names)} sites, {brokers} brokers …"
+
+
+def show_endpoints(runtime: Runtime, only: str | None) -> None:
+    """A table of where clients connect."""
+    from rich.table import Table
+
+    table = Table(title=f"Federation {runtime.federation.name}", title_justify="left")
+    for column in ("domain", "publish to (head)", "subscribe at (edges)", "MQTT"):
+        table.add_column(column)
+    for name, domain in runtime.domains.items():
+        if only in (None, name):
+            table.add_row(
+                name,
+                domain.head.client_url,
+                "\n".join(edge.client_url for edge in domain.edges) or domain.head.client_url,
+                "\n".join(
+                    f"{broker.host}:{broker.mqtt_port}"
+                    for broker in (domain.edges or (domain.head,))
+                    if broker.mqtt_port
+                ),
+            )
+    stdout_console().print(table)

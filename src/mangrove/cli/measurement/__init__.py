@@ -1,0 +1,1 @@
+"""Commands that measure: `mangrove evaluate` and `mangrove bench`."""

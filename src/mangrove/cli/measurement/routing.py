@@ -1,0 +1,251 @@
+"""`mangrove evaluate gap|tables`: the experiments on separated paths and on pre-calculated tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.errors import EXIT_NEGATIVE, InputError
+
+if TYPE_CHECKING:
+    from mangrove.evaluation.gap import GapSetup, GapSummary
+    from mangrove.evaluation.tables import TablesResult
+    from mangrove.routing.graph import Graph
+
+
+class ModelName(StrEnum):
+    """Generators of the underlay."""
+
+    WAXMAN = "waxman"
+    BARABASI_ALBERT = "barabasi-albert"
+
+
+SeedsOption = Annotated[int, typer.Option("--seeds", help="Number of runs; each is a seed of its own.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="First seed; the others follow it.")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG file.")]
+
+
+def gap(
+    seeds: SeedsOption = 10,
+    seed: SeedOption = 1,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            help="Run on FILE.json, FILE.brite or topohub:GROUP/NAME instead of a synthetic topology."
+        ),
+    ] = None,
+    model: Annotated[ModelName, typer.Option(help="Generator of the underlay.")] = ModelName.WAXMAN,
+    nodes: Annotated[int, typer.Option(help="Nodes of the underlay.")] = 1000,
+    m: Annotated[int, typer.Option("--m", help="Links of each new node of the underlay.")] = 8,
+    pairs: Annotated[int, typer.Option(help="Pairs of overlay nodes.")] = 200,
+    regions: Annotated[int, typer.Option(help="Failure regions for each radius.")] = 100,
+    separation: Annotated[
+        float | None,
+        typer.Option(help="Separation asked for. [default: 2000, or a fifth of a backbone's width]"),
+    ] = None,
+    max_stretch: Annotated[
+        float | None,
+        typer.Option(
+            help="Longest alternative, as a multiple of the primary; 0 for no limit. [default: 2.5]"
+        ),
+    ] = None,
+    flat: Annotated[bool, typer.Option("--flat", help="Penalty not scaled by distance.")] = False,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Repeat the thesis's experiment: failures of separated paths against the k shortest, by radius."""
+    from dataclasses import replace
+
+    from rich.progress import Progress
+
+    from mangrove.evaluation.gap import GapSetup, Model, backbone_setup, run_gap
+
+    graph: Graph | None = None
+    if topology is None:
+        setup = GapSetup(Model(model.value), nodes, m, pairs=pairs, regions=regions)
+        if separation is not None:
+            setup = replace(setup, separation=separation)
+    else:
+        graph = _placed(topology)
+        setup = backbone_setup(graph, pairs, regions, separation)
+    if max_stretch is not None:
+        setup = replace(setup, max_stretch=max_stretch or None)
+    setup = replace(setup, scaled=not flat)
+    with Progress(console=stderr_console(), transient=True) as progress:
+        task = progress.add_task("pairs", total=None)
+        summary = run_gap(
+            setup,
+            _seeds(seed, seeds),
+            graph,
+            topology or "",
+            lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    if plot is not None:
+        from mangrove.evaluation.figures import draw_gap
+
+        draw_gap(summary, plot)
+    missed = summary.missed()
+    if as_json:
+        print_json({"experiment": "gap", **_gap_document(summary), "missed": missed})
+    else:
+        _show_gap(summary)
+    _finish(missed)
+
+
+def tables(
+    seeds: SeedsOption = 10,
+    seed: SeedOption = 1,
+    nodes: Annotated[int, typer.Option(help="Nodes of each network.")] = 32,
+    links: Annotated[int, typer.Option(help="Links of each network.")] = 64,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare path lengths after single failures: pre-calculated tables, recomputed paths, routing layers."""
+    from rich.progress import Progress
+
+    from mangrove.evaluation.tables import run_tables
+
+    with Progress(console=stderr_console(), transient=True) as progress:
+        task = progress.add_task("networks", total=None)
+        result = run_tables(
+            nodes,
+            links,
+            _seeds(seed, seeds),
+            lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    if plot is not None:
+        from mangrove.evaluation.figures import draw_tables
+
+        draw_tables(result, plot)
+    missed = result.missed()
+    if as_json:
+        print_json({"experiment": "tables", **_plain(result), "missed": missed})
+    else:
+        _show_tables(result)
+    _finish(missed)
+
+
+def _seeds(first: int, count: int) -> list[int]:
+    if count < 1 or first < 0:
+        raise InputError(f"--seeds must be at least 1 and --seed at least 0, not {count} and {first}")
+    return list(range(first, first + count))
+
+
+def _placed(topology: str) -> Graph:
+    from mangrove.cli.routing.topology_file import load_topology
+    from mangrove.routing.planner import require_places
+
+    graph = load_topology(topology)
+    require_places(graph)
+    return graph
+
+
+def _finish(missed: list[str]) -> None:
+    for line in missed:
+        stderr_console().print(f"[red]missed:[/red] {line}")
+    if missed:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _plain(value: object) -> dict[str, object]:
+    """A dataclass as JSON types."""
+    import msgspec
+
+    plain = msgspec.to_builtins(value, str_keys=True)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _gap_document(summary: GapSummary) -> dict[str, object]:
+    from mangrove.evaluation.gap import PUBLISHED_IMPROVEMENT
+
+    document = _plain(summary)
+    if summary.setup.published_setting:
+        document["published_improvement"] = PUBLISHED_IMPROVEMENT
+    return document
+
+
+def _show_gap(summary: GapSummary) -> None:
+    from rich.table import Table
+
+    from mangrove.evaluation.gap import METHODS, PUBLISHED_FAILURES, PUBLISHED_IMPROVEMENT
+
+    setup, console = summary.setup, stdout_console()
+    known = setup.published_setting
+    table = Table(title="Failures avoided, as a share of those with the primary path alone")
+    table.add_column(f"radius {summary.unit}".rstrip(), justify="right")
+    table.add_column("primary\nfails", justify="right")
+    for method in METHODS:
+        table.add_column(method.replace("_", " ") + ("\n(published)" if known else ""), justify="right")
+    for position, radius in enumerate(setup.radii):
+        primary = summary.failures["primary"][position]
+        cells = [primary.rounded(0)]
+        cells += [str(summary.improvement[method][position]) for method in METHODS]
+        if known:
+            cells[0] += f"\n({PUBLISHED_FAILURES[position]})"
+            for column, method in enumerate(METHODS, start=1):
+                cells[column] += f"\n({PUBLISHED_IMPROVEMENT[method][position]:.3f})"
+        table.add_row(f"{radius:g}", *cells)
+    console.print(table)
+    paths = Table(title="The alternatives")
+    for heading in ("method", "proximity (share of near nodes)", "the same, common ends left out", "stretch"):
+        paths.add_column(heading, justify="left" if heading == "method" else "right")
+    for method in METHODS:
+        paths.add_row(
+            method.replace("_", " "),
+            str(summary.near_share[method]),
+            str(summary.inner_near_share[method]),
+            str(summary.stretch[method]),
+        )
+    console.print(paths)
+    console.print(_conditions(setup, summary))
+
+
+def _conditions(setup: GapSetup, summary: GapSummary) -> str:
+    limit = "no limit on delay"
+    if setup.max_stretch is not None:
+        limit = f"delay at most {setup.max_stretch:g} × the primary's"
+    separation = f"{setup.separation:g} {summary.unit}".rstrip()
+    return (
+        f"{summary.topology}; {setup.pairs} pairs, {setup.regions} regions a radius; "
+        f"separation {separation}, {limit}; "
+        f"seeds {summary.seeds[0]} to {summary.seeds[-1]}; ± is the 95 % interval of the mean"
+    )
+
+
+def _show_tables(result: TablesResult) -> None:
+    from rich.table import Table
+
+    from mangrove.evaluation.tables import SCHEMES
+
+    console = stdout_console()
+    labels = {"pcrt": "PCRT tables", "recomputed": "recomputed", "layers": "layers"}
+    for summary in result.summaries:
+        table = Table(title=f"Every single {summary.failure} failing")
+        for heading in (
+            "scheme",
+            "hops, all pairs",
+            "hops, pairs hit",
+            "stretch, pairs hit",
+            "worst",
+            "no path",
+        ):
+            table.add_column(heading, justify="left" if heading == "scheme" else "right")
+        for scheme in SCHEMES:
+            table.add_row(
+                labels[scheme],
+                str(summary.mean_hops[scheme]),
+                str(summary.mean_hops_hit[scheme]),
+                str(summary.stretch[scheme]),
+                f"{summary.worst_stretch[scheme]:.2f}",
+                str(summary.undelivered[scheme]),
+            )
+        console.print(table)
+    console.print(
+        f"{result.nodes} nodes and {result.links} links, seeds {result.seeds[0]} to {result.seeds[-1]}; "
+        f"{result.layers.mean:.1f} routing layers on average; ± is the 95 % interval of the mean"
+    )

@@ -1,0 +1,1 @@
+"""Commands around the telemetry lake: `mangrove pipeline` and `mangrove calibrate`."""

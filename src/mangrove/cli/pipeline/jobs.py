@@ -1,0 +1,173 @@
+"""The jobs of `mangrove pipeline` besides `profile`: thin commands around `mangrove.pipelines`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.pipeline.session import (
+    InputOption,
+    MasterOption,
+    MemoryOption,
+    OutputOption,
+    RemoteOption,
+    SeedOption,
+    report_skipped,
+    spark_session,
+)
+from mangrove.errors import EXIT_NEGATIVE, InputError
+
+TargetOption = Annotated[float, typer.Option(help="Share of messages that must be in time.")]
+
+
+def calibrate(
+    input_: InputOption,
+    output: OutputOption,
+    time: Annotated[
+        str, typer.Option(help="What is fitted: processing_time_s (at saturation) or cpu_time_s.")
+    ] = "processing_time_s",
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = "2g",
+    as_json: JsonOption = False,
+) -> None:
+    """Fit broker parameters to the runs that `mangrove calibrate` recorded."""
+    with spark_session(master, remote, memory) as (spark, progress):
+        from mangrove.pipelines.jobs import calibration
+
+        progress("fitting broker models")
+        summary = calibration.run(spark, input_, output, time)
+    columns = ("broker_type", "message_bytes", "runs", "t_rcv", "t_fltr", "t_tx", "relative_rms")
+    _finish(summary, summary["models"], columns, output, as_json)
+
+
+def availability(
+    input_: InputOption,
+    output: OutputOption,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = "2g",
+    as_json: JsonOption = False,
+) -> None:
+    """Failure probability and repair time of brokers, links and domains, for resilient routing."""
+    with spark_session(master, remote, memory) as (spark, progress):
+        from mangrove.pipelines.jobs import availability as job
+
+        progress("counting outages")
+        summary = job.run(spark, input_, output)
+    columns = ("kind", "component", "observed_s", "failures", "failure_probability", "mean_repair_s")
+    _finish(summary, summary["rows"], columns, output, as_json)
+
+
+def slo(
+    input_: InputOption,
+    output: OutputOption,
+    target: TargetOption = 0.999,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="As a stream: go on where the last run ended.")
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="With --stream: follow the lake for so long, then end.")
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = "2g",
+    as_json: JsonOption = False,
+) -> None:
+    """In-time delivery, latency quantiles, error budget, worst hours, anomalies."""
+    if seconds is not None and not stream:
+        raise InputError("--seconds goes with --stream")
+    with spark_session(master, remote, memory) as (spark, progress):
+        from mangrove.pipelines.jobs import slo_job
+
+        if stream:
+            progress("following the deliveries")
+            summary = slo_job.stream(spark, input_, output, target, seconds=seconds)
+        else:
+            progress("adding up deliveries")
+            summary = slo_job.run(spark, input_, output, target)
+    if stream:
+        _finish(summary, [], (), output, as_json, f"{summary['windows']} finished windows")
+        return
+    columns = ("domain", "topic", "route", "delivered", "in_time_ratio", "budget_burn", "p50_ms", "p99_ms")
+    note = f"{len(summary['worst_hours'])} worst hours, {len(summary['anomalies'])} anomalies"
+    _finish(summary, summary["routes"], columns, output, as_json, note)
+
+
+def cases(
+    input_: Annotated[Path, typer.Option("--input", help="problem.json, or the output of `profile`.")],
+    output: OutputOption,
+    double: Annotated[bool, typer.Option(help="Also every pair of failed brokers.")] = True,
+    solver: Annotated[str, typer.Option(help="auto, exact, genetic, search or round-robin.")] = "auto",
+    seed: SeedOption = 1,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = "2g",
+    as_json: JsonOption = False,
+) -> None:
+    """Plans for every failure state, one Spark task each."""
+    from mangrove.planning.solvers.solvers import SolverName
+
+    names = [name.value for name in SolverName]
+    if solver not in names:
+        raise InputError(f"--solver: {solver!r}", hint=f"one of: {', '.join(names)}")
+    with spark_session(master, remote, memory) as (spark, progress):
+        from mangrove.pipelines.jobs import cases as job
+
+        progress("computing cases")
+        summary = job.run(spark, input_, output, seed, solver, double=double)
+    note = f"{summary['cases']} cases, {len(summary['infeasible'])} break a constraint; seed {seed}"
+    _finish(summary, [], (), output, as_json, note)
+    for line in summary["infeasible"]:
+        stderr_console().print(f"[red]infeasible[/red]: {line}")
+    if summary["infeasible"]:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def report(
+    input_: Annotated[Path, typer.Option("--input", help="Directory with the outputs of the other jobs.")],
+    output: OutputOption,
+    as_json: JsonOption = False,
+) -> None:
+    """One HTML page with plots of what the other jobs found."""
+    from mangrove.pipelines.jobs import report as job
+
+    summary = job.run(input_, output)
+    _finish(summary, [], (), output, as_json, f"page: {summary['page']}")
+
+
+def _finish(
+    summary: dict[str, Any],
+    rows: list[dict[str, Any]],
+    columns: tuple[str, ...],
+    output: Path,
+    as_json: bool,
+    note: str = "",
+) -> None:
+    from rich.table import Table
+
+    report_skipped(summary)
+    if as_json:
+        print_json(summary)
+        return
+    console = stdout_console()
+    if rows:
+        table = Table()
+        for column in columns:
+            numeric = isinstance(rows[0][column], int | float)
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        for row in rows[:40]:
+            table.add_row(*(_shown(row[column]) for column in columns))
+        console.print(table)
+    if note:
+        console.print(note, soft_wrap=True)
+    stderr_console().print(f"written to {output}", soft_wrap=True)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "-" if value is None else str(value)

@@ -1,0 +1,213 @@
+"""`mangrove pipeline JOB`: Spark jobs from the telemetry lake to plans."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.pipeline import jobs as pipeline_jobs
+from mangrove.cli.pipeline.session import (
+    DomainOption,
+    InputOption,
+    MasterOption,
+    MemoryOption,
+    OutputOption,
+    RemoteOption,
+    SeedOption,
+    report_skipped,
+    spark_session,
+)
+from mangrove.errors import InputError
+
+app = typer.Typer(help="Turn recorded telemetry into plans, on Spark.", no_args_is_help=True)
+app.command("calibrate")(pipeline_jobs.calibrate)
+app.command("availability")(pipeline_jobs.availability)
+app.command("slo")(pipeline_jobs.slo)
+app.command("cases")(pipeline_jobs.cases)
+app.command("report")(pipeline_jobs.report)
+
+
+@app.command()
+def profile(
+    input_: InputOption,
+    output: OutputOption,
+    peak: Annotated[str, typer.Option(help="Peak periods: auto, all, or 09:00-11:00,… in UTC.")] = "auto",
+    window: Annotated[int, typer.Option(min=1, max=3600, help="Seconds over which rates are taken.")] = 1,
+    domain: DomainOption = None,
+    groups: Annotated[
+        Path | None, typer.Option(help='Items as a JSON file: {"item": ["topic or pattern", …]}.')
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Group correlated topics of low rate into items.")
+    ] = False,
+    shrinkage: Annotated[
+        str, typer.Option(help="Reduction of covariances: auto (short histories), none, or 0 to 1.")
+    ] = "auto",
+    federation: Annotated[
+        Path | None, typer.Option(help="Federation file: its edge brokers and their capacities.")
+    ] = None,
+    capacity: Annotated[
+        float | None, typer.Option(help="Capacity of each broker, messages per second.")
+    ] = None,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, help="Number of brokers, with --capacity or --model.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Broker model: model.json of the job `calibrate`.")
+    ] = None,
+    max_risk: Annotated[
+        float | None, typer.Option(help="Bound on each broker's probability of overload.")
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = "2g",
+    as_json: JsonOption = False,
+) -> None:
+    """Rates, variances and covariances of topics at peak; writes a problem for `mangrove plan allocate`."""
+    from mangrove.cli.pipeline.brokers import choose_brokers
+
+    targets = choose_brokers(federation, frozenset(domain or ()), capacity, brokers, model, max_risk)
+    with spark_session(master, remote, memory) as (spark, progress):
+        from mangrove.pipelines.jobs import profile as job
+        from mangrove.pipelines.output import check_output
+        from mangrove.pipelines.rates.items import read_groups
+        from mangrove.pipelines.rates.peaks import parse_peak
+
+        settings = job.ProfileSettings(
+            peak=parse_peak(peak),
+            window_s=window,
+            domains=frozenset(domain) if domain else None,
+            shrinkage=_shrinkage(shrinkage),
+            groups=None if groups is None else read_groups(_read_json(groups), str(groups)),
+            cluster=cluster,
+        )
+        check_output(output, job.JOB)
+        started = time.monotonic()
+        found = job.profile(spark, input_, settings, progress)
+        summary = job.write_profile(found, targets, output)
+    summary["seconds"] = round(time.monotonic() - started, 3)
+    report_skipped(summary)
+    if as_json:
+        print_json(summary)
+        return
+    _show_profile(found, summary)
+    stderr_console().print(f"written to {output}; next: mangrove plan allocate {output / 'problem.json'}")
+
+
+@app.command()
+def synthetic(
+    output: Annotated[Path, typer.Option("--output", help="Directory of the new lake.")],
+    topics: Annotated[int, typer.Option(min=1, help="Topics of each domain.")] = 20,
+    hours: Annotated[float, typer.Option(help="Length of the history.")] = 24.0,
+    domain: DomainOption = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Also copied, late, damaged files, reset counters and gaps.")
+    ] = False,
+    seed: SeedOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a lake with known parameters, to try the jobs on."""
+    from rich.progress import Progress
+
+    from mangrove.pipelines.output import write_json
+    from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
+    from mangrove.pipelines.synthetic.rates import SyntheticRates, generate, truth
+
+    if not 1 / 3600 <= hours <= 24 * 366:
+        raise InputError(f"--hours: {hours}", hint="between one second and a year")
+    domains = tuple(domain or ["seattle"])
+    spec = SyntheticRates(
+        topics=topics,
+        seconds=round(hours * 3600),
+        seed=seed,
+        domains=domains,
+        copied_files=2 if faults else 0,
+        late_rows=200 if faults else 0,
+        reset_rows=20 if faults else 0,
+        damaged_files=1 if faults else 0,
+        gap=faults,
+    )
+    console = stderr_console()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("rows", total=spec.rows)
+        files = generate(spec, output, lambda rows: bar.advance(task, rows))
+    operations = SyntheticOperations(seconds=spec.seconds, seed=seed, domains=domains, start=spec.start)
+    generate_operations(operations, output)
+    facts = truth(spec)
+    write_json(
+        output / "truth.json",
+        {
+            "seed": seed,
+            "topics": facts.topics,
+            "mean_rate": facts.mean_rate.tolist(),
+            "variance": facts.covariance.diagonal().tolist(),
+            "correlation_in_groups": spec.correlation,
+            "group_size": spec.group_size,
+            "replication": facts.replication.tolist(),
+            "filters": facts.filters.tolist(),
+        },
+    )
+    answer = {"lake": str(output), "rows": spec.rows, "files": len(files), "seed": seed}
+    if as_json:
+        print_json(answer)
+    else:
+        stdout_console().print(
+            f"{spec.rows:,} rows of topic_rates in {len(files)} files at {output}, seed {seed}"
+        )
+
+
+def _shrinkage(text: str) -> float | None:
+    if text == "auto":
+        return None
+    if text == "none":
+        return 0.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"--shrinkage: {text!r}", hint="auto, none, or a number from 0 to 1")
+    return value
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
+
+
+def _show_profile(found: Any, summary: dict[str, Any]) -> None:
+    import numpy as np
+    from rich.table import Table
+
+    figures = found.statistics
+    table = Table(title=f"{summary['topics']} topics at peak, busiest first", title_justify="left")
+    for column in ("topic", "msg/s", "deviation", "burst", "copies", "filters", "bytes"):
+        table.add_column(column, justify="left" if column == "topic" else "right")
+    for number in np.argsort(-figures.mean_rate, kind="stable")[:10]:
+        table.add_row(
+            found.topics[number][1],
+            f"{figures.mean_rate[number]:.5g}",
+            f"{figures.variance[number] ** 0.5:.4g}",
+            f"{figures.burst_factor[number]:.3g}",
+            f"{figures.replication[number]:.3g}",
+            f"{figures.filters[number]:.3g}",
+            f"{figures.message_bytes[number]:.4g}",
+        )
+    console = stdout_console()
+    console.print(table)
+    for domain, spans in summary["peaks"].items():
+        console.print(f"peak in {domain} (UTC): {', '.join(spans)}")
+    rate = summary["rows"] / max(summary["seconds"], 1e-9)
+    console.print(
+        f"{summary['rows']:,} rows, {summary['windows']:,} windows of {summary['window_s']} s, "
+        f"{summary['repeated_rows']} repeated rows; {summary['seconds']:.1f} s, {rate:,.0f} rows/s"
+    )

@@ -1,0 +1,248 @@
+"""`mangrove route paths|tables|disaster`: separated paths, failover tables, what a disaster cuts."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mangrove.cli.output import JsonOption, print_json, stderr_console
+from mangrove.cli.routing.report import (
+    disaster_document,
+    plan_document,
+    show_disaster,
+    show_plan,
+    show_tables,
+    tables_document,
+)
+from mangrove.cli.routing.topology_file import HELP, load_topology
+from mangrove.errors import InputError
+
+if TYPE_CHECKING:
+    from mangrove.routing.graph import Graph
+    from mangrove.routing.planner import PathRequest
+
+app = typer.Typer(help="Plan routes: separated paths, failover tables, disasters.", no_args_is_help=True)
+
+MOST_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
+
+
+class MethodName(StrEnum):
+    """Path methods, as `routing.planner.Method` without importing it."""
+
+    GAP_DIV = "gap-div"
+    GAP_LOG = "gap-log"
+    KSP = "ksp"
+    DISJOINT = "disjoint"
+    RESILIENT = "resilient"
+
+
+TopologyArgument = Annotated[str, typer.Argument(metavar="TOPO", help=HELP)]
+MethodOption = Annotated[MethodName, typer.Option("--method", help="How alternatives are found.")]
+SeparationOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Distance to keep between paths, km on a geographic plane. [default: a fifth of its width]"
+    ),
+]
+MaxDelayOption = Annotated[
+    float | None, typer.Option(help="Longest delay of a path, in the unit of the weights.")
+]
+MaxHopsOption = Annotated[int | None, typer.Option(help="Most links of a path.")]
+PathsOption = Annotated[int, typer.Option("--paths", help="Paths wanted, the primary included.")]
+KOption = Annotated[int, typer.Option("--k", help="Search depth of ksp and resilient.")]
+FlatOption = Annotated[
+    bool, typer.Option("--flat", help="The same penalty for every near link, not scaled by distance.")
+]
+
+
+@app.command()
+def paths(
+    topology: TopologyArgument,
+    source: Annotated[str, typer.Argument(metavar="SRC")],
+    destination: Annotated[str, typer.Argument(metavar="DST")],
+    method: MethodOption = MethodName.GAP_DIV,
+    separation: SeparationOption = None,
+    max_delay: MaxDelayOption = None,
+    max_hops: MaxHopsOption = None,
+    count: PathsOption = 2,
+    k: KOption = 10,
+    primary: Annotated[
+        str | None, typer.Option(help="Use this primary path: its nodes, with commas between them.")
+    ] = None,
+    flat: FlatOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan parallel paths between two nodes that one disaster does not cut together."""
+    from mangrove.routing.graph import NoPathError
+    from mangrove.routing.planner import plan_paths
+
+    request = _request(method, separation, max_delay, max_hops, count, k, flat)
+    graph = load_topology(topology)
+    given = None if primary is None else graph.indices(name.strip() for name in primary.split(","))
+    try:
+        plan = plan_paths(graph, graph.index(source), graph.index(destination), request, given)
+    except NoPathError as error:
+        if as_json:
+            print_json({"primary": None, "alternatives": [], "delay": [], "reason": error.message})
+        raise
+    for warning in plan.warnings:
+        stderr_console().print(f"[yellow]warning:[/yellow] {warning}")
+    if as_json:
+        print_json(plan_document(graph, plan, method.value))
+    else:
+        show_plan(graph, plan, method.value)
+
+
+@app.command()
+def tables(
+    topology: TopologyArgument,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also a colour for every pair of links.")] = False,
+    nodes: Annotated[bool, typer.Option(help="A colour for every single node.")] = True,
+    broker: Annotated[str | None, typer.Option(help="Show the super routing table of this broker.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the failover tables: the next hop for every destination under every failure, before it happens."""
+    from rich.progress import Progress
+
+    from mangrove.routing.colours import Scope
+    from mangrove.routing.tables import build_tables
+
+    graph = load_topology(topology)
+    if broker is not None:
+        graph.index(broker)
+    with Progress(console=stderr_console(), transient=True) as progress:
+        task = progress.add_task("colours", total=None)
+        made = build_tables(
+            graph,
+            Scope(nodes=nodes, link_pairs=pairs),
+            lambda done, of: progress.update(task, completed=done, total=of),
+        )
+    if as_json:
+        print_json(tables_document(made, broker))
+    else:
+        show_tables(made, broker)
+
+
+@app.command()
+def disaster(
+    topology: TopologyArgument,
+    centre: Annotated[
+        list[str],
+        typer.Option(
+            help="LAT,LON of the disaster (X,Y on a euclidean plane); give several for a track or a cut."
+        ),
+    ],
+    radius: Annotated[float, typer.Option(help="Radius, km on a geographic plane.")],
+    method: MethodOption = MethodName.GAP_DIV,
+    separation: SeparationOption = None,
+    max_delay: MaxDelayOption = None,
+    max_hops: MaxHopsOption = None,
+    count: PathsOption = 2,
+    k: KOption = 10,
+    cut_links: Annotated[
+        bool, typer.Option("--cut-links", help="A link that crosses the region fails, not only nodes inside.")
+    ] = False,
+    sample: Annotated[
+        int | None, typer.Option(help=f"Pairs to look at. [default: all, up to {MOST_PAIRS}]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
+    map_file: Annotated[Path | None, typer.Option("--map", help="Draw a map into this PNG file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Which pairs lose all their paths in a disaster, before and after adding separated alternatives."""
+    from rich.progress import Progress
+
+    from mangrove.routing.disaster import assess
+    from mangrove.routing.planner import require_places
+    from mangrove.routing.regions import Region
+
+    request = _request(method, separation, max_delay, max_hops, count, k, False)
+    graph = load_topology(topology)
+    require_places(graph)
+    region = Region(tuple(_place(graph, text) for text in centre), _positive("--radius", radius))
+    chosen = _pairs(graph, sample, seed)
+    if map_file is not None and map_file.suffix.lower() != ".png":
+        raise InputError(f"the map is a PNG file, and {map_file} is not named so")
+    with Progress(console=stderr_console(), transient=True) as progress:
+        task = progress.add_task("pairs", total=len(chosen))
+        report = assess(
+            graph,
+            region,
+            chosen,
+            request,
+            cut_links=cut_links,
+            on_pair=lambda done, _: progress.update(task, completed=done),
+        )
+    if map_file is not None:
+        from mangrove.evaluation.maps import draw_disaster
+
+        draw_disaster(graph, report, map_file, title=Path(topology).name)
+    sampled = (
+        {"pairs": len(chosen), "seed": seed} if len(chosen) < graph.size * (graph.size - 1) // 2 else None
+    )
+    if as_json:
+        print_json(disaster_document(graph, report, sampled, map_file))
+    else:
+        show_disaster(graph, report, sampled, map_file)
+
+
+def _request(
+    method: MethodName,
+    separation: float | None,
+    max_delay: float | None,
+    max_hops: int | None,
+    count: int,
+    k: int,
+    flat: bool,
+) -> PathRequest:
+    from mangrove.routing.constraints import Constraints
+    from mangrove.routing.planner import Method, PathRequest
+
+    if separation is not None:
+        _positive("--separation", separation)
+    limits = Constraints(math.inf if max_delay is None else max_delay, max_hops)
+    return PathRequest(Method(method.value), count, separation, limits, k, not flat)
+
+
+def _positive(option: str, value: float) -> float:
+    if not (value > 0 and math.isfinite(value)):
+        raise InputError(f"{option} must be a positive distance, not {value:g}")
+    return value
+
+
+def _place(graph: Graph, text: str) -> tuple[float, float]:
+    """A place on the graph's plane, out of two numbers with a comma."""
+    from mangrove.routing.geography import Plane
+
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--centre {text!r} is not a place", hint="write --centre 40.7,-74.0") from None
+    if graph.plane is Plane.GEO and not (abs(first) <= 90 and abs(second) <= 180):
+        raise InputError(
+            f"--centre {text} is not on the earth",
+            hint="latitude (-90 to 90) comes first, then longitude (-180 to 180)",
+        )
+    if not (math.isfinite(first) and math.isfinite(second)):
+        raise InputError(f"--centre {text} is not a place: both numbers must be finite")
+    return first, second
+
+
+def _pairs(graph: Graph, sample: int | None, seed: int) -> list[tuple[int, int]]:
+    """All pairs of nodes, or a seeded sample of them where there are very many."""
+    import numpy as np
+
+    from mangrove.routing.disaster import all_pairs
+
+    if sample is not None and sample < 1:
+        raise InputError(f"--sample must be at least 1, not {sample}")
+    every = all_pairs(graph)
+    wanted = min(sample or MOST_PAIRS, len(every))
+    if wanted == len(every):
+        return every
+    picked = np.random.default_rng(seed).choice(len(every), size=wanted, replace=False)
+    return [every[index] for index in sorted(picked)]

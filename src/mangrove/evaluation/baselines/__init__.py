@@ -1,0 +1,1 @@
+"""What others do, as the baselines of our experiments."""

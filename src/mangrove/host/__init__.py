@@ -1,0 +1,1 @@
+"""This machine: processes, ports, sockets, the run directory and the runtime file."""

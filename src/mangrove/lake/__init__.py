@@ -1,0 +1,1 @@
+"""The telemetry lake without Spark: schemas, files, writer."""

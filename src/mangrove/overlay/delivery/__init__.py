@@ -1,0 +1,1 @@
+"""The last step of a frame: new or not, in order, in time."""

@@ -1,0 +1,70 @@
+"""The last step: a frame for this domain is new or not, in time or late, in order or held for its turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from mangrove.model.federation import Federation
+from mangrove.model.topics import Late, Order
+from mangrove.overlay.delivery.resequencer import Resequencer
+from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
+from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction
+from mangrove.overlay.protocol.frames import Frame, Name
+
+_GAIN = 0.05
+
+
+class Delivery:
+    """Judges frames for this domain and keeps account of how long they took."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._rules = federation.topics
+        self._order = federation.domain_order
+        self._seen = SeenFrames()
+        self.resequencer = Resequencer()
+        self.verdicts: Counter[Verdict] = Counter()
+        self.late: Counter[int] = Counter()
+        self.observed_ms: dict[tuple[str, int], float] = {}
+        """Smoothed age at delivery, by origin and topic class."""
+
+    def remember(self, names: Iterable[Name]) -> None:
+        """Frames that an earlier life of this gateway has delivered."""
+        for name in sorted(names):
+            self._seen.check(name)
+
+    def arrived(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame that names this domain among its destinations."""
+        verdict = self._seen.check(frame.name)
+        self.verdicts[verdict] += 1
+        if verdict is Verdict.TOO_OLD:
+            return [DropMessages(frame, "too old to be told from a duplicate")]
+        if verdict is Verdict.DUPLICATE:
+            return []
+        self._observe(frame)
+        contract = self._rules.contract_at(frame.topic_class)
+        if contract.order is Order.PUBLISHER:
+            return self._finish(self.resequencer.arrived(frame, now))
+        return self._finish([frame])
+
+    def expire(self, now: float) -> list[Instruction]:
+        """Frames that need not wait any longer for those before them."""
+        return self._finish(self.resequencer.expired(now))
+
+    def _finish(self, frames: list[Frame]) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        for frame in frames:
+            contract = self._rules.contract_at(frame.topic_class)
+            if contract.deadline_ms is not None and frame.age_us > 1000 * contract.deadline_ms:
+                self.late[frame.topic_class] += 1
+                if contract.late is Late.DROP:
+                    instructions.append(DropMessages(frame, "late"))
+                    continue
+            instructions.append(DeliverMessages(frame))
+        return instructions
+
+    def _observe(self, frame: Frame) -> None:
+        key = (self._order[frame.origin], frame.topic_class)
+        age_ms = frame.age_us / 1000
+        before = self.observed_ms.get(key)
+        self.observed_ms[key] = age_ms if before is None else before + _GAIN * (age_ms - before)

@@ -1,0 +1,81 @@
+"""Puts the frames of a flow back into the order in which their origin sent them (`order: publisher`).
+
+Several paths, or a change of path, let frames overtake each other. A frame that is ahead of its turn is held
+until those before it have come, but not longer than the hold; then the gap is given up. Late frames that come
+after their gap was given up are delivered at once: late is better than lost.
+"""
+
+from __future__ import annotations
+
+from mangrove.overlay.protocol.frames import Frame
+
+HOLD_S = 0.25
+MAX_FLOWS = 4096
+MAX_HELD_BYTES = 16 << 20
+
+Flow = tuple[int, int, int]
+
+
+class _State:
+    __slots__ = ("held", "next", "since")
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+        self.held: dict[int, Frame] = {}
+        self.since = 0.0
+
+
+class Resequencer:
+    """Orders the frames of many flows; what it holds is bounded in bytes and time."""
+
+    def __init__(self, hold_s: float = HOLD_S) -> None:
+        self._hold_s = hold_s
+        self._flows: dict[Flow, _State] = {}
+        self._held_bytes = 0
+
+    def arrived(self, frame: Frame, now: float) -> list[Frame]:
+        """The frames that can be delivered now, in order."""
+        key = (frame.origin, frame.epoch, frame.flow)
+        state = self._flows.get(key)
+        if state is None:
+            if len(self._flows) >= MAX_FLOWS:
+                self._flows.pop(next(iter(self._flows)))
+            state = self._flows[key] = _State(frame.flow_sequence)
+        if frame.flow_sequence <= state.next:
+            state.next = max(state.next, frame.flow_sequence + 1)
+            return [frame, *self._following(state, now)]
+        if not state.held:
+            state.since = now
+        state.held[frame.flow_sequence] = frame
+        self._held_bytes += len(frame.body)
+        if self._held_bytes > MAX_HELD_BYTES:
+            return self._give_up(state, now)
+        return []
+
+    def _following(self, state: _State, now: float) -> list[Frame]:
+        ready = []
+        while (frame := state.held.pop(state.next, None)) is not None:
+            self._held_bytes -= len(frame.body)
+            ready.append(frame)
+            state.next += 1
+        state.since = now
+        return ready
+
+    def _give_up(self, state: _State, now: float) -> list[Frame]:
+        state.next = min(state.held)
+        return self._following(state, now)
+
+    def timer(self) -> float | None:
+        """When a gap is given up."""
+        return min((state.since + self._hold_s for state in self._flows.values() if state.held), default=None)
+
+    def expired(self, now: float) -> list[Frame]:
+        """Frames behind gaps that have lasted too long."""
+        ready = []
+        for state in self._flows.values():
+            while state.held and now >= state.since + self._hold_s:
+                since = state.since
+                ready += self._give_up(state, now)
+                if state.held and state.since == since:
+                    break
+        return ready

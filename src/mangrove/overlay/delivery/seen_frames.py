@@ -1,0 +1,78 @@
+"""De-duplication of frames by (origin, epoch, flow, number in the flow).
+
+Numbers are judged flow by flow, because frames of one flow stay nearly in order, while an urgent flow may
+overtake another by any distance.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mangrove.overlay.protocol.frames import Name
+
+WINDOW = 1 << 16
+MOST_FLOWS = 1 << 12
+
+
+class Verdict(Enum):
+    """What a frame's name says about it."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"
+    TOO_OLD = "too old"
+
+
+class _Flow:
+    """The last numbers of a flow, one bit each, in a ring."""
+
+    __slots__ = ("_bits", "_highest", "_window")
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._bits = bytearray(window // 8)
+        self._highest = -1
+
+    def check(self, number: int) -> Verdict:
+        """Judge a number and remember it if it is new."""
+        if number <= self._highest - self._window:
+            return Verdict.TOO_OLD
+        if number > self._highest:
+            self._advance(number)
+        place, bit = number % self._window >> 3, 1 << (number & 7)
+        if self._bits[place] & bit:
+            return Verdict.DUPLICATE
+        self._bits[place] |= bit
+        return Verdict.NEW
+
+    def _advance(self, number: int) -> None:
+        """The window moves on: what falls out of it is forgotten."""
+        if number - self._highest >= self._window:
+            self._bits = bytearray(self._window // 8)
+        else:
+            for passed in range(self._highest + 1, number + 1):
+                self._bits[passed % self._window >> 3] &= ~(1 << (passed & 7))
+        self._highest = number
+
+
+class SeenFrames:
+    """Remembers the last WINDOW numbers of each flow, of the flows that were heard of last.
+
+    A number below the window cannot be told from a duplicate, and is refused as too old. Memory is bounded by
+    one bit for each number.
+    """
+
+    def __init__(self, window: int = WINDOW, flows: int = MOST_FLOWS) -> None:
+        self._window = window
+        self._most_flows = flows
+        self._flows: dict[tuple[int, int, int], _Flow] = {}
+
+    def check(self, name: Name) -> Verdict:
+        """Judge a frame and remember it if it is new."""
+        key = name[:3]
+        flow = self._flows.pop(key, None)
+        if flow is None:
+            flow = _Flow(self._window)
+            if len(self._flows) >= self._most_flows:
+                del self._flows[next(iter(self._flows))]
+        self._flows[key] = flow  # the one that was heard of last is the last to be forgotten
+        return flow.check(name.number)

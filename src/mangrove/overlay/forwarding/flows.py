@@ -1,0 +1,91 @@
+"""Flows: messages on their way out of a domain, gathered by destination set and topic class.
+
+A flow collects runs of whole broker messages while one buffer from the head broker is read, and gives them up
+as the body of one frame when the buffer is done. Nothing waits for a timer.
+"""
+
+from __future__ import annotations
+
+from mangrove.model.subjects import is_internal
+from mangrove.model.topics import Scope, TopicRules
+from mangrove.overlay.interest.subject_trie import SubjectTrie
+
+
+class OutboundFlow:
+    """Messages for one set of destinations and one topic class."""
+
+    __slots__ = ("_pieces", "_touched", "destinations", "number", "sequence", "topic_class")
+
+    def __init__(self, number: int, destinations: int, topic_class: int, touched: list[OutboundFlow]) -> None:
+        self.number = number
+        self.sequence = 0
+        self.destinations = destinations
+        self.topic_class = topic_class
+        self._pieces: list[bytes] = []
+        self._touched = touched
+
+    def take(self, messages: bytes) -> None:
+        """Add a run of whole messages."""
+        if not self._pieces:
+            self._touched.append(self)
+        self._pieces.append(messages)
+
+    def give(self) -> bytes:
+        """Give up what was gathered, as one body."""
+        pieces = self._pieces
+        self._pieces = []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class FlowTable:
+    """Finds the flow of a subject from what the other domains want."""
+
+    def __init__(self, domain: str, order: tuple[str, ...], rules: TopicRules) -> None:
+        self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
+        self._rules = rules
+        self._wanted: SubjectTrie[int] = SubjectTrie()
+        self._flows: dict[tuple[int, int], OutboundFlow] = {}
+        self._touched: list[OutboundFlow] = []
+        self._numbered = 0
+
+    def want(self, domain: str, subject: str) -> None:
+        """Subscribers in `domain` want `subject`."""
+        self._wanted.add(subject, self._bit_of[domain])
+
+    def unwant(self, domain: str, subject: str) -> None:
+        """Nobody in `domain` wants `subject` any more."""
+        self._wanted.remove(subject, self._bit_of[domain])
+
+    def flow_of(self, subject: str) -> OutboundFlow | None:
+        """The flow for a literal subject, or None when it goes nowhere."""
+        if is_internal(subject):
+            return None
+        destinations = 0
+        for bit in self._wanted.match(subject):
+            destinations |= bit
+        topic_class = self._rules.index_of(subject)
+        if not destinations or self._rules.contract_at(topic_class).scope is Scope.DOMAIN:
+            return None
+        return self._flow(destinations, topic_class)
+
+    def flow_to(self, domain: str) -> OutboundFlow | None:
+        """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
+        bit = self._bit_of.get(domain)
+        return None if bit is None else self._flow(bit, len(self._rules.contracts))
+
+    def touched(self) -> list[OutboundFlow]:
+        """The flows that gathered messages since the last call."""
+        touched = self._touched.copy()
+        self._touched.clear()
+        return touched
+
+    def _flow(self, destinations: int, topic_class: int) -> OutboundFlow:
+        key = (destinations, topic_class)
+        flow = self._flows.get(key)
+        if flow is None:
+            if len(self._flows) >= 4096:
+                # Flows are only cached; those that hold messages stay alive through the touched list.
+                self._flows.clear()
+            self._numbered += 1
+            flow = self._flows[key] = OutboundFlow(self._numbered, destinations, topic_class, self._touched)
+        return flow

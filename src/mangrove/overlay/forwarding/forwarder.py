@@ -1,0 +1,164 @@
+"""Where frames go: along the established routes of their contract, else by table, else they wait."""
+
+from __future__ import annotations
+
+import math
+
+from mangrove.model.federation import Federation
+from mangrove.model.topics import Late
+from mangrove.overlay.forwarding.flows import OutboundFlow
+from mangrove.overlay.forwarding.parked_frames import ParkedFrames
+from mangrove.overlay.instructions import DropMessages, Instruction
+from mangrove.overlay.links.laxity_queue import FOREVER
+from mangrove.overlay.links.neighbours import Neighbours
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.transit_labels import TransitLabels
+
+HOP_LIMIT = 32
+PATIENCE_S = 10.0
+"""How long a frame waits for a way if it is wanted even late."""
+
+
+class Forwarder:
+    """Sends frames on their way, and sends them again another way when a link has failed them."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        neighbours: Neighbours,
+        live: LiveMap,
+        routes: RouteManager,
+        labels: TransitLabels,
+    ) -> None:
+        self._rules = federation.topics
+        self._order = federation.domain_order
+        self._index = self._order.index(domain)
+        self._epoch = epoch
+        self._neighbours = neighbours
+        self._live = live
+        self._routes = routes
+        self._labels = labels
+        self.own_bit = 1 << self._index
+        self.parked = ParkedFrames(federation.queue_bytes)
+
+    def check(self, frame: Frame) -> None:
+        """Refuse frames that name domains which do not exist."""
+        if frame.origin >= len(self._order) or frame.destinations >> len(self._order):
+            raise FrameError(f"origin {frame.origin} or destinations {frame.destinations:#x} unknown here")
+
+    # -- three ways in ------------------------------------------------------------------------------------
+
+    def originate(self, flow: OutboundFlow, now: float) -> list[Instruction]:
+        """A new frame from what a flow has gathered, over all paths that its contract asks for."""
+        flow.sequence += 1
+        frame = Frame(
+            FrameType.DATA,
+            flow.give(),
+            HOP_LIMIT,
+            self._index,
+            flow.topic_class,
+            self._epoch,
+            flow.destinations,
+            0,
+            0,
+            flow.number,
+            flow.sequence,
+        )
+        return self._by_routes(frame, now)
+
+    def onward(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame from a neighbour, for other domains than this one.
+
+        A frame may come back to its origin: a repair on the way may lead through it.
+        """
+        destinations = frame.destinations & ~self.own_bit
+        if not destinations:
+            return []
+        if frame.hop_limit <= 1:
+            return [DropMessages(frame, "hop limit reached")]
+        if frame.label:
+            peer = self._labels.next_hop(self._order[frame.origin], frame.epoch, frame.label)
+            if peer is not None and self._neighbours.usable(peer):
+                return self._send(peer, frame.towards(destinations, frame.label, hops=1), now)
+            # The route is broken here: the tables for the present state of the network take over.
+        return self._by_table(frame.towards(destinations, hops=1), now)
+
+    def reroute(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame whose way was cut: by table."""
+        return self._by_table(frame.towards(frame.destinations), now)
+
+    # -- two ways out -------------------------------------------------------------------------------------
+
+    def _by_routes(self, frame: Frame, now: float) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        left = frame.destinations
+        if frame.topic_class < len(self._rules.contracts) and self._routes.sets:
+            for position, name in enumerate(self._order):
+                bit = 1 << position
+                routes = self._routes.sets.get((frame.topic_class, name)) if left & bit else None
+                usable = [
+                    route
+                    for route in (routes.active() if routes is not None else ())
+                    if self._neighbours.usable(route.path[1])
+                ]
+                if usable:
+                    left &= ~bit
+                    for route in usable:
+                        instructions += self._send(route.path[1], frame.towards(bit, route.label), now)
+        if left:
+            instructions += self._by_table(frame if left == frame.destinations else frame.towards(left), now)
+        return instructions
+
+    def _by_table(self, frame: Frame, now: float) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        left = frame.destinations
+        for peer, destinations in self._live.forwarding.split(frame.destinations):
+            if self._neighbours.usable(peer):
+                left &= ~destinations
+                part = frame if destinations == frame.destinations else frame.towards(destinations)
+                instructions += self._send(peer, part, now)
+        if left:
+            instructions += self._park(frame.towards(left), now)
+        return instructions
+
+    def _send(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
+        """Let a frame wait its turn: time to its deadline less what the rest of the way needs (laxity)."""
+        neighbour = self._neighbours[peer]
+        contract = self._rules.contract_at(frame.topic_class)
+        if contract.deadline_ms is None:
+            displaced = neighbour.outgoing.push(frame, None, now)
+        else:
+            late_at = now + (contract.deadline_ms - frame.age_us / 1000) / 1000
+            rest_ms = self._live.rest_ms(frame.destinations, frame.topic_class)
+            due = late_at - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
+            until = late_at if contract.late is Late.DROP else FOREVER
+            displaced = neighbour.outgoing.push(frame, due, now, until)
+        drops = [DropMessages(other, f"queue to {peer} full") for other in displaced]
+        return [*drops, neighbour.serve]
+
+    # -- no way -------------------------------------------------------------------------------------------
+
+    def _park(self, frame: Frame, now: float) -> list[Instruction]:
+        contract = self._rules.contract_at(frame.topic_class)
+        wait_s = PATIENCE_S
+        if contract.deadline_ms is not None and contract.late is Late.DROP:
+            wait_s = (contract.deadline_ms - frame.age_us / 1000) / 1000
+        displaced = self.parked.park(frame, now, now + max(wait_s, 0.0))
+        return [DropMessages(other, "no way to the destination, and no room to wait") for other in displaced]
+
+    def expire(self, now: float) -> list[Instruction]:
+        """Frames that have waited in vain."""
+        instructions: list[Instruction] = [
+            DropMessages(frame, "expired while no way led to the destination")
+            for frame in self.parked.expired(now)
+        ]
+        for neighbour in self._neighbours:
+            instructions += [
+                DropMessages(frame, f"late in the queue to {neighbour.name}")
+                for frame in neighbour.outgoing.waiting.take_expired()
+            ]
+        return instructions

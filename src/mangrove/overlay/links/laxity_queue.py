@@ -1,0 +1,98 @@
+"""What waits for a link, the most urgent first (laxity order, Harmony 3.3). Bounded in bytes.
+
+A frame that its contract would drop as late is not sent at all. One that is late but still wanted stays ahead
+of all that are less urgent.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sortedcontainers import SortedList
+
+from mangrove.overlay.links.waits import Waits
+from mangrove.overlay.protocol.frames import Frame
+
+NEVER_URGENT_S = 1e6
+"""Rank of frames without a deadline: behind all that have one, however long they have waited."""
+LEAST_AGE_S = 100e-6
+"""Shorter waits are not worth making a frame anew to tell."""
+
+FOREVER = float("inf")
+
+
+class _Waiting(NamedTuple):
+    rank: float
+    number: int  # among equals, first come first served
+    frame: Frame
+    since: float
+    until: float
+
+
+class Taken(NamedTuple):
+    """A frame whose turn has come, older by the time it waited, and how urgent it was."""
+
+    frame: Frame
+    rank: float
+
+
+class LaxityQueue:
+    """Frames ordered by the time at which they should leave; the least urgent go when there is no room."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._waiting: SortedList[_Waiting] = SortedList()
+        self._number = 0
+        self._expired: list[Frame] = []
+        self.held_bytes = 0
+        self.waits = Waits()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def push(self, frame: Frame, due: float | None, now: float, until: float = FOREVER) -> list[Frame]:
+        """Add a frame that should leave by `due` and is of no use after `until`.
+
+        Returns the frames that had to go for lack of room.
+        """
+        self._number += 1
+        rank = now + NEVER_URGENT_S if due is None else due
+        self._waiting.add(_Waiting(rank, self._number, frame, now, until))
+        self.held_bytes += len(frame.body)
+        displaced: list[Frame] = []
+        while self.held_bytes > self._limit_bytes and len(self._waiting) > 1:
+            displaced.append(self._take(-1).frame)
+        return displaced
+
+    def overtakes(self, rank: float) -> bool:
+        """Whether a frame waits that is more urgent than one that has begun to leave."""
+        return bool(self._waiting) and self._waiting[0].rank < rank
+
+    def pop(self, now: float) -> Taken | None:
+        """The most urgent frame that is still wanted, if there is any."""
+        while self._waiting:
+            first = self._take(0)
+            waited = now - first.since
+            self.waits.note(first.frame.topic_class, waited)
+            if first.until < now:
+                self._expired.append(first.frame)
+            else:
+                return Taken(first.frame.older(waited) if waited > LEAST_AGE_S else first.frame, first.rank)
+        return None
+
+    def _take(self, position: int) -> _Waiting:
+        waiting = self._waiting.pop(position)
+        self.held_bytes -= len(waiting.frame.body)
+        return waiting
+
+    def take_expired(self) -> list[Frame]:
+        """Frames whose turn came too late."""
+        expired, self._expired = self._expired, []
+        return expired
+
+    def drain(self, now: float) -> list[Frame]:
+        """Give up everything that waits, the most urgent first, older by the time it waited."""
+        frames = [waiting.frame.older(now - waiting.since) for waiting in self._waiting]
+        self._waiting.clear()
+        self.held_bytes = 0
+        return frames

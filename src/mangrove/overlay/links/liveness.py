@@ -1,0 +1,214 @@
+"""Is a link alive? Heartbeats, adaptive dead interval, link tests, damping of flapping links (PCRT III-C).
+
+States: FAILURE → (connected and greeted) TESTING → (enough tests answered) NORMAL → (silence) FAILURE.
+Anything received is a sign of life. A failed link is used again only after it has passed its tests for a
+while, and the while grows with every failure of the recent past.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from mangrove.overlay.links.availability import Availability
+from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind
+
+_GAIN = 0.125  # of a new sample in the smoothed round trip, as in TCP (RFC 6298)
+_DEVIATION_GAIN = 0.25
+
+
+class LinkCondition(Enum):
+    """What a link may be used for."""
+
+    FAILURE = "failure"
+    TESTING = "testing"
+    NORMAL = "normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Intervals of the link monitor.
+
+    The dead interval is two heartbeats and four times the deviation of their arrivals, and at least
+    `least_slack_s` more than two heartbeats: on a quiet link a failure shows after little more than two
+    missed heartbeats, on a jittery one later, so that the false-alarm rate stays low. A
+    new link starts with `first_deviation_s`: processes that have just started are slow.
+
+    A neighbour that is heard again within `false_alarm_s` after it was found dead was not: the interval grows
+    by `patience_s`, doubled each time, and slowly shrinks again. So delays that are long but rare, of which
+    a deviation tells nothing, raise a few alarms and not hundreds.
+
+    Where a link is the only way, nothing is gained by giving it up quickly: it gets `only_way_s` at least.
+    """
+
+    heartbeat_s: float = 0.050
+    least_slack_s: float = 0.025
+    most_slack_s: float = 2.0
+    first_deviation_s: float = 0.025
+    false_alarm_s: float = 1.0
+    patience_s: float = 0.05
+    most_patience_s: float = 0.5
+    patience_half_life_s: float = 600.0
+    only_way_s: float = 1.0
+    tests: int = 3
+    first_tests: int = 1
+    flap_hold_s: float = 0.2
+    flap_most_s: float = 10.0
+    flap_half_life_s: float = 10.0
+
+
+class LinkMonitor:
+    """Watches one link. Time is an argument everywhere; the owner sends what `due` asks for."""
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self.condition = LinkCondition.FAILURE
+        self.connected = False
+        self.rtt_s: float | None = None
+        self.rtt_deviation_s = 0.0
+        self.offset_s = 0.0
+        """The neighbour's clock minus ours; wrong by at most half the round trip."""
+        self.failures = 0
+        self.availability = Availability()
+        self.only_way = False
+        """Whether no other way leads to the neighbour."""
+        self._arrival_deviation_s = timing.first_deviation_s
+        self._patience_s = 0.0
+        self._found_dead_at: float | None = None
+        self._last_heard = 0.0
+        self._last_heartbeat: tuple[float, float] | None = None  # its `sent`, and when it came
+        self._next_heartbeat = 0.0
+        self._number = 0
+        self._tests_passed = 0
+        self._tests_needed = timing.first_tests
+        self._usable_from = 0.0
+        self._flaps = 0.0
+        self._flaps_at = 0.0
+
+    # -- events -------------------------------------------------------------------------------------------
+
+    def connect(self, now: float) -> None:
+        """A connection is there and greeted: test it before it is used."""
+        self.connected = True
+        self.condition = LinkCondition.TESTING
+        self._last_heard = now
+        self._last_heartbeat = None
+        self._next_heartbeat = now
+        self._tests_passed = 0
+        self._tests_needed = self._timing.tests if self.failures else self._timing.first_tests
+        self._usable_from = now + self._hold_s(now)
+
+    def forgive(self, seconds: float) -> None:
+        """This process itself was held up: the silence meanwhile says nothing about the link."""
+        self._last_heard += seconds
+
+    def found_dead(self, now: float) -> None:
+        """The silence lasted too long."""
+        self._found_dead_at = now
+
+    def disconnect(self, now: float) -> None:
+        """The connection is gone, or was found dead."""
+        if self.condition is LinkCondition.NORMAL:
+            self.failures += 1
+            self.availability.change(False, now)
+            self._flaps = self._decayed_flaps(now) + 1
+            self._flaps_at = now
+        self.connected = False
+        self.condition = LinkCondition.FAILURE
+
+    def heard(self, now: float) -> None:
+        """Bytes came in."""
+        self._last_heard = now
+
+    def heartbeat(self, message: Heartbeat, now: float) -> bool:
+        """A heartbeat came in; True if the link has just become usable."""
+        timing = self._timing
+        self._patience_s *= 0.5 ** (timing.heartbeat_s / timing.patience_half_life_s)
+        if self._found_dead_at is not None:
+            if now - self._found_dead_at < timing.false_alarm_s:
+                patience = max(timing.patience_s, 2 * self._patience_s)
+                self._patience_s = min(timing.most_patience_s, patience)
+            self._found_dead_at = None
+        if self._last_heartbeat is not None and message.kind is not HeartbeatKind.TEST_ACK:
+            lateness = abs(now - self._last_heartbeat[1] - timing.heartbeat_s)
+            self._arrival_deviation_s += _DEVIATION_GAIN * (lateness - self._arrival_deviation_s)
+        self._last_heartbeat = (message.sent, now)
+        if message.echo is not None:
+            self._measure(message.sent, message.echo, message.held, now)
+        if message.kind is HeartbeatKind.TEST_ACK and self.condition is LinkCondition.TESTING:
+            self._tests_passed += 1
+            if self._tests_passed >= self._tests_needed and now >= self._usable_from:
+                self.condition = LinkCondition.NORMAL
+                self.availability.change(True, now)
+                return True
+        return False
+
+    def _measure(self, sent: float, echo: float, held: float, now: float) -> None:
+        rtt = now - echo - held
+        if rtt < 0:
+            return  # a clock was set; this exchange says nothing
+        if self.rtt_s is None:
+            self.rtt_s, self.rtt_deviation_s = rtt, rtt / 2
+        else:
+            self.rtt_deviation_s += _DEVIATION_GAIN * (abs(rtt - self.rtt_s) - self.rtt_deviation_s)
+            self.rtt_s += _GAIN * (rtt - self.rtt_s)
+        if rtt <= self.rtt_s + self.rtt_deviation_s:  # slow exchanges are lopsided; they spoil the estimate
+            offset = ((sent - held - echo) + (sent - now)) / 2
+            self.offset_s += _GAIN * (offset - self.offset_s) if self.offset_s else offset
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    @property
+    def dead_interval_s(self) -> float:
+        """Silence that counts as failure; while testing, at least a slow round trip is allowed."""
+        timing = self._timing
+        slack = max(timing.least_slack_s, 4 * self._arrival_deviation_s) + self._patience_s
+        slack = min(timing.most_slack_s, slack)
+        interval = 2 * timing.heartbeat_s + slack
+        if self.only_way:
+            interval = max(interval, timing.only_way_s)
+        return interval if self.condition is LinkCondition.NORMAL else max(interval, 1.0)
+
+    @property
+    def one_way_s(self) -> float:
+        """Half of the smoothed round trip; zero before it was measured."""
+        return (self.rtt_s or 0.0) / 2
+
+    def timer(self) -> float | None:
+        """When `due` or `dead` has something to say."""
+        if not self.connected:
+            return None
+        return min(self._next_heartbeat, self._last_heard + self.dead_interval_s)
+
+    def dead(self, now: float) -> bool:
+        """Whether the silence has lasted too long."""
+        return self.connected and now - self._last_heard >= self.dead_interval_s
+
+    def due(self, now: float, received: int) -> Heartbeat | None:
+        """The heartbeat to send now, if it is time for one."""
+        if not self.connected or now < self._next_heartbeat:
+            return None
+        # Catch up in step: a late wake-up must not shift all later heartbeats.
+        interval = self._timing.heartbeat_s
+        self._next_heartbeat = max(self._next_heartbeat + interval, now + interval / 2)
+        kind = HeartbeatKind.TEST if self.condition is LinkCondition.TESTING else HeartbeatKind.REGULAR
+        return self.message(kind, now, received)
+
+    def message(self, kind: HeartbeatKind, now: float, received: int) -> Heartbeat:
+        """A heartbeat that echoes the last one received."""
+        self._number += 1
+        echo, came = self._last_heartbeat or (None, now)
+        return Heartbeat(
+            kind=kind, number=self._number, sent=now, received=received, echo=echo, held=now - came
+        )
+
+    def _decayed_flaps(self, now: float) -> float:
+        age = max(0.0, now - self._flaps_at)
+        return float(self._flaps * 0.5 ** (age / self._timing.flap_half_life_s))
+
+    def _hold_s(self, now: float) -> float:
+        """How long a link that failed before must pass its tests: doubled by every recent failure."""
+        flaps = self._decayed_flaps(now)
+        if flaps < 0.5:
+            return 0.0
+        return min(self._timing.flap_most_s, self._timing.flap_hold_s * 2 ** (flaps - 1))

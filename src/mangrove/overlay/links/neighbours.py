@@ -1,0 +1,96 @@
+"""The links of this gateway: who is alive, what was sent and acknowledged, what the network should know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mangrove.overlay.instructions import ServeLink
+from mangrove.overlay.links.liveness import LinkCondition, LinkMonitor, Timing
+from mangrove.overlay.links.outgoing import Outgoing, acknowledge_after_bytes
+from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind, LinkReport
+from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
+from mangrove.overlay.protocol.pieces import Joining
+
+
+class Neighbour:
+    """One neighbour: its link's monitor, and the data frames between us."""
+
+    def __init__(self, name: str, timing: Timing, limit_bytes: int) -> None:
+        self.name = name
+        self.monitor = LinkMonitor(timing)
+        self.outgoing = Outgoing(limit_bytes)
+        self.joining = Joining(limit_bytes + MAX_BODY_BYTES)
+        self.serve = ServeLink(name)
+        self._acknowledge_after_bytes = acknowledge_after_bytes(limit_bytes)
+        self._received = 0
+        self._unacknowledged_bytes = 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether data may be sent."""
+        return self.monitor.condition is LinkCondition.NORMAL
+
+    def connect(self, now: float) -> None:
+        """A new connection: both sides count from zero."""
+        self.monitor.connect(now)
+        self.joining.clear()
+        self._received = self._unacknowledged_bytes = 0
+
+    def took_over(self, frame: Frame, now: float) -> Heartbeat | None:
+        """A data frame came in and is now ours; an acknowledgement, if much has come since the last one."""
+        self._received += 1
+        self._unacknowledged_bytes += len(frame.body)
+        if self._unacknowledged_bytes < self._acknowledge_after_bytes:
+            return None
+        return self.heartbeat(HeartbeatKind.REGULAR, now)
+
+    def heartbeat(self, kind: HeartbeatKind, now: float) -> Heartbeat:
+        """A heartbeat out of turn."""
+        self._unacknowledged_bytes = 0
+        return self.monitor.message(kind, now, self._received)
+
+    def due_heartbeat(self, now: float) -> Heartbeat | None:
+        """The regular heartbeat, when it is time."""
+        message = self.monitor.due(now, self._received)
+        if message is not None:
+            self._unacknowledged_bytes = 0
+            self.outgoing.settle(now)
+        return message
+
+    def report(self, now: float) -> LinkReport:
+        """What the network should know of this link."""
+        monitor = self.monitor
+        return LinkReport(
+            up=self.usable,
+            delay_ms=round(1000 * monitor.one_way_s, 3),
+            jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
+            waits_ms=self.outgoing.waiting.waits.told_ms(),
+            availability=round(monitor.availability.share(now), 5),
+        )
+
+
+class Neighbours:
+    """All neighbours of a gateway, by name."""
+
+    def __init__(self, names: Iterable[str], timing: Timing, limit_bytes: int) -> None:
+        self._by_name = {name: Neighbour(name, timing, limit_bytes) for name in sorted(names)}
+
+    def __getitem__(self, name: str) -> Neighbour:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[Neighbour]:
+        return iter(self._by_name.values())
+
+    def usable(self, name: str) -> bool:
+        """Whether data may be sent to a neighbour."""
+        neighbour = self._by_name.get(name)
+        return neighbour is not None and neighbour.usable
+
+    def reports(self, now: float) -> dict[str, LinkReport]:
+        """The state of all own links."""
+        return {name: neighbour.report(now) for name, neighbour in self._by_name.items()}
+
+    def timer(self) -> float | None:
+        """When a heartbeat is due or a link may be dead."""
+        times = [time for neighbour in self if (time := neighbour.monitor.timer()) is not None]
+        return min(times, default=None)

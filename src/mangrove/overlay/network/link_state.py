@@ -1,0 +1,186 @@
+"""Link-state advertisements: every gateway knows the state of every link (Harmony 3.2, PCRT III-C).
+
+Each gateway is the only author of the state of its own links. An advertisement is flooded when a link fails
+or recovers, when its delay has changed markedly, and now and then anyway. Every copy is acknowledged by the
+neighbour and repeated until it is. Concurrent failures need no special rule: what has failed is the union of
+what all gateways say of their own links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck, LinkStateAd
+
+PERIOD_S = 5.0
+LEAST_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
+REPEAT_S = 0.15
+MARKED_CHANGE = 0.25  # of the delay that was advertised …
+MARKED_CHANGE_MS = 2.0  # … and at least this much
+
+Link = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Measured:
+    """Measured properties of links: delay, time that frames wait for it by direction and topic class, and
+    share of time in which it could be used."""
+
+    delays_ms: dict[Link, float] = field(default_factory=dict)
+    waits_ms: dict[Link, dict[int, float]] = field(default_factory=dict)
+    availability: dict[Link, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Pending:
+    ad: LinkStateAd
+    repeat_at: float
+
+
+class LinkStateDatabase:
+    """What is known of all links, and which neighbours still have to hear of it."""
+
+    def __init__(self, domain: str, epoch: int, links: Iterable[Link]) -> None:
+        self._domain = domain
+        self._links = [(first, second) if first < second else (second, first) for first, second in links]
+        self._members = {name for link in self._links for name in link} | {domain}
+        self._ads: dict[str, LinkStateAd] = {}
+        self._pending: dict[str, dict[str, _Pending]] = {}
+        self._number = 0
+        self._epoch = epoch
+        self._advertised_at = float("-inf")
+        self._looked_at = float("-inf")
+        self.ignored = 0
+        self.version = 0
+        """Grows with everything learned."""
+
+    # -- own links ----------------------------------------------------------------------------------------
+
+    def advertise(self, reports: dict[str, LinkReport], now: float) -> LinkStateAd | None:
+        """The advertisement to flood now, or None if there is no need for one.
+
+        A link that came or went is told at once; delays only when changed markedly, and not too often.
+        """
+        self._looked_at = now
+        last = self._ads.get(self._domain)
+        if last is not None and not self._urgent(last.links, reports):
+            age = now - self._advertised_at
+            changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
+            if age < PERIOD_S and not (changed and age >= LEAST_INTERVAL_S):
+                return None
+        self._number += 1
+        self._advertised_at = now
+        ad = LinkStateAd(origin=self._domain, epoch=self._epoch, number=self._number, links=reports)
+        self._ads[self._domain] = ad
+        self.version += 1
+        return ad
+
+    @staticmethod
+    def _urgent(before: dict[str, LinkReport], after: dict[str, LinkReport]) -> bool:
+        return before.keys() != after.keys() or any(before[peer].up != after[peer].up for peer in after)
+
+    # -- others -------------------------------------------------------------------------------------------
+
+    def receive(self, ad: LinkStateAd) -> bool:
+        """Take in an advertisement; True if it is news and must be passed on."""
+        neighbours = {first if second == ad.origin else second for first, second in self._links_of(ad.origin)}
+        if ad.origin == self._domain or ad.origin not in self._members or not ad.links.keys() <= neighbours:
+            self.ignored += 1
+            return False
+        known = self._ads.get(ad.origin)
+        if known is not None and (ad.epoch, ad.number) <= (known.epoch, known.number):
+            return False
+        self._ads[ad.origin] = ad
+        self.version += 1
+        return True
+
+    def _links_of(self, domain: str) -> list[Link]:
+        return [link for link in self._links if domain in link]
+
+    # -- reliable flooding --------------------------------------------------------------------------------
+
+    def peer_up(self, peer: str, now: float) -> list[LinkStateAd]:
+        """A neighbour is there: everything that is known, each to be acknowledged."""
+        self._pending[peer] = {}
+        return [self._expect(peer, ad, now) for ad in self._ads.values()]
+
+    def peer_down(self, peer: str) -> None:
+        """A neighbour is gone; it will be told everything when it is back."""
+        self._pending.pop(peer, None)
+
+    def flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[tuple[str, LinkStateAd]]:
+        """Who must be sent an advertisement: all neighbours but the one that it came from."""
+        return [(peer, self._expect(peer, ad, now)) for peer in sorted(self._pending) if peer != source]
+
+    def _expect(self, peer: str, ad: LinkStateAd, now: float) -> LinkStateAd:
+        self._pending[peer][ad.origin] = _Pending(ad, now + REPEAT_S)
+        return ad
+
+    def acknowledge(self, peer: str, ack: LinkStateAck) -> None:
+        """A neighbour has an advertisement."""
+        waiting = self._pending.get(peer, {})
+        pending = waiting.get(ack.origin)
+        if pending is not None and (ack.epoch, ack.number) >= (pending.ad.epoch, pending.ad.number):
+            del waiting[ack.origin]
+
+    def waiting(self, peer: str) -> bool:
+        """Whether a neighbour still owes an acknowledgement (PCRT's interface state `waiting`)."""
+        return bool(self._pending.get(peer))
+
+    def repeats(self, now: float) -> list[tuple[str, LinkStateAd]]:
+        """Advertisements that were not acknowledged in time."""
+        again = []
+        for peer, waiting in self._pending.items():
+            for pending in waiting.values():
+                if now >= pending.repeat_at:
+                    pending.repeat_at = now + REPEAT_S
+                    again.append((peer, pending.ad))
+        return again
+
+    def timer(self) -> float:
+        """When `repeats` or `advertise` has something to do at the latest."""
+        times = [pending.repeat_at for waiting in self._pending.values() for pending in waiting.values()]
+        return min([*times, self._looked_at + LEAST_INTERVAL_S])
+
+    # -- what it adds up to -------------------------------------------------------------------------------
+
+    def failed_links(self) -> frozenset[Link]:
+        """Links that one of their ends says are down. Who has not spoken yet is taken to be up."""
+        return frozenset(link for link in self._links if not self._up(*link))
+
+    def _up(self, first: str, second: str) -> bool:
+        return all(
+            report.up
+            for end, other in ((first, second), (second, first))
+            if (ad := self._ads.get(end)) is not None and (report := ad.links.get(other)) is not None
+        )
+
+    def measured(self) -> Measured:
+        """What the ends of the links that are up have measured: the worse of both, but for waits."""
+        found = Measured()
+        for first, second in self._links:
+            for end, other in ((first, second), (second, first)):
+                ad = self._ads.get(end)
+                report = ad.links.get(other) if ad is not None else None
+                if report is None or not report.up:
+                    continue
+                link = (first, second)
+                if report.delay_ms > 0:
+                    found.delays_ms[link] = max(report.delay_ms, found.delays_ms.get(link, 0.0))
+                if report.availability < 1:
+                    found.availability[link] = min(report.availability, found.availability.get(link, 1.0))
+                if report.waits_ms:
+                    found.waits_ms[end, other] = report.waits_ms
+        return found
+
+
+def _markedly_different(before: LinkReport, after: LinkReport) -> bool:
+    return _marked(before.delay_ms, after.delay_ms) or any(
+        _marked(before.waits_ms.get(topic_class, 0.0), after.waits_ms.get(topic_class, 0.0))
+        for topic_class in before.waits_ms.keys() | after.waits_ms.keys()
+    )
+
+
+def _marked(before_ms: float, after_ms: float) -> bool:
+    return abs(after_ms - before_ms) > max(MARKED_CHANGE_MS, MARKED_CHANGE * before_ms)

@@ -1,0 +1,174 @@
+"""The network as it is now: failed links, measured delays, and the next hops that follow from them.
+
+Next hops come from the failover tables, computed before any failure: a set of failed links is resolved to its
+colour, and the table for that colour is in force at once. Nothing is recomputed when a link dies. The
+measured delays serve explicit routes and predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from mangrove.model.federation import Federation
+from mangrove.overlay.network.link_state import Measured
+from mangrove.routing.colours import Scope
+from mangrove.routing.forwarding import Forwarding, TableForwarding
+from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.shortest import trees
+from mangrove.routing.tables import FailoverTables, build_tables
+from mangrove.routing.topology import graph_of_federation
+
+MOST_KEPT = 4096
+"""Destination sets whose distance is kept until the network changes."""
+
+Link = tuple[str, str]
+
+
+class LiveMap:
+    """One gateway's view of the whole network."""
+
+    def __init__(self, federation: Federation, domain: str, tables: FailoverTables | None = None) -> None:
+        self._domain = domain
+        self._tables = tables or build_tables(graph_of_federation(federation))
+        self._table = self._tables.broker(domain)
+        self._graph = self._tables.book.graph
+        self._index = self._tables.index(domain)
+        names = self._graph.names
+        self._links = [(min(names[u], names[v]), max(names[u], names[v])) for u, v in self._graph.ends]
+        self._configured = dict(zip(self._links, map(float, self._graph.weights), strict=True))
+        self._failed: frozenset[Link] = frozenset()
+        self._measured = Measured()
+        self._waiting: frozenset[int] = frozenset()
+        """Topic classes whose frames wait for some link."""
+        self.colour = 1
+        self.exact = True
+        self.forwarding: Forwarding
+        self._rest_ms: dict[int | None, list[float]] = {}
+        self._farthest_ms: dict[tuple[int, int], float] = {}
+        self._choose_tables()
+
+    @property
+    def version(self) -> str:
+        """Names the tables; neighbours with other tables would forward differently."""
+        return self._tables.version
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Domains in the order of their numbers."""
+        return self._table.names
+
+    @property
+    def failed(self) -> frozenset[Link]:
+        """The links that are down."""
+        return self._failed
+
+    def update(self, failed: frozenset[Link], measured: Measured) -> tuple[bool, bool]:
+        """Take in the state of the network; whether next hops may have changed, and whether delays have."""
+        changed = failed != self._failed
+        if changed:
+            self._failed = failed
+            self._choose_tables()
+        slower = (measured.delays_ms, measured.waits_ms) != (
+            self._measured.delays_ms,
+            self._measured.waits_ms,
+        )
+        self._measured = measured
+        if changed or slower:
+            self._rest_ms.clear()
+            self._farthest_ms.clear()
+            self._waiting = frozenset(
+                topic_class for waits in measured.waits_ms.values() for topic_class in waits
+            )
+        return changed, slower
+
+    def _choose_tables(self) -> None:
+        """Next hops for the failed links: prepared ones, or if the state has no colour, made now.
+
+        A state without a colour (several links down that share no site) is served by shortest paths of what
+        is left. All gateways with the same view make the same ones, so they do not loop either.
+        """
+        state = self._tables.book.resolve(links=self._failed)
+        self.colour, self.exact = state.colour, state.exact
+        if state.exact:
+            self._in_force, self._in_force_colour = self._tables, state.colour
+        else:
+            remaining = self._without_failed({})
+            self._in_force, self._in_force_colour = build_tables(remaining, Scope(False, False)), 1
+        table = self._table if state.exact else self._in_force.broker(self._domain)
+        hops = [table.next_hop(destination, self._in_force_colour) for destination in range(len(self.names))]
+        self.forwarding = TableForwarding(hops, self.names)
+
+    def has_bypass(self, peer: str) -> bool:
+        """Whether a neighbour can be reached without the link to it when nothing else has failed."""
+        without = self._tables.book.resolve(links=[(self._domain, peer)])
+        return bool(self._tables.path(self._domain, peer, without.colour))
+
+    def table_ms(self, destination: str, topic_class: int) -> float:
+        """Delay of the way that forwarding by table takes, as measured for a topic class."""
+        way = self._in_force.path(self._domain, destination, self._in_force_colour)
+        return self.path_ms(way, topic_class) if way else float("inf")
+
+    def path_ms(self, path: Sequence[str], topic_class: int) -> float:
+        """Measured delay of a path: its links, and what frames of the class wait for them."""
+        total = 0.0
+        for hop in pairwise(path):
+            link = (min(hop), max(hop))
+            if link in self._failed or link not in self._configured:
+                return float("inf")
+            total += self._measured.delays_ms.get(link, self._configured[link])
+            total += self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
+        return total
+
+    def live_graph(self, topic_class: int | None = None) -> Graph:
+        """The links that are up, with measured delays where there are any, else the configured cost.
+
+        What frames of a topic class wait for a link is added for the direction that leads away from here.
+        """
+        delays = self._measured.delays_ms
+        if topic_class is not None and topic_class in self._waiting:
+            delays = {link: self._with_wait(link, topic_class) for link in self._links}
+        return self._without_failed(delays)
+
+    def _with_wait(self, link: Link, topic_class: int) -> float:
+        near, far = sorted(link, key=lambda end: self._rest_of(None)[self._tables.index(end)])
+        wait = self._measured.waits_ms.get((near, far), {}).get(topic_class, 0.0)
+        return self._measured.delays_ms.get(link, self._configured[link]) + wait
+
+    def _without_failed(self, delays: dict[Link, float]) -> Graph:
+        graph = self._graph
+        up = [position for position, link in enumerate(self._links) if link not in self._failed]
+        weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]
+        failure = [1.0 - self._measured.availability.get(self._links[p], 1.0) for p in up]
+        return make_graph(
+            graph.names,
+            graph.points,
+            graph.ends[up],
+            plane=graph.plane,
+            weights=np.array(weights),
+            edge_failure=np.array(failure),
+        )
+
+    def _rest_of(self, topic_class: int | None) -> list[float]:
+        if topic_class not in self._waiting:
+            topic_class = None
+        if topic_class not in self._rest_ms:
+            distance, _ = trees(self.live_graph(topic_class), [self._index])
+            self._rest_ms[topic_class] = [float(value) for value in distance[0]]
+        return self._rest_ms[topic_class]
+
+    def rest_ms(self, destinations: int, topic_class: int) -> float:
+        """How long the way to the farthest of some destinations takes; infinite if one is cut off."""
+        key = (destinations, topic_class)
+        farthest = self._farthest_ms.get(key)
+        if farthest is None:
+            if len(self._farthest_ms) >= MOST_KEPT:
+                self._farthest_ms.clear()
+            rest = self._rest_of(topic_class)
+            farthest = max(
+                (each for place, each in enumerate(rest) if destinations >> place & 1), default=0.0
+            )
+            self._farthest_ms[key] = farthest
+        return farthest

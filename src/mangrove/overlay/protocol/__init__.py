@@ -1,0 +1,1 @@
+"""What gateways say to each other: frames, bodies, control messages, greeting, pieces."""

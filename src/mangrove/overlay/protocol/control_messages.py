@@ -1,0 +1,173 @@
+"""The bodies of control frames: msgpack, decoded against these schemas and nothing else."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """The first frame on a link, from both sides."""
+
+    protocol: int
+    federation: str
+    topology: str
+    domain: str
+    epoch: int
+
+
+class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1."""
+
+    origin: str
+    epoch: int
+    version: int
+    snapshot: bool
+    added: list[str]
+    removed: list[str] = []
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway knows: (epoch, version) of the interest of every domain it has heard of."""
+
+    known: dict[str, tuple[int, int]]
+
+
+class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a link is being closed."""
+
+    reason: str
+
+
+class HeartbeatKind(StrEnum):
+    """Regular sign of life, link test, or the answer to a link test (PCRT III-C)."""
+
+    REGULAR = "regular"
+    TEST = "test"
+    TEST_ACK = "test_ack"
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life that also measures the link and acknowledges data frames.
+
+    `sent` is the sender's clock; `echo` is the `sent` of the last heartbeat it got, `held` how long ago that
+    was; `received` counts the data frames it has taken over on this connection.
+    """
+
+    kind: HeartbeatKind
+    number: int
+    sent: float
+    received: int
+    echo: float | None = None
+    held: float = 0.0
+
+
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+
+class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One link as its end sees it: usable or not, one-way delay and jitter, how long frames wait for it.
+
+    `waits_ms` is by topic class; classes that hardly wait are left out. `availability` is the share of time
+    in which the link could be used.
+    """
+
+    up: bool
+    delay_ms: Milliseconds
+    jitter_ms: Milliseconds = 0.0
+    waits_ms: dict[int, Milliseconds] = {}
+    availability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+
+
+class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
+    """All links of one gateway; a newer (epoch, number) replaces an older one."""
+
+    origin: str
+    epoch: int
+    number: int
+    links: dict[str, LinkReport]
+
+
+class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
+    """An advertisement has arrived, whether it was news or not."""
+
+    origin: str
+    epoch: int
+    number: int
+
+
+class RouteSetup(msgspec.Struct, frozen=True, kw_only=True, tag="setup"):
+    """Establish a route along `path`, from the origin's gateway to the destination's (RT_EST)."""
+
+    origin: str
+    epoch: int
+    label: int
+    path: list[str]
+
+
+class RouteAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
+    """The route stands, or could not be established: goes back along the path."""
+
+    origin: str
+    epoch: int
+    label: int
+    path: list[str]
+    ok: bool
+    reason: str = ""
+
+
+class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
+    """The route is no longer used."""
+
+    origin: str
+    epoch: int
+    label: int
+    path: list[str]
+
+
+LinkStateMessage = LinkStateAd | LinkStateAck
+RouteMessage = RouteSetup | RouteAck | RouteTeardown
+ControlBody = Hello | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage
+
+_TYPE_OF: dict[type[ControlBody], FrameType] = {
+    Hello: FrameType.HELLO,
+    InterestUpdate: FrameType.INTEREST,
+    Digest: FrameType.DIGEST,
+    Goodbye: FrameType.GOODBYE,
+    Heartbeat: FrameType.HEARTBEAT,
+    LinkStateAd: FrameType.LINK_STATE,
+    LinkStateAck: FrameType.LINK_STATE,
+    RouteSetup: FrameType.ROUTE,
+    RouteAck: FrameType.ROUTE,
+    RouteTeardown: FrameType.ROUTE,
+}
+_DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
+    FrameType.HELLO: msgspec.msgpack.Decoder(Hello),
+    FrameType.INTEREST: msgspec.msgpack.Decoder(InterestUpdate),
+    FrameType.DIGEST: msgspec.msgpack.Decoder(Digest),
+    FrameType.GOODBYE: msgspec.msgpack.Decoder(Goodbye),
+    FrameType.HEARTBEAT: msgspec.msgpack.Decoder(Heartbeat),
+    FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateMessage),
+    FrameType.ROUTE: msgspec.msgpack.Decoder(RouteMessage),
+}
+_encoder = msgspec.msgpack.Encoder()
+
+
+def control_frame(body: ControlBody) -> Frame:
+    """A frame around a control message."""
+    return Frame(_TYPE_OF[type(body)], _encoder.encode(body))
+
+
+def control_body(frame: Frame) -> ControlBody:
+    """The validated control message of a frame, or FrameError."""
+    decoder = _DECODERS.get(frame.type)
+    if decoder is None:
+        raise FrameError(f"a {frame.type.name} frame carries no control message")
+    try:
+        return decoder.decode(frame.body)
+    except msgspec.DecodeError as error:
+        raise FrameError(f"malformed {frame.type.name} frame: {error}") from None

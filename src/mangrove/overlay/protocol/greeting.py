@@ -1,0 +1,47 @@
+"""The greeting: two gateways make sure that they belong together before they exchange anything else."""
+
+from __future__ import annotations
+
+from mangrove.model.federation import Federation
+from mangrove.overlay.protocol.control_messages import Hello, control_body
+from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType
+
+
+def make_hello(federation: Federation, domain: str, epoch: int) -> Hello:
+    """What a gateway says of itself."""
+    return Hello(
+        protocol=PROTOCOL_VERSION,
+        federation=federation.name,
+        topology=federation.topology_hash(),
+        domain=domain,
+        epoch=epoch,
+    )
+
+
+def check_hello(frame: Frame, federation: Federation, domain: str, expected: str | None) -> Hello:
+    """What the peer behind a first frame says of itself, or FrameError with the reason to refuse it.
+
+    `expected` is the domain that was called; None when the peer called us.
+    """
+    if frame.type is not FrameType.HELLO:
+        raise FrameError(f"the peer began with a {frame.type.name} frame instead of HELLO")
+    hello = control_body(frame)
+    if not isinstance(hello, Hello):
+        raise FrameError("the peer's HELLO is malformed")
+    if hello.protocol != PROTOCOL_VERSION:
+        raise FrameError(f"the peer speaks protocol {hello.protocol}, this gateway {PROTOCOL_VERSION}")
+    if hello.federation != federation.name:
+        raise FrameError(f"the peer belongs to federation {hello.federation!r}, not {federation.name!r}")
+    topology = federation.topology_hash()
+    if hello.topology != topology:
+        raise FrameError(
+            f"the peer {hello.domain!r} runs with another federation file "
+            f"(topology {hello.topology}, here {topology}); give all sites the same file"
+        )
+    if hello.domain == domain:
+        raise FrameError(f"the peer claims to be {domain!r}, the domain of this gateway")
+    if expected is not None and hello.domain != expected:
+        raise FrameError(f"called {expected!r}, but {hello.domain!r} answered")
+    if not any({domain, hello.domain} == set(link.between) for link in federation.links):
+        raise FrameError(f"the federation file has no link between {domain!r} and {hello.domain!r}")
+    return hello

@@ -1,0 +1,91 @@
+"""`cases`: the case base of an allocation problem, one Spark task for each state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from mangrove.errors import InputError
+from mangrove.pipelines.output import output_directory, write_json
+from mangrove.planning.policies import case_base
+from mangrove.planning.policies.case_base import Case, State
+from mangrove.planning.problem.problem_document import read_problem
+from mangrove.planning.solvers.solvers import SolverName
+from mangrove.planning.solvers.stop import Never
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB = "cases"
+LOW_LOADS = (0.25, 0.5)
+
+
+def spread_over(spark: SparkSession, document: object, seed: int, solver: SolverName) -> case_base.Mapper:
+    """A `map` for `case_base.build` that gives each state a task of its own on the cluster."""
+
+    def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        problem = read_problem(document, "problem.json").problem
+        for batch in batches:
+            for row in batch.to_pylist():
+                state = msgspec.json.decode(row["state"], type=State)
+                case = case_base.compute_case(problem, state, seed=seed, solver=solver, stop=Never())
+                answer = {"place": [row["place"]], "case": [msgspec.json.encode(case).decode()]}
+                yield pa.RecordBatch.from_pydict(answer)
+
+    def mapper(_: object, states: Sequence[State]) -> Iterable[Case]:
+        rows = [(place, msgspec.json.encode(state).decode()) for place, state in enumerate(states)]
+        frame = spark.createDataFrame(rows, "place bigint, state string")
+        # By range: hashing would put several states in one partition and leave others empty.
+        tasks = frame.repartitionByRange(len(rows), "place")
+        answers = tasks.mapInArrow(compute, "place bigint, case string").collect()
+        for row in sorted(answers, key=lambda row: row["place"]):
+            yield msgspec.json.decode(row["case"], type=Case)
+
+    return mapper
+
+
+def run(
+    spark: SparkSession,
+    problem_path: Path,
+    output: Path,
+    seed: int = 1,
+    solver: str = "auto",
+    *,
+    double: bool = True,
+) -> dict[str, Any]:
+    """Read a problem, compute all cases, write `cases.json` and `summary.json`."""
+    path = problem_path / "problem.json" if problem_path.is_dir() else problem_path
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error}", hint="give the output of `pipeline profile`"
+        ) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
+    read = read_problem(document, str(path))
+    bounded = bool((read.problem.constraints.max_risk < 1).all())
+    states = case_base.states(read.problem, LOW_LOADS if bounded else (), double=double)
+    name = SolverName(solver)
+    base = case_base.build(read.problem, states, seed, name, spread_over(spark, document, seed, name))
+    infeasible = [
+        f"{case.state.kind.value} {', '.join(case.state.failed)} at load {case.state.load:g}: {case.reason}"
+        for case in base.cases
+        if not case.feasible
+    ]
+    summary = {
+        "cases": len(base.cases),
+        "infeasible": infeasible,
+        "least_joint_ok": min(case.joint_ok for case in base.cases),
+        "seed": seed,
+        "warnings": list(read.warnings),
+    }
+    with output_directory(output, JOB) as directory:
+        (directory / "cases.json").write_bytes(case_base.encode(base) + b"\n")
+        write_json(directory / "summary.json", summary)
+    return summary

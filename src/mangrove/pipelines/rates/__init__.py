@@ -1,0 +1,1 @@
+"""From rows of `topic_rates` to sums over windows of time."""

@@ -1,0 +1,143 @@
+"""From sums over windows to the figures that the planners need (thesis 4.5.2): means and covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mangrove.errors import InputError
+from mangrove.pipelines.rates.blocks import FloatArray, Periods, Sums
+from mangrove.pipelines.rates.rates_file import COUNTS, IntArray
+
+# With fewer windows than this for each topic, the covariance's off-diagonal entries are largely noise.
+WINDOWS_PER_TOPIC = 10
+# Relative size of a negative eigenvalue that is rounding.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class RateStatistics:
+    """Figures of each topic, in the order of topics. Rates are messages per second."""
+
+    windows: int
+    mean_rate: FloatArray
+    covariance: FloatArray
+    shrinkage: float
+    burst_factor: FloatArray
+    """largest rate of a window over the mean; 0 for a topic without messages"""
+    replication: FloatArray
+    filters: FloatArray
+    subscribers: FloatArray
+    message_bytes: FloatArray
+
+    @property
+    def variance(self) -> FloatArray:
+        """The diagonal."""
+        return np.diag(self.covariance).copy()
+
+
+def statistics(
+    sums: Sums, shift: FloatArray, topic_of_stream: IntArray, periods: Periods, shrinkage: float | None
+) -> RateStatistics:
+    """Means, covariance and the rest. `shrinkage` None: estimated for short histories, else none."""
+    windows = periods.windows
+    if windows < 2:
+        raise InputError(
+            f"{windows} window of {periods.window_s} s in the peak periods: a covariance needs two or more",
+            hint="record longer, choose a shorter --window, or use --peak all",
+        )
+    # Windows in blocks without any row: all their counts are zero.
+    absent = windows - sums.windows
+    gram = sums.gram + absent * np.outer(shift, shift)
+    total = sums.total - absent * shift
+    mean = total / windows
+    covariance = (gram - np.outer(total, mean)) / (windows - 1)
+    covariance = (covariance + covariance.T) / 2
+    per_second = 1.0 / periods.window_s
+    covariance *= per_second**2
+    _settle(covariance)
+    mean_rate = np.maximum((mean + shift) * per_second, 0.0)
+    delta = _shrinkage(covariance, windows) if shrinkage is None else shrinkage
+    if delta:
+        diagonal = np.diag(covariance).copy()
+        covariance *= 1.0 - delta
+        np.fill_diagonal(covariance, diagonal)
+    topics = len(shift)
+    rows = sums.streams[0]
+
+    def summed(values: FloatArray) -> FloatArray:
+        """Over the brokers of a topic."""
+        return np.asarray(np.bincount(topic_of_stream, weights=values, minlength=topics), dtype=np.float64)
+
+    by_topic = {name: summed(sums.streams[row]) for row, name in enumerate(COUNTS, start=1)}
+
+    def averaged(name: str) -> FloatArray:
+        """Mean over a stream's rows, summed over the brokers of a topic."""
+        of_stream = _ratio(sums.streams[1 + COUNTS.index(name)], rows)
+        return summed(of_stream)
+
+    subscribers = averaged("subscribers")
+    replication = _ratio(by_topic["msgs_out"], by_topic["msgs_in"])
+    return RateStatistics(
+        windows=windows,
+        mean_rate=mean_rate,
+        covariance=covariance,
+        shrinkage=delta,
+        burst_factor=_ratio(sums.most * per_second, mean_rate),
+        replication=np.where(by_topic["msgs_in"] > 0, replication, subscribers),
+        filters=averaged("filters"),
+        subscribers=subscribers,
+        message_bytes=_ratio(by_topic["bytes_in"], by_topic["msgs_in"]),
+    )
+
+
+def _settle(covariance: FloatArray) -> None:
+    """Rounding must give a constant topic neither a variance below zero nor a covariance."""
+    diagonal = np.diag(covariance).copy()
+    still = diagonal <= ROUNDING * max(float(diagonal.max(initial=0.0)), 1e-300)
+    covariance[still, :] = 0.0
+    covariance[:, still] = 0.0
+
+
+def _shrinkage(covariance: FloatArray, windows: int) -> float:
+    """Share by which the off-diagonal entries are reduced, for histories short for the number of topics.
+
+    The share that minimises the expected squared error towards the diagonal (Ledoit and Wolf; target of
+    unequal variances by Schäfer and Strimmer), with the sampling variance of an entry taken as that of
+    normal data, (s_ii·s_jj + s_ij²)/(n − 1): the sums at hand determine nothing finer.
+    """
+    topics = len(covariance)
+    if windows >= WINDOWS_PER_TOPIC * topics or topics < 2:
+        return 0.0
+    diagonal = np.diag(covariance)
+    squares = float((covariance**2).sum() - (diagonal**2).sum())
+    if squares <= 0:
+        return 1.0
+    products = float(diagonal.sum() ** 2 - (diagonal**2).sum())
+    return float(np.clip((products + squares) / (windows - 1) / squares, 0.0, 1.0))
+
+
+def semidefinite(covariance: FloatArray) -> FloatArray:
+    """The matrix with rounding's negative eigenvalues lifted, if there are any."""
+    live = np.diag(covariance) > 0
+    if not live.any():
+        return covariance
+    inner = covariance[np.ix_(live, live)]
+    try:
+        # A fraction of the time of the eigenvalues, and enough when no item is a mixture of others.
+        np.linalg.cholesky(inner)
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(inner)[0])
+    else:
+        return covariance
+    if smallest >= 0:
+        return covariance
+    lifted = covariance.copy()
+    # A power of two: the last digits of an eigenvalue must not show in the plan.
+    lifted[live, live] += 2.0 ** np.ceil(np.log2(-2.0 * smallest))
+    return lifted
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)

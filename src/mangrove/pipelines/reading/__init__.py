@@ -1,0 +1,1 @@
+"""Tables of the lake as Spark data frames."""

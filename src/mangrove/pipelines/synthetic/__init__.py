@@ -1,0 +1,1 @@
+"""Synthetic lakes with known parameters."""

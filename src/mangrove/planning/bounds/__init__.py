@@ -1,0 +1,1 @@
+"""How good an allocation could be at best."""

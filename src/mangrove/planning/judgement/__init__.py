@@ -1,0 +1,1 @@
+"""How good an allocation is: risk, scores, feasibility, and the checked result."""

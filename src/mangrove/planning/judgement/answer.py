@@ -1,0 +1,67 @@
+"""`Result` → plain data: the answers of `mangrove plan`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mangrove.planning.judgement.result import Result
+
+
+def answer(result: Result, *, seconds: float, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The document of an allocation; when there is none, the reason and the closest one."""
+    said = [*warnings, *result.warnings]
+    if result.feasible:
+        return described(result, seconds=seconds, warnings=said)
+    return {
+        "infeasible": True,
+        "reason": result.reason,
+        "proven": result.infeasibility_proven,
+        "closest": {
+            **described(result, seconds=seconds, warnings=said),
+            "violations": [
+                {
+                    "constraint": v.constraint,
+                    "subject": v.subject,
+                    "value": _plain(v.value),
+                    "bound": _plain(v.bound),
+                }
+                for v in result.assessment.violations
+            ],
+        },
+    }
+
+
+def described(result: Result, *, seconds: float, warnings: list[str]) -> dict[str, Any]:
+    """An allocation with its risks. `log_risk` is there for risks too small for a plain number."""
+    brokers = result.problem.brokers
+    loads = result.assessment.loads
+    assessment = result.assessment
+    utility = (
+        assessment.utility_excess_penalty
+        if result.problem.objective.value == "excess-penalty"
+        else assessment.utility_constant_penalty
+    )
+    return {
+        "allocation": result.allocation,
+        "risk": {broker: load.risk for broker, load in zip(brokers, loads, strict=True)},
+        "log_risk": {broker: _plain(load.log_risk) for broker, load in zip(brokers, loads, strict=True)},
+        "joint_ok": assessment.joint_ok,
+        "utility": utility,
+        "objective": result.problem.objective.value,
+        "value": result.value,
+        "solver": result.solver,
+        "proven_optimal": result.proven_optimal,
+        "bound": _plain(result.bound),
+        "gap": _plain(result.gap),
+        "seed": result.seed,
+        "steps": result.steps,
+        "seconds": round(seconds, 6),
+        "warnings": warnings,
+    }
+
+
+def _plain(value: float) -> float | None:
+    """JSON has no infinity."""
+    return float(value) if np.isfinite(value) else None

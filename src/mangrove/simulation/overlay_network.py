@@ -1,0 +1,310 @@
+"""The overlay under virtual time: production engines on a network that delays, swallows, breaks and heals.
+
+Links behave as TCP connections over an unreliable network do: bytes stay in order; what enters a black hole
+comes out when the hole is lifted, unless the connection was given up meanwhile; a closed connection is
+noticed by the other end after the link's delay, or not at all through a black hole; a broken link is called
+again; a lost packet is sent again, and everything behind it waits. Everything random comes from one seed, so
+a schedule can be repeated. A network can be kept and restored (pickle), so that many schedules can start from
+one that is at rest.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from mangrove.model.federation import Federation
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import (
+    CloseLink,
+    DeliverMessages,
+    DropMessages,
+    Instruction,
+    SendFrame,
+    ServeLink,
+)
+from mangrove.overlay.links.liveness import Timing
+from mangrove.overlay.protocol.frames import Frame, Name
+from mangrove.routing.tables import FailoverTables, build_tables
+from mangrove.routing.topology import graph_of_federation
+
+RECALL_S = 0.1
+CALL_TIMEOUT_S = 1.0
+RETRANSMIT_S = 0.2
+"""The least time after which TCP sends a lost packet again."""
+JOURNAL_ENTRIES = 1 << 14
+LEAST_WAIT_S = 0.0005
+
+Pair = tuple[str, str]
+
+
+@dataclass(slots=True)
+class SimulatedLink:
+    """One link: its delay, whether it swallows everything, and its present connection."""
+
+    ends: Pair
+    delay_s: float
+    jitter_s: float = 0.0
+    loss_ratio: float = 0.0
+    black_hole: bool = False
+    connection: int = 0
+    """Number of the connection; frames of an earlier one are lost."""
+    open_at: set[str] = field(default_factory=set)
+    """Ends that believe the connection to be open."""
+    bytes_per_s: float | None = None
+    free_at: dict[str, float] = field(default_factory=dict)
+    """When each end may put the next data frame on the line, if its bandwidth is limited."""
+    held: list[tuple[str, int, Frame]] = field(default_factory=list)
+    last_arrival: dict[str, float] = field(default_factory=dict)
+
+    def other(self, end: str) -> str:
+        return self.ends[1] if end == self.ends[0] else self.ends[0]
+
+
+class VirtualTime:
+    """Events in the order of their times; equal times in the order in which they were planned."""
+
+    def __init__(self, seed: int) -> None:
+        self.now = 0.0
+        self.random = random.Random(seed)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        """Do something later."""
+        self._count += 1
+        heapq.heappush(self._events, (time, self._count, action))
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        events = self._events
+        while events and events[0][0] <= until:
+            self.now, _, action = heapq.heappop(events)
+            action()
+        self.now = until
+
+
+class SimulatedOverlay(VirtualTime):
+    """A federation's gateways and links in virtual time."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        seed: int,
+        *,
+        timing: Timing | None = None,
+        tables: FailoverTables | None = None,
+        jitter_s: float = 0.0,
+    ) -> None:
+        super().__init__(seed)
+        self.federation = federation
+        self.delivered: Counter[tuple[str, bytes]] = Counter()
+        self.delivered_at: dict[tuple[str, bytes], float] = {}
+        self.duplicates: Counter[tuple[str, bytes]] = Counter()
+        """Messages that were delivered again, and how often."""
+        self._journals: dict[str, deque[Name]] = {
+            name: deque(maxlen=JOURNAL_ENTRIES) for name in federation.domains
+        }
+        self.dropped: Counter[str] = Counter()
+        self._timing = timing or Timing()
+        self._tables = tables or build_tables(graph_of_federation(federation))
+        self._epoch = 0
+        self._wake_at: dict[str, float] = {}
+        self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
+        self.engines: dict[str, OverlayEngine] = {}
+        self.links = {
+            (min(link.between), max(link.between)): SimulatedLink(
+                (min(link.between), max(link.between)), federation.link_weight(link) / 1000, jitter_s
+            )
+            for link in federation.links
+        }
+        for name in federation.domains:
+            self.start(name)
+
+    # -- gateways -----------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """A gateway starts, or starts again with nothing in its memory but its journal of deliveries."""
+        self._epoch += 1
+        engine = OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
+        engine.delivery.remember(self._journals[name])
+        self.engines[name] = engine
+        engine.change_local_interest(self._wanted[name], [])
+        for link in self.links.values():
+            if name in link.ends:
+                self._call(link)
+        self._tick(name)
+
+    def crash(self, name: str, *, silent: bool) -> None:
+        """A gateway dies. Its neighbours are told by their TCP, or not if the whole machine is gone."""
+        self.engines.pop(name, None)
+        self._wake_at.pop(name, None)
+        for link in self.links.values():
+            if name in link.ends:
+                link.open_at.discard(name)
+                if not silent and not link.black_hole:
+                    self._hang_up(link, link.other(name))
+
+    def subscribe(self, name: str, *subjects: str) -> None:
+        """Subscribers in a domain want subjects."""
+        self._wanted[name].update(subjects)
+        if name in self.engines:
+            self._carry_out(name, self.engines[name].change_local_interest(subjects, []))
+
+    def publish(self, name: str, subject: str, body: bytes) -> bool:
+        """A message is published; False if nobody elsewhere is known to want it."""
+        engine = self.engines.get(name)
+        flow = engine.flows.flow_of(subject) if engine is not None else None
+        if engine is None or flow is None:
+            return False
+        flow.take(body)
+        self._carry_out(name, engine.flush(self.now))
+        return True
+
+    def _tick(self, name: str) -> None:
+        """Serve a gateway's timers and plan the next time, as the production gateway does."""
+        engine = self.engines[name]
+        self._carry_out(name, engine.handle_timer(self.now))
+        due = max(engine.timer(), self.now + LEAST_WAIT_S)
+        self._wake_at[name] = due
+        self.at(due, partial(self._wake, name, due))
+
+    def _wake(self, name: str, due: float) -> None:
+        if self._wake_at.get(name) == due:
+            self._tick(name)
+
+    def _carry_out(self, name: str, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case ServeLink(peer):
+                    self._serve(name, self.link(name, peer))
+                case SendFrame(peer, frame):
+                    self._send(name, peer, frame)
+                case CloseLink(peer):
+                    self._close(name, self.link(name, peer))
+                case DeliverMessages(frame):
+                    self._journals[name].append(frame.name)
+                    self._deliver(name, frame.body)
+                case DropMessages(_, reason):
+                    self.dropped[reason] += 1
+                case _:
+                    pass
+
+    def _deliver(self, name: str, body: bytes) -> None:
+        if self.delivered[name, body]:
+            self.duplicates[name, body] += 1
+        self.delivered[name, body] += 1
+        self.delivered_at.setdefault((name, body), self.now)
+
+    # -- links --------------------------------------------------------------------------------------------
+
+    def link(self, first: str, second: str) -> SimulatedLink:
+        """The link between two domains."""
+        return self.links[min(first, second), max(first, second)]
+
+    def reset(self, first: str, second: str) -> None:
+        """A connection is broken on the way, and both ends are told."""
+        link = self.link(first, second)
+        for end in link.ends:
+            self._hang_up(link, end)
+
+    def black_hole(self, first: str, second: str, swallow: bool) -> None:
+        """A link begins or ceases to swallow everything."""
+        link = self.link(first, second)
+        link.black_hole = swallow
+        if not swallow:
+            held, link.held = link.held, []
+            for sender, connection, frame in held:
+                self._travel(link, sender, connection, frame)
+
+    def _serve(self, name: str, link: SimulatedLink) -> None:
+        """Pull what waits: everything, or on a link of limited bandwidth one frame after the other."""
+        peer = link.other(name)
+        outgoing = self.engines[name].neighbours[peer].outgoing
+        if link.bytes_per_s is None:
+            while name in link.open_at and (frame := outgoing.pull(self.now)) is not None:
+                self._send(name, peer, frame)
+        elif name in link.open_at and self.now >= link.free_at.get(name, 0.0):
+            frame = outgoing.pull(self.now)
+            if frame is not None:
+                free_at = self.now + (len(frame.head()) + len(frame.body)) / link.bytes_per_s
+                link.free_at[name] = free_at
+                self._send(name, peer, frame)
+                self.at(free_at, partial(self._serve_again, name, link))
+
+    def _serve_again(self, name: str, link: SimulatedLink) -> None:
+        if name in self.engines:
+            self._serve(name, link)
+
+    def _send(self, name: str, peer: str, frame: Frame) -> None:
+        link = self.link(name, peer)
+        if name not in link.open_at:
+            return
+        if link.black_hole:
+            link.held.append((name, link.connection, frame))
+        else:
+            self._travel(link, name, link.connection, frame)
+
+    def _travel(self, link: SimulatedLink, sender: str, connection: int, frame: Frame) -> None:
+        delay = link.delay_s + (self.random.uniform(0, link.jitter_s) if link.jitter_s else 0.0)
+        while link.loss_ratio and self.random.random() < link.loss_ratio:
+            delay += max(RETRANSMIT_S, 4 * link.delay_s)
+        arrival = max(link.last_arrival.get(sender, 0.0), self.now + delay)
+        link.last_arrival[sender] = arrival
+        self.at(arrival, partial(self._arrive, link, sender, connection, frame))
+
+    def _arrive(self, link: SimulatedLink, sender: str, connection: int, frame: Frame) -> None:
+        receiver = link.other(sender)
+        engine = self.engines.get(receiver)
+        if connection != link.connection or receiver not in link.open_at or engine is None:
+            return
+        if link.black_hole:
+            link.held.append((sender, connection, frame))
+            return
+        engine.heard(sender, self.now)
+        self._carry_out(receiver, engine.receive(sender, frame, self.now))
+
+    def _close(self, name: str, link: SimulatedLink) -> None:
+        """One end gives the connection up; the other notices if anything gets through."""
+        link.open_at.discard(name)
+        link.connection += 1
+        link.held.clear()
+        if not link.black_hole:
+            self._hang_up(link, link.other(name))
+        self.at(self.now + RECALL_S, partial(self._call, link))
+
+    def _hang_up(self, link: SimulatedLink, end: str) -> None:
+        self.at(self.now + link.delay_s, partial(self._notice, link, end, link.connection))
+
+    def _notice(self, link: SimulatedLink, end: str, connection: int) -> None:
+        """One end learns that its connection is gone."""
+        engine = self.engines.get(end)
+        if end in link.open_at and engine is not None and connection == link.connection:
+            link.open_at.discard(end)
+            self._carry_out(end, engine.peer_down(link.other(end), self.now, "closed by the peer"))
+            self.at(self.now + RECALL_S, partial(self._call, link))
+
+    def _call(self, link: SimulatedLink) -> None:
+        """Try to connect; both ends must be there and a round trip must get through."""
+        if all(end in self.engines for end in link.ends) and len(link.open_at) < len(link.ends):
+            self.at(self.now + 2 * link.delay_s, partial(self._answered, link, link.connection))
+
+    def _answered(self, link: SimulatedLink, started: int) -> None:
+        if link.connection != started or not all(end in self.engines for end in link.ends):
+            return
+        if link.black_hole:
+            self.at(self.now + CALL_TIMEOUT_S, partial(self._call, link))
+            return
+        link.connection += 1
+        for end in link.ends:
+            engine = self.engines[end]
+            if end in link.open_at:  # an older connection that this end still believed in
+                self._carry_out(end, engine.peer_down(link.other(end), self.now, "replaced"))
+        link.open_at = set(link.ends)
+        for end in link.ends:
+            self._carry_out(end, self.engines[end].peer_up(link.other(end), self.now))
+            self._tick(end)

@@ -1,0 +1,211 @@
+"""One failure schedule, played on the production engines under virtual time, and the promises checked.
+
+Every schedule checks that no frame loops, that nothing is delivered twice, and that after everything has
+healed all gateways agree, all routes stand and messages arrive. A schedule with exactly one failure checks
+more: what the contract promises is not lost. That is everything on topics with `paths: 2`, if two disjoint
+paths exist, and everything on any topic when a link fails silently that leaves the pair connected, since
+frames are acknowledged hop by hop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+
+from mangrove.simulation.schedules.networks_at_rest import STEP_S, network_at_rest, settle
+from mangrove.simulation.schedules.schedule import (
+    NODE_FAULTS,
+    PLAIN,
+    Fault,
+    FaultKind,
+    Schedule,
+    Stream,
+    make_schedule,
+)
+
+TRAFFIC_S = 2.0
+SETTLE_S = 30.0
+LAST_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleResult:
+    """What came of a schedule; `problems` is empty when all promises were kept."""
+
+    seed: int
+    domains: int
+    links: int
+    faults: tuple[Fault, ...]
+    sent: int
+    delivered: int
+    lost: int
+    promised: int
+    """Deliveries that the contract promised in spite of the fault; zero if there were several faults."""
+    virtual_s: float
+    dropped: dict[str, int]
+    problems: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """Repeats this schedule."""
+        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}"
+
+    def __str__(self) -> str:
+        what = [f"seed {self.seed}: {self.domains} domains, {self.links} links"]
+        what += [f"  {fault}" for fault in self.faults]
+        what += [f"  PROBLEM: {problem}" for problem in self.problems]
+        return "\n".join([*what, f"  repeat with: {self.command}"])
+
+
+def run_schedule(seed: int) -> ScheduleResult:
+    """Make the schedule of a seed, play it, and check the promises."""
+    return _Run(make_schedule(seed)).play()
+
+
+class _Run:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.setting = schedule.setting
+        self.net = network_at_rest(self.setting)
+        self.net.random.seed(schedule.seed)
+        self.began = self.net.now
+        self.problems: list[str] = []
+        self.expected: dict[tuple[str, bytes], Stream] = {}
+        """Deliveries that should be, of what was accepted."""
+        self.number = 0
+
+    def play(self) -> ScheduleResult:
+        for stream in self.setting.streams:
+            self._plan(stream)
+        for fault in self.schedule.faults:
+            self.net.at(self.began + fault.start_s, partial(self._begin, fault))
+            self.net.at(self.began + fault.end_s, partial(self._end, fault))
+        self.net.run(self.began + max(TRAFFIC_S, *(fault.end_s for fault in self.schedule.faults)))
+        problem = settle(self.net, self.setting, SETTLE_S)
+        if problem:
+            self.problems.append(f"{SETTLE_S:g} s after everything healed: {problem}")
+        self._last_messages()
+        self._check()
+        return self._result()
+
+    def _plan(self, stream: Stream) -> None:
+        time = stream.start_s
+        while time < TRAFFIC_S:
+            self.net.at(self.began + time, partial(self._publish, stream))
+            time += stream.interval_s
+
+    def _publish(self, stream: Stream) -> None:
+        if stream.source not in self.net.engines:
+            return
+        self.number += 1
+        body = f"{stream.subject} {self.number}".encode()
+        if self.net.publish(stream.source, stream.subject, body):
+            for name in stream.receivers:
+                self.expected[name, body] = stream
+        elif len(self.schedule.faults) == 1 and stream.source not in self.schedule.faults[0].where:
+            self.problems.append(f"{stream.source} forgot who wants {stream.subject}")
+
+    def _begin(self, fault: Fault) -> None:
+        match fault.kind:
+            case FaultKind.BLACK_HOLE:
+                self.net.black_hole(fault.where[0], fault.where[1], True)
+            case FaultKind.RESET:
+                self.net.reset(*fault.where)
+            case FaultKind.LOSS:
+                self.net.link(*fault.where).loss_ratio = 0.3
+            case FaultKind.CRASH | FaultKind.SILENT_CRASH:
+                if fault.where[0] in self.net.engines:
+                    self.net.crash(fault.where[0], silent=fault.kind is FaultKind.SILENT_CRASH)
+
+    def _end(self, fault: Fault) -> None:
+        match fault.kind:
+            case FaultKind.BLACK_HOLE:
+                self._check_known(fault)
+                self.net.black_hole(fault.where[0], fault.where[1], False)
+            case FaultKind.LOSS:
+                self.net.link(*fault.where).loss_ratio = 0.0
+            case FaultKind.CRASH | FaultKind.SILENT_CRASH if fault.where[0] not in self.net.engines:
+                self._check_known(fault)
+                self.net.start(fault.where[0])
+            case _:
+                pass
+
+    # -- agreement ----------------------------------------------------------------------------------------
+
+    def _check_known(self, fault: Fault) -> None:
+        """A single failure that has lasted for long is known to all who can know, exactly."""
+        if len(self.schedule.faults) > 1 or fault.end_s - fault.start_s < 2.0:
+            return
+        failed = frozenset(
+            pair for pair in self.net.links if pair == fault.where or set(pair) & set(fault.where[:1])
+        )
+        if fault.kind is FaultKind.BLACK_HOLE:
+            failed = frozenset([self.net.link(*fault.where).ends])
+        for name, engine in self.net.engines.items():
+            reached = self.setting.reached(name, without=failed)
+            knowable = {pair for pair in failed if set(pair) & reached}
+            if engine.live.failed != knowable:
+                self.problems.append(
+                    f"{name} believes {sorted(engine.live.failed)} failed, not {sorted(knowable)}"
+                )
+
+    def _last_messages(self) -> None:
+        """When all agree, messages arrive."""
+        before = set(self.expected)
+        for stream in self.setting.streams:
+            self._publish(stream)
+        last = self.expected.keys() - before
+        limit = self.net.now + LAST_S
+        while not last <= self.net.delivered.keys() and self.net.now < limit:
+            self.net.run(self.net.now + STEP_S / 2)
+        for name, body in sorted(last - self.net.delivered.keys()):
+            self.problems.append(f"at rest, {body.decode()} did not arrive at {name}")
+
+    # -- promises -----------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if loops := self.net.dropped["hop limit reached"]:
+            self.problems.append(f"{loops} frames reached the hop limit")
+        for (name, body), count in self.net.duplicates.items():
+            self.problems.append(f"{body.decode()} was delivered to {name} {1 + count} times")
+        for name, body in self.net.delivered:
+            if (name, body) not in self.expected:
+                self.problems.append(f"{body.decode()} was delivered to {name}, which does not want it")
+        lost = Counter(
+            (stream.source, stream.subject, name)
+            for (name, body), stream in self.expected.items()
+            if not self.net.delivered[name, body] and self._promised(stream, name)
+        )
+        for (source, subject, name), count in sorted(lost.items()):
+            self.problems.append(f"{count} messages of {subject} lost from {source} to {name}")
+
+    def _promised(self, stream: Stream, receiver: str) -> bool:
+        """Whether the contract promises that the only fault costs nothing between two domains."""
+        if len(self.schedule.faults) > 1:
+            return False
+        fault = self.schedule.faults[0]
+        if fault.kind in NODE_FAULTS:
+            if fault.where[0] in (stream.source, receiver):
+                return False
+            return stream.topic != PLAIN and self.setting.disjoint(stream.source, receiver)
+        if fault.kind is FaultKind.LOSS:
+            return True
+        return receiver in self.setting.reached(stream.source, without=[self.net.link(*fault.where).ends])
+
+    def _result(self) -> ScheduleResult:
+        promised = sum(self._promised(stream, name) for (name, _), stream in self.expected.items())
+        delivered = sum(1 for key in self.expected if self.net.delivered[key])
+        return ScheduleResult(
+            seed=self.schedule.seed,
+            domains=len(self.setting.federation.domains),
+            links=len(self.net.links),
+            faults=self.schedule.faults,
+            sent=len(self.expected),
+            delivered=delivered,
+            lost=len(self.expected) - delivered,
+            promised=promised,
+            virtual_s=self.net.now - self.began,
+            dropped=dict(self.net.dropped),
+            problems=tuple(self.problems),
+        )

@@ -1,0 +1,184 @@
+"""Failure schedules: a network, its traffic and what goes wrong, all made from one seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
+from itertools import combinations, pairwise
+
+from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.topics import Contract, Order, TopicRules
+from mangrove.routing.tables import FailoverTables, build_tables
+from mangrove.routing.topology import graph_of_federation
+from mangrove.simulation.overlay_network import Pair
+
+NETWORKS = 300
+"""Schedules are played on one of so many networks, since to start one costs most."""
+
+TWICE, ORDERED, PLAIN = "twice", "ordered", "plain"
+RULES = TopicRules(
+    (
+        Contract(match=f"{TWICE}.>", paths=2),
+        Contract(match=f"{ORDERED}.>", paths=2, order=Order.PUBLISHER),
+    )
+)
+
+
+class FaultKind(Enum):
+    """What goes wrong."""
+
+    BLACK_HOLE = "a link swallows everything"
+    RESET = "a connection is broken"
+    CRASH = "a gateway dies, its neighbours are told"
+    SILENT_CRASH = "a gateway dies with its machine"
+    LOSS = "a link loses packets"
+
+
+LINK_FAULTS = (FaultKind.BLACK_HOLE, FaultKind.RESET, FaultKind.LOSS)
+NODE_FAULTS = (FaultKind.CRASH, FaultKind.SILENT_CRASH)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: where (a link's ends, or a gateway) and for how long, counted from the first message."""
+
+    kind: FaultKind
+    where: tuple[str, ...]
+    start_s: float
+    end_s: float
+
+    def __str__(self) -> str:
+        return f"{self.start_s:.3f} to {self.end_s:.3f} s: {self.kind.value} ({' '.join(self.where)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Messages at regular intervals from one domain to those that subscribe to their subject."""
+
+    source: str
+    subject: str
+    receivers: tuple[str, ...]
+    start_s: float
+    interval_s: float
+
+    @property
+    def topic(self) -> str:
+        return self.subject.partition(".")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A network and who talks to whom on it."""
+
+    federation: Federation
+    tables: FailoverTables
+    streams: tuple[Stream, ...]
+
+    def ways(self) -> list[tuple[str, ...]]:
+        """The ways that messages take by table when nothing has failed."""
+        return [
+            self.tables.path(stream.source, receiver)
+            for stream in self.streams
+            for receiver in stream.receivers
+        ]
+
+    @cached_property
+    def links(self) -> frozenset[Pair]:
+        """The links by their ends, in alphabetical order."""
+        return frozenset(_pair(*link.between) for link in self.federation.links)
+
+    def reached(self, start: str, *, without: Iterable[Pair] = (), gone: Iterable[str] = ()) -> set[str]:
+        """Domains that can be reached without some links and domains."""
+        usable = [pair for pair in self.links.difference(without) if not set(pair) & set(gone)]
+        reached = {start}
+        while more := {name for pair in usable if reached & set(pair) for name in pair} - reached:
+            reached |= more
+        return reached
+
+    def disjoint(self, source: str, receiver: str) -> bool:
+        """Whether two paths exist that share no link and no inner domain (Menger: no single one cuts)."""
+        direct = _pair(source, receiver)
+        if direct in self.links and receiver not in self.reached(source, without=[direct]):
+            return False
+        inner = self.federation.domains.keys() - {source, receiver}
+        return all(receiver in self.reached(source, gone=[name]) for name in inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Everything that happens, made from the seed alone."""
+
+    seed: int
+    setting: Setting
+    faults: tuple[Fault, ...]
+
+
+@lru_cache(maxsize=NETWORKS)
+def setting(number: int) -> Setting:
+    """One of the settings: a ring, or a tree, of four to six domains, with some links more; three streams."""
+    chance = random.Random(number)
+    names = [chr(ord("a") + position) for position in range(chance.randint(4, 6))]
+    order = chance.sample(names, len(names))
+    if chance.random() < 0.75:
+        pairs = {_pair(first, second) for first, second in zip(order, [*order[1:], order[0]], strict=True)}
+    else:
+        pairs = {_pair(name, chance.choice(order[:place])) for place, name in enumerate(order) if place}
+    others = sorted(set(combinations(names, 2)) - pairs)
+    pairs |= set(chance.sample(others, min(len(others), chance.randint(0, 3))))
+    federation = Federation(
+        name=f"network {number}",
+        domains={name: Domain(name=name, base_port=1) for name in names},
+        links=tuple(
+            Link(between=pair, delay_ms=round(chance.uniform(1.0, 10.0), 3)) for pair in sorted(pairs)
+        ),
+        topics=RULES,
+    )
+    streams = tuple(
+        _stream(chance, names, f"{topic}.{position}")
+        for position, topic in enumerate((TWICE, PLAIN, chance.choice((TWICE, PLAIN, ORDERED))))
+    )
+    return Setting(federation, build_tables(graph_of_federation(federation)), streams)
+
+
+def _stream(chance: random.Random, names: list[str], subject: str) -> Stream:
+    source, *receivers = chance.sample(names, chance.choice((2, 2, 3)))
+    return Stream(
+        source, subject, tuple(sorted(receivers)), chance.uniform(0.0, 0.1), chance.uniform(0.03, 0.15)
+    )
+
+
+def network_number(seed: int) -> int:
+    """Which of the networks a seed's schedule is played on: the first number drawn from it."""
+    return _draw_network(random.Random(seed))
+
+
+def _draw_network(chance: random.Random) -> int:
+    return chance.randrange(NETWORKS)
+
+
+def make_schedule(seed: int) -> Schedule:
+    """Half of the schedules have one fault, the others several at once; most faults meet the traffic."""
+    chance = random.Random(seed)
+    where = setting(_draw_network(chance))
+    count = 1 if chance.random() < 0.5 else chance.randint(2, 5)
+    return Schedule(seed, where, tuple(_fault(chance, where) for _ in range(count)))
+
+
+def _fault(chance: random.Random, setting: Setting) -> Fault:
+    kind = chance.choices(tuple(FaultKind), weights=(4, 1, 2, 2, 1))[0]
+    links: list[tuple[str, ...]] = [link.between for link in setting.federation.links]
+    names: list[tuple[str, ...]] = [(name,) for name in setting.federation.domain_order]
+    if chance.random() < 0.8:
+        way = chance.choice(setting.ways())
+        links = list(pairwise(way))
+        names = [(name,) for name in way[1:-1]] or names
+    where = chance.choice(links if kind in LINK_FAULTS else names)
+    start = chance.uniform(0.2, 1.0)
+    return Fault(kind, where, start, start + chance.choice((0.05, 0.5, 1.2, 2.5)) * chance.uniform(0.8, 1.2))
+
+
+def _pair(first: str, second: str) -> Pair:
+    return (first, second) if first < second else (second, first)

@@ -1,0 +1,232 @@
+"""`mangrove plan` as a process: documents on stdout, words on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).parents[2] / "data" / "allocation_6x3.json"
+GOLDEN: dict[str, Any] = json.loads(DATA.read_text())
+
+
+def mangrove(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mangrove.cli.main", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def written(tmp_path: Path, document: object) -> str:
+    path = tmp_path / "problem.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_allocate_answers_with_one_document() -> None:
+    run = mangrove("plan", "allocate", str(DATA), "--solver", "exact", "--seed", "5", "--json")
+    assert run.returncode == 0
+    answer = json.loads(run.stdout)
+    assert list(answer["allocation"].values()) == GOLDEN["recomputed"]["best_joint"]["allocation"]
+    assert answer["joint_ok"] == pytest.approx(0.970256, abs=1e-6)
+    assert answer["proven_optimal"] is True
+    assert answer["bound"] == pytest.approx(answer["joint_ok"])
+    assert (answer["solver"], answer["seed"]) == ("exact", 5)
+    assert any("positive semi-definite" in warning for warning in answer["warnings"])
+    assert {"risk", "utility", "seconds"} <= set(answer)
+    gain = answer["gain"]["broker1"]
+    assert gain == pytest.approx(1 - answer["risk"]["broker1"] / answer["round_robin"]["risk"]["broker1"])
+
+
+def test_allocate_for_people() -> None:
+    run = mangrove("plan", "allocate", str(DATA))
+    assert run.returncode == 0
+    assert "proven optimal" in run.stdout
+    assert "round robin" in run.stdout
+    assert "positive semi-definite" in " ".join(run.stderr.split())
+
+
+def test_infeasible_is_an_answer() -> None:
+    run = mangrove("plan", "allocate", str(DATA), "--max-risk", "0.007", "--json")
+    assert run.returncode == 1
+    answer = json.loads(run.stdout)
+    assert answer["infeasible"] is True
+    assert answer["proven"] is True
+    assert "constraints.max_risk" in answer["reason"]
+    assert set(answer["closest"]["allocation"]) == {"broker1", "broker2", "broker3"}
+    people = mangrove("plan", "allocate", str(DATA), "--max-risk", "0.007")
+    assert people.returncode == 1
+    assert "infeasible" in people.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"mean_rate": [1, 2]}, "mean_rate"),
+        ({"mean_rate": [float("nan"), 300, 350, 200, 100, 130]}, "mean_rate[0]"),
+        ({"mean_rate": [-1, 300, 350, 200, 100, 130]}, "mean_rate[0]"),
+        ({"capacity": [0, 750, 600]}, "capacity[0]"),
+        ({"covariance": [[1 + (i < j) for j in range(6)] for i in range(6)]}, "covariance[0][1]"),
+        ({"constraints": {"pinned": {"nobody": "broker1"}}}, "constraints.pinned.nobody"),
+    ],
+)
+def test_malformed_problems_exit_2_and_name_the_field(
+    tmp_path: Path, changes: dict[str, Any], field: str
+) -> None:
+    run = mangrove("plan", "allocate", written(tmp_path, {**GOLDEN, **changes}), "--json")
+    assert run.returncode == 2
+    assert f"  {field}: " in run.stderr
+    assert run.stdout == ""
+    assert "Traceback" not in run.stderr
+
+
+def test_more_constraints_than_can_hold_exit_1(tmp_path: Path) -> None:
+    path = written(tmp_path, {**GOLDEN, "constraints": {"max_items": 1}})
+    run = mangrove("plan", "allocate", path, "--json")
+    assert run.returncode == 1
+    assert "constraints.max_items" in json.loads(run.stdout)["reason"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1, 2]", "null", "[" * 100_000])
+def test_what_is_not_a_problem_exits_2(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "problem.json"
+    path.write_text(content)
+    run = mangrove("plan", "allocate", str(path))
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
+    assert str(path) in run.stderr
+
+
+def test_missing_and_unreadable_files_exit_2(tmp_path: Path) -> None:
+    assert mangrove("plan", "allocate", str(tmp_path / "nothing.json")).returncode == 2
+    assert mangrove("plan", "allocate", str(tmp_path)).returncode == 2
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    assert mangrove("plan", "allocate", str(tmp_path / "binary")).returncode == 2
+
+
+def test_problem_from_standard_input() -> None:
+    run = mangrove("plan", "allocate", "-", "--json", stdin=DATA.read_text())
+    assert run.returncode == 0
+    assert json.loads(run.stdout)["solver"] == "exact"
+
+
+def test_time_limit_returns_the_best_so_far(tmp_path: Path) -> None:
+    count = 60
+    covariance = [[900.0 if i == j else 20.0 for j in range(count)] for i in range(count)]
+    document = {
+        "items": [f"t{i}" for i in range(count)],
+        "mean_rate": [100.0 + i for i in range(count)],
+        "covariance": covariance,
+        "brokers": ["x", "y", "z"],
+        "capacity": [2900, 2900, 2900],
+    }
+    path = written(tmp_path, document)
+    run = mangrove("plan", "allocate", path, "--solver", "exact", "--time-limit", "0.3", "--json")
+    assert run.returncode == 0
+    answer = json.loads(run.stdout)
+    assert answer["proven_optimal"] is False
+    assert answer["bound"] >= answer["joint_ok"]
+    assert answer["gap"] == pytest.approx(answer["bound"] - answer["joint_ok"])
+
+
+def test_mirror_of_a_given_and_of_a_computed_allocation(tmp_path: Path) -> None:
+    computed = mangrove("plan", "mirror", str(DATA), "--json")
+    assert computed.returncode == 0
+    answer = json.loads(computed.stdout)
+    for pair in answer["mirrors"].values():
+        assert pair["primary"] != pair["mirror"]
+    assert set(answer["failures"]) == {"broker1", "broker2", "broker3"}
+    assert "broker1" not in answer["failures"]["broker1"]["risk"]
+    allocation = tmp_path / "allocation.json"
+    allocation.write_text(json.dumps(answer["primary"]))
+    given = mangrove("plan", "mirror", str(DATA), "--allocation", str(allocation), "--json")
+    assert json.loads(given.stdout)["mirrors"] == answer["mirrors"]
+    broken = {"allocation": {"broker1": ["item1", "item9"], "nowhere": []}}
+    allocation.write_text(json.dumps(broken))
+    refused = mangrove("plan", "mirror", str(DATA), "--allocation", str(allocation))
+    assert refused.returncode == 2
+    for part in ("item9", "nowhere", "item2"):
+        assert part in refused.stderr
+
+
+def test_mirror_that_breaks_the_bound_exits_1() -> None:
+    run = mangrove("plan", "mirror", str(DATA), "--max-risk", "0.05", "--json")
+    assert run.returncode == 1
+    assert json.loads(run.stdout)["infeasible"] is True
+    assert mangrove("plan", "mirror", str(DATA), "--max-risk", "0.05").returncode == 1
+
+
+def test_cases_are_written_and_read_back(tmp_path: Path) -> None:
+    from mangrove.planning.policies.case_base import decode
+
+    small = {**GOLDEN, "mean_rate": [rate / 4 for rate in GOLDEN["mean_rate"]]}
+    path, output = written(tmp_path, small), tmp_path / "cases.json"
+    arguments = ("plan", "cases", path, "--max-risk", "0.3", "--low-load", "0.5", "--output", str(output))
+    run = mangrove(*arguments, "--workers", "2", "--json")
+    assert run.returncode == 0, run.stderr
+    base = decode(output.read_bytes())
+    assert len(base.cases) == 1 + 3 + 3 + 1
+    found = base.retrieve(["broker2"])
+    assert found is not None
+    assert found.exact
+    assert len(json.loads(run.stdout)["cases"]) == 8
+    people = mangrove(*arguments)
+    assert people.returncode == 0
+    assert "low-load" in people.stdout.replace("\n", "")
+
+
+def test_cases_without_a_risk_bound_leave_low_load_out() -> None:
+    run = mangrove("plan", "cases", str(DATA), "--json")
+    assert run.returncode == 0
+    answer = json.loads(run.stdout)
+    assert len(answer["cases"]) == 7
+    assert any("low-load" in warning for warning in answer["warnings"])
+    assert mangrove("plan", "cases", str(DATA), "--low-load", "1.5").returncode == 2
+
+
+def test_cases_that_break_the_bound_exit_1_and_are_listed() -> None:
+    run = mangrove("plan", "cases", str(DATA), "--max-risk", "0.05", "--json")
+    assert run.returncode == 1
+    answer = json.loads(run.stdout)
+    assert answer["infeasible"] is True
+    assert "single-failure broker1" in answer["reason"]
+    assert [case["feasible"] for case in answer["cases"]].count(True) == 4
+
+
+def test_help_names_the_commands() -> None:
+    run = mangrove("plan", "--help")
+    assert run.returncode == 0
+    for name in ("allocate", "mirror", "cases"):
+        assert name in run.stdout
+
+
+def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "how-to" / "plan-allocation.md").read_text()
+    example = json.loads(guide.split("```json")[1].split("```")[0])
+    path = written(tmp_path, example)
+    answer = mangrove("plan", "allocate", path, "--json")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "news" in json.loads(answer.stdout)["allocation"]["west"]
+    commands = [line.split("#")[0].split() for line in guide.splitlines() if line.startswith("mangrove plan")]
+    assert len(commands) == 6
+    (tmp_path / "answer.json").write_text(answer.stdout)
+    for command in commands:
+        arguments = [str(tmp_path / word) if word.endswith(".json") else word for word in command[1:]]
+        run = mangrove(*arguments)
+        assert run.returncode in (0, 1), run.stderr
+        assert "Traceback" not in run.stderr
+
+
+def test_unknown_options_and_values_exit_2() -> None:
+    assert mangrove("plan", "allocate", str(DATA), "--solver", "magic").returncode == 2
+    assert mangrove("plan", "allocate", str(DATA), "--seed", "-1").returncode == 2
+    assert mangrove("plan", "allocate", str(DATA), "--max-risk", "7").returncode == 2
+    assert mangrove("plan", "allocate", str(DATA), "--objective", "profit").returncode == 2
