@@ -2,75 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.kit.waiting import eventually
+from tests.kit.running import CHAIN, Running
 
-from mangrove.agent.inspection import gateway_status
 from mangrove.config import parse_federation
-from mangrove.model.status import GatewayStatus
 from mangrove.testbed.local_federation import LocalFederation
-
-CHAIN = """
-federation: chain
-domains:
-  seattle: {location: [47.61, -122.33], edges: 1}
-  denver:  {location: [39.74, -104.99], edges: 1}
-  orlando: {location: [28.54, -81.38], edges: 2}
-links:
-  - {between: [seattle, denver], delay_ms: 2}
-  - {between: [denver, orlando], delay_ms: 2}
-topics:
-  - {match: "plant.>", scope: domain}
-max_message_bytes: 65536
-"""
-
-
-class Running:
-    """A running federation, and questions that tests ask it."""
-
-    def __init__(self, launched: LocalFederation) -> None:
-        self.launched = launched
-
-    def head(self, domain: str) -> str:
-        return self.launched.endpoints[domain].head.client_url
-
-    def edge(self, domain: str, number: int = 0) -> str:
-        return self.launched.endpoints[domain].edges[number].client_url
-
-    async def gateway(self, domain: str) -> GatewayStatus:
-        status = await gateway_status(self.launched.endpoints[domain])
-        assert status is not None, f"the gateway of {domain} does not answer"
-        return status
-
-    async def knows_interest(self, knower: str, of: str, count: int) -> None:
-        """Wait until a gateway knows of exactly so many wanted subjects in a domain."""
-
-        async def known() -> bool:
-            return (await self.gateway(knower)).interest.get(of, 0) == count
-
-        await eventually(known, f"{knower} should know of {count} subjects wanted in {of}")
-        await asyncio.sleep(0.05)  # the gateway's subscription reaches its head broker
-
-    async def at_rest(self) -> None:
-        """Wait until nobody knows of any subscriber."""
-        for knower in self.launched.endpoints:
-            for of in self.launched.endpoints:
-                await self.knows_interest(knower, of, 0)
-
-    async def links_up(self) -> None:
-        """Wait until all links of all gateways are up."""
-
-        async def all_up() -> bool:
-            statuses = [await gateway_status(domain) for domain in self.launched.endpoints.values()]
-            return all(
-                s is not None and s.head_connected and all(link.up for link in s.links) for s in statuses
-            )
-
-        await eventually(all_up, "all links should be up")
 
 
 @pytest.fixture(scope="module")

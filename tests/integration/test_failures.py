@@ -14,7 +14,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from tests.integration.conftest import Running
+from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove

@@ -15,7 +15,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from paho.mqtt.enums import CallbackAPIVersion
-from tests.integration.conftest import Running
+from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.conftest import Running
+from tests.kit.running import Running
 
 README = Path(__file__).parents[2] / "README.md"
 

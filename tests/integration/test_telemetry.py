@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
-from tests.integration.conftest import Running
+from tests.kit.running import Running
 
 import mangrove
 from mangrove.agent.inspection import gateway_status

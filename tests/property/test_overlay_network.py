@@ -10,7 +10,7 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.unit.overlay.test_overlay import federation
+from tests.kit.engines import federation
 
 from mangrove.model.subjects import matches
 from mangrove.overlay.links.liveness import Timing

@@ -6,7 +6,7 @@ import contextlib
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.overlay.test_overlay import federation
+from tests.kit.engines import federation
 
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.bodies import Entry, Message, WireError, parse_message_line, scan

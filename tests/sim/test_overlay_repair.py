@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.unit.overlay.test_overlay import federation
+from tests.kit.engines import federation
 
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.simulation.overlay_network import SimulatedOverlay

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.overlay.test_overlay import federation
+from tests.kit.engines import federation
 
 from mangrove.model.topics import Contract, Late, TopicRules
 from mangrove.simulation.overlay_network import SimulatedOverlay

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.conftest import plain_rates
+from tests.kit.rates import plain_rates
 
 from mangrove.errors import InputError
 from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, profile, write_profile

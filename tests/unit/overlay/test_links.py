@@ -6,7 +6,7 @@ import math
 
 import msgspec
 import pytest
-from tests.unit.overlay.test_overlay import federation, with_links
+from tests.kit.engines import ad, federation, report, with_links
 
 from mangrove.overlay.links.availability import Availability
 from mangrove.overlay.links.liveness import LinkCondition, LinkMonitor, Timing
@@ -15,9 +15,7 @@ from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.protocol.control_messages import (
     Heartbeat,
     HeartbeatKind,
-    LinkReport,
     LinkStateAck,
-    LinkStateAd,
     control_body,
     control_frame,
 )
@@ -134,19 +132,6 @@ def test_own_stalls_are_not_held_against_the_link() -> None:
 
 
 # -- link state -------------------------------------------------------------------------------------------
-
-
-def report(
-    up: bool = True,
-    delay_ms: float = 10.0,
-    waits_ms: dict[int, float] | None = None,
-    availability: float = 1.0,
-) -> LinkReport:
-    return LinkReport(up=up, delay_ms=delay_ms, waits_ms=waits_ms or {}, availability=availability)
-
-
-def ad(origin: str, number: int, epoch: int = 1, **links: LinkReport) -> LinkStateAd:
-    return LinkStateAd(origin=origin, epoch=epoch, number=number, links=dict(links))
 
 
 def database() -> LinkStateDatabase:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.overlay.test_links import ad, report
-from tests.unit.overlay.test_overlay import data, federation, learn, with_links
+from tests.kit.engines import ad, data, federation, learn, report, with_links
 
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.model.topics import Contract, Late, Order, TopicRules

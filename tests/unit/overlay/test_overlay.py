@@ -6,18 +6,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.engines import data, engine, federation, learn, with_links
 
-from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.federation import Link
 from mangrove.model.topics import Contract, Late, Scope, TopicRules
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
-from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
     DeliverMessages,
     DropMessages,
-    Instruction,
     SendFrame,
-    ServeLink,
 )
 from mangrove.overlay.interest.interest_database import InterestDatabase
 from mangrove.overlay.interest.local_interest import LocalInterest
@@ -41,45 +39,6 @@ from mangrove.overlay.protocol.frames import (
     FrameType,
     Name,
 )
-
-
-def federation(*pairs: tuple[str, str], topics: TopicRules | None = None) -> Federation:
-    names = sorted({name for pair in pairs for name in pair})
-    return Federation(
-        name="test",
-        domains={name: Domain(name=name, base_port=1) for name in names},
-        links=tuple(Link(between=pair, delay_ms=1) for pair in pairs),
-        topics=topics or TopicRules(),
-    )
-
-
-def engine(shape: Federation, domain: str, epoch: int = 1) -> OverlayEngine:
-    return OverlayEngine(shape, domain, epoch)
-
-
-def with_links(shape: Federation, domain: str) -> OverlayEngine:
-    """An engine whose links have all passed their tests."""
-    made = engine(shape, domain)
-    for neighbour in made.neighbours:
-        made.peer_up(neighbour.name, now=0.0)
-        answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, number=1, sent=0.0, received=0)
-        made.receive(neighbour.name, control_frame(answer), 0.01)
-        assert neighbour.usable
-    return made
-
-
-def data(sender: OverlayEngine, instructions: list[Instruction], now: float = 1.0) -> list[Instruction]:
-    """Without heartbeats, advertisements and the like; with the data that a shell would pull."""
-    found: list[Instruction] = []
-    for instruction in instructions:
-        if isinstance(instruction, ServeLink):
-            outgoing = sender.neighbours[instruction.peer].outgoing
-            while (frame := outgoing.pull(now)) is not None:
-                found.append(SendFrame(instruction.peer, frame))
-        elif not isinstance(instruction, SendFrame):
-            found.append(instruction)
-    return found
-
 
 # -- frames -----------------------------------------------------------------------------------------------
 
@@ -247,11 +206,6 @@ def test_a_flow_is_judged_as_by_a_perfect_memory_within_its_window(numbers: list
         else:
             assert verdict is (Verdict.DUPLICATE if number in remembered else Verdict.NEW)
             remembered.add(number)
-
-
-def learn(receiver: OverlayEngine, author: str, subjects: list[str], peer: str) -> list[Instruction]:
-    snapshot = InterestUpdate(origin=author, epoch=1, version=1, snapshot=True, added=subjects)
-    return receiver.receive(peer, control_frame(snapshot), 1.0)
 
 
 def test_a_message_goes_to_those_who_want_it() -> None:

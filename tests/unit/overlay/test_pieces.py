@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.overlay.test_overlay import federation, with_links
+from tests.kit.engines import federation, with_links
 
 from mangrove.overlay.instructions import DeliverMessages, ServeLink
 from mangrove.overlay.links.outgoing import Outgoing

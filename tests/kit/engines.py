@@ -1,0 +1,72 @@
+"""Engines for tests: small federations, links that have passed their tests, what a shell would send."""
+
+from __future__ import annotations
+
+from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.topics import TopicRules
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import Instruction, SendFrame, ServeLink
+from mangrove.overlay.protocol.control_messages import (
+    Heartbeat,
+    HeartbeatKind,
+    InterestUpdate,
+    LinkReport,
+    LinkStateAd,
+    control_frame,
+)
+
+
+def federation(*pairs: tuple[str, str], topics: TopicRules | None = None) -> Federation:
+    names = sorted({name for pair in pairs for name in pair})
+    return Federation(
+        name="test",
+        domains={name: Domain(name=name, base_port=1) for name in names},
+        links=tuple(Link(between=pair, delay_ms=1) for pair in pairs),
+        topics=topics or TopicRules(),
+    )
+
+
+def engine(shape: Federation, domain: str, epoch: int = 1) -> OverlayEngine:
+    return OverlayEngine(shape, domain, epoch)
+
+
+def with_links(shape: Federation, domain: str) -> OverlayEngine:
+    """An engine whose links have all passed their tests."""
+    made = engine(shape, domain)
+    for neighbour in made.neighbours:
+        made.peer_up(neighbour.name, now=0.0)
+        answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, number=1, sent=0.0, received=0)
+        made.receive(neighbour.name, control_frame(answer), 0.01)
+        assert neighbour.usable
+    return made
+
+
+def data(sender: OverlayEngine, instructions: list[Instruction], now: float = 1.0) -> list[Instruction]:
+    """Without heartbeats, advertisements and the like; with the data that a shell would pull."""
+    found: list[Instruction] = []
+    for instruction in instructions:
+        if isinstance(instruction, ServeLink):
+            outgoing = sender.neighbours[instruction.peer].outgoing
+            while (frame := outgoing.pull(now)) is not None:
+                found.append(SendFrame(instruction.peer, frame))
+        elif not isinstance(instruction, SendFrame):
+            found.append(instruction)
+    return found
+
+
+def learn(receiver: OverlayEngine, author: str, subjects: list[str], peer: str) -> list[Instruction]:
+    snapshot = InterestUpdate(origin=author, epoch=1, version=1, snapshot=True, added=subjects)
+    return receiver.receive(peer, control_frame(snapshot), 1.0)
+
+
+def report(
+    up: bool = True,
+    delay_ms: float = 10.0,
+    waits_ms: dict[int, float] | None = None,
+    availability: float = 1.0,
+) -> LinkReport:
+    return LinkReport(up=up, delay_ms=delay_ms, waits_ms=waits_ms or {}, availability=availability)
+
+
+def ad(origin: str, number: int, epoch: int = 1, **links: LinkReport) -> LinkStateAd:
+    return LinkStateAd(origin=origin, epoch=epoch, number=number, links=dict(links))
