@@ -12,17 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import nats
-import numpy as np
 import pytest
-from benchmarks import failover, overload
 from nats.aio.msg import Msg
 
 from mangrove.broker.nats.server import nats_server
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
-from mangrove.testbed.accounting import Figures, Record, Span, figures
+from mangrove.testbed.accounting import Figures, Span, figures
 from mangrove.testbed.load import PLAIN_OPTIONS
 from mangrove.testbed.local_federation import emulator
 from mangrove.testbed.native_pair import NativePair
@@ -30,64 +27,7 @@ from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
 from mangrove.testbed.wan import WanLink, WanSettings
 
-MS = 1_000_000
 ROOT = Path(__file__).parents[2]
-
-
-def record(sent_ms: list[int], arrivals: list[tuple[int, int]]) -> Record:
-    """A stream from (number, time) pairs in milliseconds."""
-    return Record(
-        np.array(sent_ms, dtype=np.int64) * MS,
-        np.array([number for number, _ in arrivals], dtype=np.int64),
-        np.array([when for _, when in arrivals], dtype=np.int64) * MS,
-    )
-
-
-def over(stream: Record, start_ms: int, end_ms: int) -> Figures:
-    return figures(stream, Span(start_ms * MS, end_ms * MS), limit_ms=100)
-
-
-def test_a_clean_stream() -> None:
-    clean = over(record([0, 10, 20, 30], [(0, 5), (1, 15), (2, 25), (3, 35)]), 0, 100)
-    assert (clean.sent, clean.delivered, clean.lost, clean.duplicated, clean.late) == (4, 4, 0, 0, 0)
-    assert (clean.longest_latency_ms, clean.p50_ms, clean.longest_gap_ms) == (5.0, 5.0, 10.0)
-    assert clean.in_time_ratio == 1.0
-
-
-def test_losses_duplicates_and_lateness_belong_to_the_phase_of_sending() -> None:
-    sent = list(range(0, 400, 10))
-    arrivals = [(number, 10 * number + 5) for number in range(40) if number not in (12, 13)]
-    arrivals += [(11, 390), (11, 391), (35, 392)]
-    arrivals[5] = (5, 300)  # sent at 50 ms: late
-    stream = record(sent, arrivals)
-    first, second, third = over(stream, 0, 100), over(stream, 100, 300), over(stream, 300, 400)
-    assert [f.sent for f in (first, second, third)] == [10, 20, 10]
-    assert [f.lost for f in (first, second, third)] == [0, 2, 0]
-    assert [f.duplicated for f in (first, second, third)] == [0, 2, 1]
-    assert [f.late for f in (first, second, third)] == [1, 0, 0]
-    assert first.longest_latency_ms == 250.0
-    assert (first.in_time_ratio, second.in_time_ratio) == (0.9, 0.9)
-    assert second.longest_gap_ms == 30.0
-
-
-def test_a_silence_belongs_to_the_phase_that_holds_its_middle() -> None:
-    """Delivery stops a moment before the failure at 100 ms and is back a moment after its end at 300 ms."""
-    sent = list(range(0, 400, 10))
-    stream = record(sent, [(n, t + 5 if not 90 <= t < 300 else 301 + n % 3) for n, t in enumerate(sent)])
-    assert over(stream, 100, 300).longest_gap_ms == 301 - 85
-    assert over(stream, 0, 100).longest_gap_ms == 15.0
-    assert over(stream, 300, 400).longest_gap_ms <= 10.0
-
-
-def test_a_stream_that_never_arrives_is_one_silence() -> None:
-    dead = over(record([0, 10, 20], []), 0, 100)
-    assert (dead.lost, dead.longest_gap_ms, dead.p50_ms, dead.in_time_ratio) == (3, 20.0, None, 0.0)
-    assert over(record([], []), 0, 100).in_time_ratio is None
-
-
-def test_an_arrival_of_what_was_never_sent_is_an_error() -> None:
-    with pytest.raises(ValueError, match="never sent"):
-        record([0, 10], [(2, 15)])
 
 
 async def test_probes_find_what_a_tampering_path_did(tmp_path: Path) -> None:
@@ -147,66 +87,6 @@ async def test_a_native_pair_delays_what_a_short_black_hole_holds(tmp_path: Path
     assert (found.lost, found.duplicated) == (0, 0)
     assert found.late > 0
     assert found.longest_gap_ms > 500
-
-
-PERFECT = Figures(
-    sent=1000,
-    delivered=1000,
-    lost=0,
-    duplicated=0,
-    late=0,
-    in_time_ratio=1.0,
-    longest_gap_ms=20.0,
-    longest_send_gap_ms=2.0,
-    longest_latency_ms=40.0,
-    p50_ms=11.0,
-    p99_ms=12.0,
-)
-
-
-def failover_result(**flaws: dict[str, Figures]) -> dict[str, object]:
-    """A perfect run but for these topics of these phases."""
-    names = {"hole": failover.BLACK_HOLE, "back": failover.LINK_RETURNS, "dead": failover.SITE_DIES}
-    phases = {
-        phase: dict.fromkeys((*failover.SUBJECTS, failover.NATIVE), PERFECT)
-        for phase in (failover.STEADY, *names.values(), failover.SITE_RETURNS)
-    }
-    for name, topics in flaws.items():
-        phases[names[name]] |= topics
-    return {"phases": phases}
-
-
-def flawed(**changes: float) -> Figures:
-    return msgspec.structs.replace(PERFECT, **changes)
-
-
-@pytest.mark.parametrize(
-    ("flaws", "words"),
-    [
-        ({}, None),
-        ({"hole": {"paths: 2": flawed(late=1)}}, "1 messages took over 100 ms"),
-        ({"hole": {"paths: 1": flawed(late=1)}}, None),
-        ({"hole": {"paths: 1": flawed(longest_gap_ms=200.0)}}, "a gap of 200 ms"),
-        ({"hole": {"paths: 1": flawed(lost=1)}}, "1 of 1000 messages lost"),
-        ({"hole": {"paths: 2": flawed(duplicated=1)}}, "1 messages delivered again"),
-        ({"back": {"paths: 1": flawed(longest_gap_ms=100.0)}}, "a gap of 100 ms"),
-        ({"back": {"paths: 1": flawed(duplicated=1)}}, "1 messages delivered again"),
-        ({"dead": {"paths: 2": flawed(lost=1)}}, "1 of 1000 messages lost"),
-        ({"dead": {"transit": flawed(lost=1)}}, None),
-        ({"hole": {"native": flawed(lost=1000, longest_gap_ms=30_000.0)}}, None),
-    ],
-)
-def test_each_bar_of_failover_is_judged(flaws: dict[str, dict[str, Figures]], words: str | None) -> None:
-    problems = failover.missed(failover_result(**flaws))
-    assert len(problems) == (0 if words is None else 1)
-    assert words is None or words in problems[0]
-
-
-@pytest.mark.parametrize(("ratio", "count"), [(1.0, 0), (0.991, 0), (0.99, 1), (0.0, 1)])
-def test_the_bar_of_overload_is_judged(ratio: float, count: int) -> None:
-    row = msgspec.structs.asdict(flawed(in_time_ratio=ratio)) | {"deadline_ms": 100.0, "dropped": {}}
-    runs = {name: dict.fromkeys(overload.CLASSES, row) for name in (overload.CONFIGURED, overload.FIFO)}
-    assert len(overload.missed({"runs": runs})) == count
 
 
 @pytest.mark.parametrize(

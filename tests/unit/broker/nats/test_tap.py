@@ -1,19 +1,12 @@
-"""The tap's counting on its own, and counters across restarts."""
+"""The tap's counting on its own."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mangrove.agent.recorder.counters import ROUNDS_TO_FORGET, Counters
-from mangrove.agent.recorder.recorder import TAP_REST_S, DomainRecorder
 from mangrove.broker.nats.tap import Slice, Tap, TopicCount
-from mangrove.config import parse_federation
-from mangrove.model.endpoints import fixed_endpoints
-from mangrove.model.status import BrokerStatus, DomainStatus
-from mangrove.model.telemetry import Table
 
 
 class Wire:
@@ -74,52 +67,3 @@ def test_resting_asks_for_nothing() -> None:
     tap.rest()
     assert wire.written.endswith(b"UNSUB 1\r\n")
     assert tap.take().share == 0.0
-
-
-def test_counters_that_are_reset_start_anew() -> None:
-    counters = Counters()
-    assert counters.since("in", 100) == 0
-    assert counters.since("in", 130) == 30
-    assert counters.since("in", 5) == 5
-    assert counters.resets == 1
-    assert counters.since_known("old", 1000) == 0, "it was there before the recorder"
-    counters.sweep()
-    assert counters.since_known("new", 7) == 7
-    assert counters.since_known("old", 1003) == 3
-    for _ in range(2 * ROUNDS_TO_FORGET):
-        counters.sweep()
-    assert counters.since("in", 9) == 0, "what was not seen for long is forgotten"
-
-
-class Rows:
-    """A sink that keeps rows in memory."""
-
-    def __init__(self) -> None:
-        self.rows: list[Mapping[str, object]] = []
-
-    def add(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-        self.rows += rows
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-async def test_the_tap_rests_while_the_head_broker_is_busy() -> None:
-    federation = parse_federation("federation: f\ndomains:\n  a: {edges: 1}\n", "f").require()
-    sink = Rows()
-    recorder = DomainRecorder(federation, fixed_endpoints(federation.domains["a"]), sink, cores=2)
-
-    def status(cpu_percent: float) -> DomainStatus:
-        head = BrokerStatus(name="a-head", role="head", url="", reachable=True, cpu_percent=cpu_percent)
-        return DomainStatus(domain="a", brokers=(head,), gateway=None)
-
-    assert recorder.tap_may_listen(status(139.0))
-    assert not recorder.tap_may_listen(status(141.0))
-    rested = 1
-    while not recorder.tap_may_listen(status(10.0)):
-        rested += 1
-    assert rested == TAP_REST_S
-    assert [row["kind"] for row in sink.rows] == ["tap_off", "tap_on"]

@@ -1,0 +1,68 @@
+"""The bars of the benchmarks are judged as they are written."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from benchmarks import failover, overload
+
+from mangrove.testbed.accounting import Figures
+
+PERFECT = Figures(
+    sent=1000,
+    delivered=1000,
+    lost=0,
+    duplicated=0,
+    late=0,
+    in_time_ratio=1.0,
+    longest_gap_ms=20.0,
+    longest_send_gap_ms=2.0,
+    longest_latency_ms=40.0,
+    p50_ms=11.0,
+    p99_ms=12.0,
+)
+
+
+def failover_result(**flaws: dict[str, Figures]) -> dict[str, object]:
+    """A perfect run but for these topics of these phases."""
+    names = {"hole": failover.BLACK_HOLE, "back": failover.LINK_RETURNS, "dead": failover.SITE_DIES}
+    phases = {
+        phase: dict.fromkeys((*failover.SUBJECTS, failover.NATIVE), PERFECT)
+        for phase in (failover.STEADY, *names.values(), failover.SITE_RETURNS)
+    }
+    for name, topics in flaws.items():
+        phases[names[name]] |= topics
+    return {"phases": phases}
+
+
+def flawed(**changes: float) -> Figures:
+    return msgspec.structs.replace(PERFECT, **changes)
+
+
+@pytest.mark.parametrize(
+    ("flaws", "words"),
+    [
+        ({}, None),
+        ({"hole": {"paths: 2": flawed(late=1)}}, "1 messages took over 100 ms"),
+        ({"hole": {"paths: 1": flawed(late=1)}}, None),
+        ({"hole": {"paths: 1": flawed(longest_gap_ms=200.0)}}, "a gap of 200 ms"),
+        ({"hole": {"paths: 1": flawed(lost=1)}}, "1 of 1000 messages lost"),
+        ({"hole": {"paths: 2": flawed(duplicated=1)}}, "1 messages delivered again"),
+        ({"back": {"paths: 1": flawed(longest_gap_ms=100.0)}}, "a gap of 100 ms"),
+        ({"back": {"paths: 1": flawed(duplicated=1)}}, "1 messages delivered again"),
+        ({"dead": {"paths: 2": flawed(lost=1)}}, "1 of 1000 messages lost"),
+        ({"dead": {"transit": flawed(lost=1)}}, None),
+        ({"hole": {"native": flawed(lost=1000, longest_gap_ms=30_000.0)}}, None),
+    ],
+)
+def test_each_bar_of_failover_is_judged(flaws: dict[str, dict[str, Figures]], words: str | None) -> None:
+    problems = failover.missed(failover_result(**flaws))
+    assert len(problems) == (0 if words is None else 1)
+    assert words is None or words in problems[0]
+
+
+@pytest.mark.parametrize(("ratio", "count"), [(1.0, 0), (0.991, 0), (0.99, 1), (0.0, 1)])
+def test_the_bar_of_overload_is_judged(ratio: float, count: int) -> None:
+    row = msgspec.structs.asdict(flawed(in_time_ratio=ratio)) | {"deadline_ms": 100.0, "dropped": {}}
+    runs = {name: dict.fromkeys(overload.CLASSES, row) for name in (overload.CONFIGURED, overload.FIFO)}
+    assert len(overload.missed({"runs": runs})) == count

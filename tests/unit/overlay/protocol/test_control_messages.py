@@ -1,0 +1,23 @@
+"""Figures that a control message may not carry."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from mangrove.overlay.protocol.control_messages import (
+    control_body,
+)
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"delay_ms": -1.0}, {"delay_ms": math.nan}, {"waits_ms": {0: math.inf}}, {"availability": 2.0}]
+)
+def test_impossible_figures_are_refused(wrong: dict[str, object]) -> None:
+    told = {"up": True, "delay_ms": 1.0, **wrong}
+    body = {"type": "ad", "origin": "b", "epoch": 1, "number": 1, "links": {"a": told}}
+    with pytest.raises(FrameError, match="malformed"):
+        control_body(Frame(FrameType.LINK_STATE, msgspec.msgpack.encode(body)))
