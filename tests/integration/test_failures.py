@@ -324,7 +324,7 @@ async def test_a_malformed_body_is_dropped_and_counted(chain: Running) -> None:
             origin=order.index("denver"),
             epoch=1,
             destinations=1 << order.index("seattle"),
-            flow_sequence=number,
+            sequence=number,
         ).encode()
         for number, body in enumerate(bad)
     )

@@ -35,7 +35,7 @@ def with_links(shape: Federation, domain: str) -> OverlayEngine:
     made = engine(shape, domain)
     for neighbour in made.neighbours:
         made.peer_up(neighbour.name, now=0.0)
-        answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, number=1, sent=0.0, received=0)
+        answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, sequence=1, sent=0.0, received=0)
         made.receive(neighbour.name, control_frame(answer), 0.01)
         assert neighbour.usable
     return made
@@ -68,5 +68,5 @@ def report(
     return LinkReport(up=up, delay_ms=delay_ms, waits_ms=waits_ms or {}, availability=availability)
 
 
-def ad(origin: str, number: int, epoch: int = 1, **links: LinkReport) -> LinkStateAd:
-    return LinkStateAd(origin=origin, epoch=epoch, number=number, links=dict(links))
+def ad(origin: str, sequence: int, epoch: int = 1, **links: LinkReport) -> LinkStateAd:
+    return LinkStateAd(origin=origin, epoch=epoch, sequence=sequence, links=dict(links))

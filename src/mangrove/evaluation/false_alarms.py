@@ -135,7 +135,7 @@ def _hear(monitor: LinkMonitor, sent: float, now: float) -> None:
     monitor.heard(now)
     testing = monitor.condition is LinkCondition.TESTING
     kind = HeartbeatKind.TEST if testing else HeartbeatKind.REGULAR
-    monitor.heartbeat(Heartbeat(kind=kind, number=0, sent=sent, received=0), now)
+    monitor.heartbeat(Heartbeat(kind=kind, sequence=0, sent=sent, received=0), now)
     if testing:  # its answer to our own test comes at the same pace
-        answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, number=0, sent=sent, received=0)
+        answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, sequence=0, sent=sent, received=0)
         monitor.heartbeat(answer, now)

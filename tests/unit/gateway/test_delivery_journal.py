@@ -16,14 +16,14 @@ def test_the_journal_survives_its_process(tmp_path: Path) -> None:
     path = tmp_path / "delivered" / "a.ring"
     journal = DeliveryJournal(path, entries=4)
     for number in range(1, 7):
-        journal.record(frame(origin=1, epoch=9, flow_sequence=number))
+        journal.record(frame(origin=1, epoch=9, sequence=number))
     # Not closed: a process that is killed closes nothing.
     again = DeliveryJournal(path, entries=4)
     assert sorted(again.names()) == [Name(1, 9, 0, number) for number in range(3, 7)]
     delivery = Delivery(federation(("a", "b")))
     delivery.remember(again.names())
-    assert delivery.arrived(frame(origin=1, epoch=9, flow_sequence=6), 0.0) == []
-    assert len(delivery.arrived(frame(origin=1, epoch=9, flow_sequence=7), 0.0)) == 1
+    assert delivery.arrived(frame(origin=1, epoch=9, sequence=6), 0.0) == []
+    assert len(delivery.arrived(frame(origin=1, epoch=9, sequence=7), 0.0)) == 1
     path.write_bytes(b"damaged")
     assert DeliveryJournal(path, entries=4).names() == []
     journal.close()

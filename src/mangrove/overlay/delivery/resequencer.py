@@ -35,18 +35,18 @@ class Resequencer:
 
     def arrived(self, frame: Frame, now: float) -> list[Frame]:
         """The frames that can be delivered now, in order."""
-        key = (frame.origin, frame.epoch, frame.flow)
+        key = (frame.origin, frame.epoch, frame.flow_id)
         state = self._flows.get(key)
         if state is None:
             if len(self._flows) >= MAX_FLOWS:
                 self._flows.pop(next(iter(self._flows)))
-            state = self._flows[key] = _State(frame.flow_sequence)
-        if frame.flow_sequence <= state.next:
-            state.next = max(state.next, frame.flow_sequence + 1)
+            state = self._flows[key] = _State(frame.sequence)
+        if frame.sequence <= state.next:
+            state.next = max(state.next, frame.sequence + 1)
             return [frame, *self._following(state, now)]
         if not state.held:
             state.since = now
-        state.held[frame.flow_sequence] = frame
+        state.held[frame.sequence] = frame
         self._held_bytes += len(frame.body)
         if self._held_bytes > MAX_HELD_BYTES:
             return self._give_up(state, now)

@@ -1,6 +1,6 @@
-"""De-duplication of frames by (origin, epoch, flow, number in the flow).
+"""De-duplication of frames by (origin, epoch, flow id, sequence).
 
-Numbers are judged flow by flow, because frames of one flow stay nearly in order, while an urgent flow may
+Sequences are judged flow by flow, because frames of one flow stay nearly in order, while an urgent flow may
 overtake another by any distance.
 """
 
@@ -23,7 +23,7 @@ class Verdict(Enum):
 
 
 class _Flow:
-    """The last numbers of a flow, one bit each, in a ring."""
+    """The last sequence numbers of a flow, one bit each, in a ring."""
 
     __slots__ = ("_bits", "_highest", "_window")
 
@@ -32,33 +32,33 @@ class _Flow:
         self._bits = bytearray(window // 8)
         self._highest = -1
 
-    def check(self, number: int) -> Verdict:
-        """Judge a number and remember it if it is new."""
-        if number <= self._highest - self._window:
+    def check(self, sequence: int) -> Verdict:
+        """Judge a sequence number and remember it if it is new."""
+        if sequence <= self._highest - self._window:
             return Verdict.TOO_OLD
-        if number > self._highest:
-            self._advance(number)
-        place, bit = number % self._window >> 3, 1 << (number & 7)
+        if sequence > self._highest:
+            self._advance(sequence)
+        place, bit = sequence % self._window >> 3, 1 << (sequence & 7)
         if self._bits[place] & bit:
             return Verdict.DUPLICATE
         self._bits[place] |= bit
         return Verdict.NEW
 
-    def _advance(self, number: int) -> None:
+    def _advance(self, sequence: int) -> None:
         """The window moves on: what falls out of it is forgotten."""
-        if number - self._highest >= self._window:
+        if sequence - self._highest >= self._window:
             self._bits = bytearray(self._window // 8)
         else:
-            for passed in range(self._highest + 1, number + 1):
+            for passed in range(self._highest + 1, sequence + 1):
                 self._bits[passed % self._window >> 3] &= ~(1 << (passed & 7))
-        self._highest = number
+        self._highest = sequence
 
 
 class SeenFrames:
-    """Remembers the last WINDOW numbers of each flow, of the flows that were heard of last.
+    """Remembers the last WINDOW sequence numbers of each flow, of the flows that were heard of last.
 
-    A number below the window cannot be told from a duplicate, and is refused as too old. Memory is bounded by
-    one bit for each number.
+    One below the window cannot be told from a duplicate, and is refused as too old. Memory is bounded by
+    one bit for each.
     """
 
     def __init__(self, window: int = WINDOW, flows: int = MOST_FLOWS) -> None:
@@ -75,4 +75,4 @@ class SeenFrames:
             if len(self._flows) >= self._most_flows:
                 del self._flows[next(iter(self._flows))]
         self._flows[key] = flow  # the one that was heard of last is the last to be forgotten
-        return flow.check(name.number)
+        return flow.check(name.sequence)

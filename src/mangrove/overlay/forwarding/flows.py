@@ -14,10 +14,10 @@ from mangrove.overlay.interest.subject_trie import SubjectTrie
 class OutboundFlow:
     """Messages for one set of destinations and one topic class."""
 
-    __slots__ = ("_pieces", "_touched", "destinations", "number", "sequence", "topic_class")
+    __slots__ = ("_pieces", "_touched", "destinations", "id", "sequence", "topic_class")
 
-    def __init__(self, number: int, destinations: int, topic_class: int, touched: list[OutboundFlow]) -> None:
-        self.number = number
+    def __init__(self, flow_id: int, destinations: int, topic_class: int, touched: list[OutboundFlow]) -> None:
+        self.id = flow_id
         self.sequence = 0
         self.destinations = destinations
         self.topic_class = topic_class
@@ -46,7 +46,7 @@ class FlowTable:
         self._wanted: SubjectTrie[int] = SubjectTrie()
         self._flows: dict[tuple[int, int], OutboundFlow] = {}
         self._touched: list[OutboundFlow] = []
-        self._numbered = 0
+        self._last_id = 0
 
     def want(self, domain: str, subject: str) -> None:
         """Subscribers in `domain` want `subject`."""
@@ -86,6 +86,6 @@ class FlowTable:
             if len(self._flows) >= 4096:
                 # Flows are only cached; those that hold messages stay alive through the touched list.
                 self._flows.clear()
-            self._numbered += 1
-            flow = self._flows[key] = OutboundFlow(self._numbered, destinations, topic_class, self._touched)
+            self._last_id += 1
+            flow = self._flows[key] = OutboundFlow(self._last_id, destinations, topic_class, self._touched)
         return flow

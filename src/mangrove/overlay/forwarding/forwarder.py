@@ -56,17 +56,15 @@ class Forwarder:
         """A new frame from what a flow has gathered, over all paths that its contract asks for."""
         flow.sequence += 1
         frame = Frame(
-            FrameType.DATA,
-            flow.give(),
-            HOP_LIMIT,
-            self._index,
-            flow.topic_class,
-            self._epoch,
-            flow.destinations,
-            0,
-            0,
-            flow.number,
-            flow.sequence,
+            type=FrameType.DATA,
+            body=flow.give(),
+            hop_limit=HOP_LIMIT,
+            origin=self._index,
+            topic_class=flow.topic_class,
+            epoch=self._epoch,
+            destinations=flow.destinations,
+            flow_id=flow.id,
+            sequence=flow.sequence,
         )
         return self._by_routes(frame, now)
 

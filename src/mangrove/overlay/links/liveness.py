@@ -78,7 +78,7 @@ class LinkMonitor:
         self._last_heard = 0.0
         self._last_heartbeat: tuple[float, float] | None = None  # its `sent`, and when it came
         self._next_heartbeat = 0.0
-        self._number = 0
+        self._sequence = 0
         self._tests_passed = 0
         self._tests_needed = timing.first_tests
         self._usable_from = 0.0
@@ -196,10 +196,10 @@ class LinkMonitor:
 
     def message(self, kind: HeartbeatKind, now: float, received: int) -> Heartbeat:
         """A heartbeat that echoes the last one received."""
-        self._number += 1
+        self._sequence += 1
         echo, came = self._last_heartbeat or (None, now)
         return Heartbeat(
-            kind=kind, number=self._number, sent=now, received=received, echo=echo, held=now - came
+            kind=kind, sequence=self._sequence, sent=now, received=received, echo=echo, held=now - came
         )
 
     def _decayed_flaps(self, now: float) -> float:

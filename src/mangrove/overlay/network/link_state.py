@@ -47,7 +47,7 @@ class LinkStateDatabase:
         self._members = {name for link in self._links for name in link} | {domain}
         self._ads: dict[str, LinkStateAd] = {}
         self._pending: dict[str, dict[str, _Pending]] = {}
-        self._number = 0
+        self._sequence = 0
         self._epoch = epoch
         self._advertised_at = float("-inf")
         self._looked_at = float("-inf")
@@ -69,9 +69,9 @@ class LinkStateDatabase:
             changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
             if age < PERIOD_S and not (changed and age >= LEAST_INTERVAL_S):
                 return None
-        self._number += 1
+        self._sequence += 1
         self._advertised_at = now
-        ad = LinkStateAd(origin=self._domain, epoch=self._epoch, number=self._number, links=reports)
+        ad = LinkStateAd(origin=self._domain, epoch=self._epoch, sequence=self._sequence, links=reports)
         self._ads[self._domain] = ad
         self.version += 1
         return ad
@@ -89,7 +89,7 @@ class LinkStateDatabase:
             self.ignored += 1
             return False
         known = self._ads.get(ad.origin)
-        if known is not None and (ad.epoch, ad.number) <= (known.epoch, known.number):
+        if known is not None and (ad.epoch, ad.sequence) <= (known.epoch, known.sequence):
             return False
         self._ads[ad.origin] = ad
         self.version += 1
@@ -121,7 +121,7 @@ class LinkStateDatabase:
         """A neighbour has an advertisement."""
         waiting = self._pending.get(peer, {})
         pending = waiting.get(ack.origin)
-        if pending is not None and (ack.epoch, ack.number) >= (pending.ad.epoch, pending.ad.number):
+        if pending is not None and (ack.epoch, ack.sequence) >= (pending.ad.epoch, pending.ad.sequence):
             del waiting[ack.origin]
 
     def waiting(self, peer: str) -> bool:

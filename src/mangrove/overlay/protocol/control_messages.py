@@ -59,7 +59,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: HeartbeatKind
-    number: int
+    sequence: int
     sent: float
     received: int
     echo: float | None = None
@@ -84,11 +84,11 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
-    """All links of one gateway; a newer (epoch, number) replaces an older one."""
+    """All links of one gateway; a newer (epoch, sequence) replaces an older one."""
 
     origin: str
     epoch: int
-    number: int
+    sequence: int
     links: dict[str, LinkReport]
 
 
@@ -97,7 +97,7 @@ class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
 
     origin: str
     epoch: int
-    number: int
+    sequence: int
 
 
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True, tag="setup"):

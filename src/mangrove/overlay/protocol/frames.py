@@ -1,12 +1,13 @@
 """Frames: what gateways say to each other, as bytes.
 
     magic "MG" | type u8 | hop limit u8 | body length u32 | origin u16 | mask length u16 | topic class u16 |
-    stream u16 | epoch u64 | label u32 | age u32 | flow u32 | flow sequence u64 | destination mask | body
+    stream u16 | epoch u64 | label u32 | age u32 | flow id u32 | sequence u64 | destination mask | body
 
 All numbers are big-endian. A data frame carries whole broker messages for a *set* of destination domains, one
 bit each (bit i = i-th domain in the agreed order). A transit gateway looks at the head and never at the body.
-`(origin, epoch, flow, flow sequence)` names a frame: the epoch is the start of the origin's gateway process,
-a flow is what goes from there to one set of destinations under one contract. A label, if not zero, names an
+`(origin, epoch, flow id, sequence)` names a frame: the epoch is the start of the origin's gateway process, a
+flow is what goes from there to one set of destinations under one contract, and the sequence counts its
+frames. A label, if not zero, names an
 established route of the origin. The age is the time since the origin took the messages in, in microseconds;
 every gateway adds what it knows, so that no clocks need to agree. A stream, if not zero, says that other
 pieces of the body came before (see `pieces`).
@@ -19,10 +20,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
@@ -39,8 +41,8 @@ class Name(NamedTuple):
 
     origin: int
     epoch: int
-    flow: int
-    number: int
+    flow_id: int
+    sequence: int
 
 
 class FrameType(IntEnum):
@@ -69,14 +71,14 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     destinations: int = 0
     label: int = 0
     age_us: int = 0
-    flow: int = 0
-    flow_sequence: int = 0
+    flow_id: int = 0
+    sequence: int = 0
     stream: int = 0
 
     @property
     def name(self) -> Name:
         """What tells this frame from all others."""
-        return Name(self.origin, self.epoch, self.flow, self.flow_sequence)
+        return Name(self.origin, self.epoch, self.flow_id, self.sequence)
 
     def head(self) -> bytes:
         """Header and mask; the body follows as it is, so that forwarding never copies it."""
@@ -94,8 +96,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
                 self.epoch,
                 self.label,
                 self.age_us,
-                self.flow,
-                self.flow_sequence,
+                self.flow_id,
+                self.sequence,
             )
             + mask
         )
@@ -106,35 +108,11 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     def towards(self, destinations: int, label: int = 0, hops: int = 0) -> Frame:
         """The same frame for a part of its destinations, by table or by a label, `hops` hops further."""
-        return Frame(
-            self.type,
-            self.body,
-            self.hop_limit - hops,
-            self.origin,
-            self.topic_class,
-            self.epoch,
-            destinations,
-            label,
-            self.age_us,
-            self.flow,
-            self.flow_sequence,
-        )
+        return replace(self, destinations=destinations, label=label, hop_limit=self.hop_limit - hops)
 
     def older(self, seconds: float) -> Frame:
         """The same frame after some time."""
-        return Frame(
-            self.type,
-            self.body,
-            self.hop_limit,
-            self.origin,
-            self.topic_class,
-            self.epoch,
-            self.destinations,
-            self.label,
-            min(MAX_AGE_US, self.age_us + int(seconds * 1e6)),
-            self.flow,
-            self.flow_sequence,
-        )
+        return replace(self, age_us=min(MAX_AGE_US, self.age_us + int(seconds * 1e6)))
 
 
 class FrameDecoder:
@@ -189,21 +167,21 @@ _KNOWN_TYPES = frozenset(FrameType)
 
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
-    _, kind, hops, _, origin, mask, topic_class, stream, epoch, label, age, flow, flow_sequence = (
+    _, kind, hop_limit, _, origin, mask, topic_class, stream, epoch, label, age_us, flow_id, sequence = (
         HEADER.unpack_from(data, position)
     )
     body_at = position + HEADER.size + mask
     return Frame(
-        FrameType(kind),
-        data[body_at : position + length],
-        hops,
-        origin,
-        topic_class,
-        epoch,
-        int.from_bytes(data[position + HEADER.size : body_at], "big"),
-        label,
-        age,
-        flow,
-        flow_sequence,
-        stream,
+        type=FrameType(kind),
+        body=data[body_at : position + length],
+        hop_limit=hop_limit,
+        origin=origin,
+        topic_class=topic_class,
+        epoch=epoch,
+        destinations=int.from_bytes(data[position + HEADER.size : body_at], "big"),
+        label=label,
+        age_us=age_us,
+        flow_id=flow_id,
+        sequence=sequence,
+        stream=stream,
     )

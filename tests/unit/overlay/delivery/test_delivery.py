@@ -21,7 +21,7 @@ def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
     delivery = Delivery(federation(("a", "b"), topics=rules))
     fresh, late = 50_000, 150_000
     outcomes = [
-        delivery.arrived(frame(flow_sequence=number, topic_class=topic, age_us=age, epoch=1), 0.0)
+        delivery.arrived(frame(sequence=number, topic_class=topic, age_us=age, epoch=1), 0.0)
         for number, (topic, age) in enumerate([(0, fresh), (0, late), (1, late)])
     ]
     kinds = [type(outcome[0]) for outcome in outcomes]

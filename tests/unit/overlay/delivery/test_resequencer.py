@@ -11,7 +11,7 @@ from mangrove.overlay.protocol.frames import Frame
 
 
 def flow_frame(number: int) -> Frame:
-    return frame(b"%d" % number, flow=1, flow_sequence=number, epoch=1)
+    return frame(b"%d" % number, flow_id=1, sequence=number, epoch=1)
 
 
 @given(st.permutations(range(1, 9)))

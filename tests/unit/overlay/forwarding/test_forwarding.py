@@ -98,7 +98,7 @@ def test_unacknowledged_frames_go_another_way_when_their_link_dies() -> None:
         (sent,) = data(source, source.flush(1.0))
         assert isinstance(sent, SendFrame)
         assert sent.peer == "c"
-    acknowledgement = Heartbeat(kind=HeartbeatKind.REGULAR, number=2, sent=1.0, received=1)
+    acknowledgement = Heartbeat(kind=HeartbeatKind.REGULAR, sequence=2, sent=1.0, received=1)
     source.receive("c", control_frame(acknowledgement), 1.0)
     again = data(source, source.peer_down("c", 1.0, "cut"))
     assert [(i.peer, i.frame.body) for i in again if isinstance(i, SendFrame)] == [("b", b"1"), ("b", b"2")]

@@ -14,11 +14,11 @@ from mangrove.overlay.protocol.control_messages import (
 
 
 def ack(sent: float, echo: float | None = None, held: float = 0.0) -> Heartbeat:
-    return Heartbeat(kind=HeartbeatKind.TEST_ACK, number=1, sent=sent, received=0, echo=echo, held=held)
+    return Heartbeat(kind=HeartbeatKind.TEST_ACK, sequence=1, sent=sent, received=0, echo=echo, held=held)
 
 
 def regular(sent: float) -> Heartbeat:
-    return Heartbeat(kind=HeartbeatKind.REGULAR, number=1, sent=sent, received=0)
+    return Heartbeat(kind=HeartbeatKind.REGULAR, sequence=1, sent=sent, received=0)
 
 
 def test_a_link_is_used_only_after_its_test() -> None:

@@ -55,7 +55,7 @@ def test_flooding_is_repeated_until_acknowledged() -> None:
     assert own.waiting("b")
     assert own.repeats(0.1) == []
     assert own.repeats(0.2) == [("b", mine)]
-    own.acknowledge("b", LinkStateAck(origin="a", epoch=1, number=mine.number))
+    own.acknowledge("b", LinkStateAck(origin="a", epoch=1, sequence=mine.sequence))
     assert not own.waiting("b")
     assert own.repeats(9.0) == []
 

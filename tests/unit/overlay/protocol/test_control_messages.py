@@ -18,6 +18,6 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 )
 def test_impossible_figures_are_refused(wrong: dict[str, object]) -> None:
     told = {"up": True, "delay_ms": 1.0, **wrong}
-    body = {"type": "ad", "origin": "b", "epoch": 1, "number": 1, "links": {"a": told}}
+    body = {"type": "ad", "origin": "b", "epoch": 1, "sequence": 1, "links": {"a": told}}
     with pytest.raises(FrameError, match="malformed"):
         control_body(Frame(FrameType.LINK_STATE, msgspec.msgpack.encode(body)))

@@ -55,13 +55,13 @@ def test_whatever_is_cut_and_overtaken_arrives_whole(
     outgoing = slow_link()
     sent = []
     for number, (size, due) in enumerate(frames):
-        outgoing.push(data(bytes([number]) * size, flow_sequence=number), due, 1.0)
+        outgoing.push(data(bytes([number]) * size, sequence=number), due, 1.0)
         for _ in range(draw.draw(st.integers(0, 3))):
             sent += [frame for frame in [outgoing.pull(1.0)] if frame is not None]
     sent += pull_all(outgoing)
     assert max((len(frame.body) for frame in sent), default=0) <= 2 * LEAST_PIECE_BYTES
     whole = joined(sent)
-    assert {(f.flow_sequence, f.body) for f in whole} == {
+    assert {(f.sequence, f.body) for f in whole} == {
         (n, bytes([n]) * s) for n, (s, _) in enumerate(frames)
     }
     assert outgoing.unacknowledged == len(frames)
@@ -120,7 +120,7 @@ def test_nonsense_in_pieces_closes_the_link() -> None:
 def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None:
     shape = federation(("a", "b"))
     receiver = with_links(shape, "b")
-    end = data(b"end", hop_limit=5, epoch=1, flow_sequence=1, destinations=0b10, stream=3)
+    end = data(b"end", hop_limit=5, epoch=1, sequence=1, destinations=0b10, stream=3)
     assert receiver.receive("a", Frame(FrameType.PIECE, b"the ", stream=3), 1.0) == []
     (delivered,) = receiver.receive("a", end, 1.0)
     assert isinstance(delivered, DeliverMessages)
@@ -130,7 +130,7 @@ def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None
     receiver.peer_up("a", 2.0)
     with pytest.raises(FrameError, match="beginning never came"):
         receiver.receive(
-            "a", data(b"", hop_limit=5, epoch=1, flow_sequence=2, destinations=0b10, stream=4), 2.0
+            "a", data(b"", hop_limit=5, epoch=1, sequence=2, destinations=0b10, stream=4), 2.0
         )
 
 
@@ -144,5 +144,5 @@ def test_a_frame_that_is_being_cut_goes_on_when_an_acknowledgement_makes_room() 
     for _ in range(3):
         outgoing.pull(1.0)
     assert not outgoing.waiting
-    acknowledgement = Heartbeat(kind=HeartbeatKind.REGULAR, number=1, sent=1.0, received=2)
+    acknowledgement = Heartbeat(kind=HeartbeatKind.REGULAR, sequence=1, sent=1.0, received=2)
     assert ServeLink("b") in sender.receive("b", control_frame(acknowledgement), 1.0)

@@ -53,7 +53,7 @@ def test_two_disjoint_paths_are_asked_for_and_used_once_acknowledged() -> None:
     sent = [i for i in data(source, source.flush(1.0)) if isinstance(i, SendFrame)]
     assert {i.peer for i in sent} == {"b", "c"}
     assert {i.frame.label for i in sent} == {setup.label for setup in asked}
-    assert len({i.frame.flow_sequence for i in sent}) == 1, "the same frame on both paths"
+    assert len({i.frame.sequence for i in sent}) == 1, "the same frame on both paths"
 
 
 def test_transit_gateways_follow_labels_and_fall_back_on_tables() -> None:
@@ -62,7 +62,7 @@ def test_transit_gateways_follow_labels_and_fall_back_on_tables() -> None:
     setup = next(s for s in established(source) if s.path[1] == "b")
     passed_on = setups(transit.receive("a", control_frame(setup), 1.0))
     assert passed_on == [setup]
-    labelled = frame(hop_limit=9, origin=0, epoch=1, flow_sequence=1, destinations=0b1000, label=setup.label)
+    labelled = frame(hop_limit=9, origin=0, epoch=1, sequence=1, destinations=0b1000, label=setup.label)
     (sent,) = data(transit, transit.receive("a", labelled, 1.0))
     assert isinstance(sent, SendFrame)
     assert (sent.peer, sent.frame.label) == ("d", setup.label)
