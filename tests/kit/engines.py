@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.engine import OverlayEngine
@@ -33,12 +35,34 @@ def engine(shape: Federation, domain: str, epoch: int = 1) -> OverlayEngine:
 def with_links(shape: Federation, domain: str) -> OverlayEngine:
     """An engine whose links have all passed their tests."""
     made = engine(shape, domain)
-    for neighbour in made.neighbours:
-        made.peer_up(neighbour.name, now=0.0)
+    for link in shape.links_of(domain):
+        peer = link.other(domain)
+        made.peer_up(peer, now=0.0)
         answer = Heartbeat(kind=HeartbeatKind.TEST_ACK, sequence=1, sent=0.0, received=0)
-        made.receive(neighbour.name, control_frame(answer), 0.01)
-        assert neighbour.usable
+        made.receive(peer, control_frame(answer), 0.01)
+        assert made.usable(peer)
     return made
+
+
+def let_time_pass(
+    engine: OverlayEngine, start: float, end: float, heard: Iterable[str] = ()
+) -> list[Instruction]:
+    """Serve the timers as a shell would; only some neighbours give signs of life."""
+    instructions: list[Instruction] = []
+    now = start
+    while now < end:
+        now = min(end, max(now + 0.001, engine.timer()))
+        for peer in heard:
+            engine.heard(peer, now)
+        instructions += engine.handle_timer(now)
+    return instructions
+
+
+def want(engine: OverlayEngine, *subjects: str, now: float = 1.0) -> list[Instruction]:
+    """Somebody in the engine's own domain subscribes."""
+    for subject in subjects:
+        engine.change_local_interest(subject, "", True)
+    return engine.flush(now)
 
 
 def data(sender: OverlayEngine, instructions: list[Instruction], now: float = 1.0) -> list[Instruction]:
@@ -46,8 +70,7 @@ def data(sender: OverlayEngine, instructions: list[Instruction], now: float = 1.
     found: list[Instruction] = []
     for instruction in instructions:
         if isinstance(instruction, ServeLink):
-            outgoing = sender.neighbours[instruction.peer].outgoing
-            while (frame := outgoing.pull(now)) is not None:
+            while (frame := sender.pull(instruction.peer, now)) is not None:
                 found.append(SendFrame(instruction.peer, frame))
         elif not isinstance(instruction, SendFrame):
             found.append(instruction)

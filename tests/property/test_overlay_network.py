@@ -88,11 +88,9 @@ class OverlayNetwork(RuleBasedStateMachine):
         self.net.run(self.net.now + 8.0)
         for name in NAMES:
             engine = self.net.engines[name]
-            assert engine.live.failed == frozenset(), f"{name} believes in failures: {engine.live.failed}"
-            assert engine.live.colour == 1
-            known = {
-                domain: interest.subjects for domain, interest in engine.subscriptions.interest.domains()
-            }
+            assert engine.failed_links == frozenset(), f"{name} believes in failures: {engine.failed_links}"
+            assert engine.status(self.net.now).colour == 1
+            known = {domain: interest.subjects for domain, interest in engine._remote.interest.domains()}
             assert known == self.ever_wanted, f"{name} does not know what is wanted"
         for name in NAMES:
             self.number += 1

@@ -131,7 +131,9 @@ def test_a_failure_under_overload_costs_nothing(
 
 def routes_of(net: SimulatedOverlay) -> dict[int, list[tuple[str, ...]]]:
     """The routes from a to b in use, by topic class."""
-    return {key[0]: [r.path for r in found.active()] for key, found in net.engines["a"].routes.sets.items()}
+    engine = net.engines["a"]
+    every = range(len(engine.federation.topics.contracts))
+    return {position: paths for position in every if (paths := engine.active_paths(position, "b"))}
 
 
 def test_what_waits_too_long_moves_to_another_way_and_stays_there() -> None:

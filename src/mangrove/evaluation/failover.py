@@ -19,11 +19,12 @@ from typing import Protocol
 from mangrove.evaluation.baselines.ospf import OspfTimers, SimulatedRouters
 from mangrove.evaluation.confidence import Estimate, estimate
 from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.site_pair import SitePair
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.links.liveness import Timing
 from mangrove.routing.tables import FailoverTables, build_tables
 from mangrove.routing.topology import graph_of_federation
-from mangrove.simulation.overlay_network import Pair, SimulatedOverlay
+from mangrove.simulation.overlay_network import SimulatedOverlay
 
 TIMING = Timing()
 FAST = OspfTimers(hello_s=1.0, dead_s=4.0)
@@ -58,18 +59,18 @@ class Case:
     tables: FailoverTables
     failure: tuple[str, ...]
     """The ends of a link, or a site."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SitePair, ...]
     moment: float
     """When it happens, as a share of a heartbeat interval."""
 
     @property
-    def delays_ms(self) -> dict[Pair, float]:
+    def delays_ms(self) -> dict[SitePair, float]:
         """Links and their delays."""
         weight = self.federation.link_weight
         return {_pair(*link.between): weight(link) for link in self.federation.links}
 
     @property
-    def failed(self) -> frozenset[Pair]:
+    def failed(self) -> frozenset[SitePair]:
         """The links that do not work after the failure."""
         if len(self.failure) == 2:
             return frozenset([_pair(*self.failure)])
@@ -148,11 +149,11 @@ def make_case(nodes: int, links: int, failure: str, seed: int) -> Case:
     return Case(seed, federation, tables, broken, tuple((way[0], way[-1]) for way in chosen), chance.random())
 
 
-def _links(way: Sequence[str]) -> set[Pair]:
+def _links(way: Sequence[str]) -> set[SitePair]:
     return {_pair(first, second) for first, second in pairwise(way)}
 
 
-def _pair(first: str, second: str) -> Pair:
+def _pair(first: str, second: str) -> SitePair:
     return (first, second) if first < second else (second, first)
 
 
@@ -185,12 +186,12 @@ def _run_overlay(case: Case, topic: str) -> Outcome:
         net.subscribe(receiver, subject)
     net.run(3.0)
 
-    def publish(pair: Pair, body: bytes) -> None:
+    def publish(pair: SitePair, body: bytes) -> None:
         net.publish(pair[0], subjects[pair], body)
 
     def agreed() -> bool:
         return all(
-            engine.live.failed == case.failed
+            engine.failed_links == case.failed
             for name, engine in net.engines.items()
             if name not in case.failure or len(case.failure) == 2
         )
@@ -204,7 +205,7 @@ def _run_ospf(case: Case, timers: OspfTimers) -> Outcome:
     # Time for all to find each other and for the hold after the last computation to pass.
     net.run(10.0 + 10 * timers.hello_s)
 
-    def publish(pair: Pair, body: bytes) -> None:
+    def publish(pair: SitePair, body: bytes) -> None:
         net.publish(*pair, body)
 
     def agreed() -> bool:
@@ -219,14 +220,14 @@ def _measure(
     case: Case,
     hello_s: float,
     detection_s: float,
-    publish: Callable[[Pair, bytes], None],
+    publish: Callable[[SitePair, bytes], None],
     agreed: Callable[[], bool],
     crash: Callable[[], None],
 ) -> Outcome:
     begin = net.now
     failure_at = begin + BEFORE_S + case.moment * hello_s
     end = failure_at + detection_s + AFTER_S
-    sent: dict[Pair, list[tuple[float, bytes]]] = {pair: [] for pair in case.pairs}
+    sent: dict[SitePair, list[tuple[float, bytes]]] = {pair: [] for pair in case.pairs}
     for number, pair in enumerate(case.pairs):
         count = int((end - begin) / INTERVAL_S)
         for step in range(count):

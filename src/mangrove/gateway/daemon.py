@@ -37,6 +37,7 @@ from mangrove.overlay.instructions import (
     DropMessages,
     Instruction,
     SendFrame,
+    ServeHead,
     ServeLink,
 )
 
@@ -55,9 +56,11 @@ class Gateway:
         self._started = monotonic()
         self._ledger = Ledger()
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
-        self._engine = OverlayEngine(federation, settings.domain, epoch)
+        self._engine = OverlayEngine(
+            federation, settings.domain, epoch, events_before=self._event_file.last_number()
+        )
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
-        self._engine.delivery.remember(self._journal.names())
+        self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
         self._head = HeadConnection(
             self._engine,
@@ -66,7 +69,6 @@ class Gateway:
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
             buffer_done=lambda: self._carry_out(self._engine.flush(monotonic())),
-            interest_changed=self._pass_on_interest,
         )
         self._links = Links(
             self._engine,
@@ -89,6 +91,8 @@ class Gateway:
                     self._head.deliver(frame.body)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
+                case ServeHead():
+                    self._head.serve()
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
 
@@ -101,13 +105,9 @@ class Gateway:
         if self._timer is not None:
             self._timer.cancel()
         self._carry_out(self._engine.handle_timer(monotonic()))
-        self._event_file.write(self._engine.events.take())
+        self._event_file.write(self._engine.take_events())
         due = max(self._engine.timer(), monotonic() + LEAST_TICK_S)
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
-
-    def _pass_on_interest(self) -> None:
-        added, removed = self._head.local_interest.take_changes()
-        self._carry_out(self._engine.change_local_interest(added, removed))
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -117,7 +117,6 @@ class Gateway:
                 tasks.create_task(self._head.run(), name="head")
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
-                tasks.create_task(self._expire_interest(), name="interest holdover")
                 if self._settings.management_url:
                     tasks.create_task(self._answer_status(self._settings.management_url), name="status")
                 self._tick()
@@ -129,13 +128,6 @@ class Gateway:
             for server in servers:
                 server.close()
             await self._links.close()
-
-    async def _expire_interest(self) -> None:
-        """Withdraw interest that was not confirmed after the head broker came back."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(0.5)
-            self._head.expire_interest(loop.time())
 
     async def _answer_status(self, url: str) -> None:
         """Answer status requests on the management broker for as long as the gateway lives."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from mangrove.overlay.events import Event
+from mangrove.overlay.events.event_log import Event, document, read_event
 
 MAX_BYTES = 16 << 20
 
@@ -22,13 +22,24 @@ class EventFile:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
 
+    def last_number(self) -> int:
+        """The number of the last event that an earlier life of the gateway wrote; names are never reused."""
+        if self._path is None:
+            return 0
+        for path in (self._path, self._path.with_suffix(".old")):
+            if path.exists():
+                for line in reversed(path.read_bytes().splitlines()):
+                    number = event.id.rpartition("-")[2] if (event := read_event(line)) is not None else ""
+                    if number.isascii() and number.isdigit():
+                        return int(number)
+        return 0
+
     def write(self, events: list[Event]) -> None:
         """Write events down."""
         if not events or self._path is None:
             return
         lines = b"".join(
-            msgspec.json.encode(msgspec.structs.replace(event, at=event.at + self._clock_shift_s)) + b"\n"
-            for event in events
+            msgspec.json.encode(document(event, self._clock_shift_s)) + b"\n" for event in events
         )
         if self._path.exists() and self._path.stat().st_size > MAX_BYTES:
             self._path.rename(self._path.with_suffix(".old"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from time import monotonic
 from urllib.parse import urlsplit
 
 from mangrove.broker.nats.leaf import LeafProtocol
@@ -17,8 +18,6 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.out_queue import OutQueue
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.interest.local_interest import LocalInterest
-from mangrove.overlay.interest.subject_trie import SubjectTrie
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
     Entry,
@@ -49,20 +48,17 @@ class HeadConnection:
         max_message_bytes: int,
         queue_bytes: int,
         buffer_done: Callable[[], None],
-        interest_changed: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._url = url
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
-        self._interest_changed = interest_changed
         self._outbound_lines: dict[bytes, Entry] = {}
         self._inbound_lines: dict[bytes, Entry] = {}
         # Requests and replies have subjects that are used once: booked, but not remembered.
         self._outbound_once: list[Entry] = []
         self._inbound_once: list[Entry] = []
-        self._groups: SubjectTrie[str] = SubjectTrie()
         self._too_large = _TooLarge(ledger, max_message_bytes)
         self._queue = OutQueue(
             queue_bytes, lambda body: ledger.drop_body(body, "queue to the head broker full")
@@ -70,7 +66,6 @@ class HeadConnection:
         self._keep = _Keep(self._queue)
         self._protocol: LeafProtocol | None = None
         self._lost = asyncio.Event()
-        self.local_interest = LocalInterest()
         self.connected = False
 
     # -- connection ---------------------------------------------------------------------------------------
@@ -120,7 +115,7 @@ class HeadConnection:
         )
         self.connected = True
         self._protocol.subscribe(f"{REPLY_PREFIX}>")
-        for subject in self._engine.subscriptions.subscribed:
+        for subject in self._engine.wanted_elsewhere():
             self._protocol.subscribe(subject)
         self._open_queue()
 
@@ -130,7 +125,7 @@ class HeadConnection:
         self.connected = False
         self._protocol = None
         self._queue.shut()
-        self.local_interest.head_lost(asyncio.get_running_loop().time())
+        self._engine.head_lost(monotonic())
         self._lost.set()
 
     def leaf_writable(self, writable: bool) -> None:
@@ -145,7 +140,7 @@ class HeadConnection:
 
         A broker that has just restarted would throw away what comes before its subscribers have returned.
         """
-        if self.connected and not self.local_interest.unconfirmed:
+        if self.connected and self._engine.head_settled:
             self._queue.open(self._write)
 
     def _write(self, messages: bytes) -> None:
@@ -158,27 +153,13 @@ class HeadConnection:
         """A subscription came or went somewhere in this domain."""
         if is_internal(subject):
             return
-        if group:
-            changed = self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
-            if changed:
-                self.forget_lines()
-        waiting = self.local_interest.unconfirmed
-        self.local_interest.change(subject, group, wanted)
-        if waiting:
-            self._open_queue()
-
-    def expire_interest(self, now: float) -> None:
-        """Give up on subscribers that did not return after the broker was away."""
-        waiting = self.local_interest.unconfirmed
-        self.local_interest.expire(now)
-        if waiting and not self.local_interest.unconfirmed:
-            self._groups = SubjectTrie()
-            for subject, group in self.local_interest.groups():
-                self._groups.add(subject, group)
+        if self._engine.change_local_interest(subject, group, wanted):
             self.forget_lines()
-            self._open_queue()
-        if self.local_interest.pending:
-            self._interest_changed()
+
+    def serve(self) -> None:
+        """The subscribers of a broker that was away are back, or given up."""
+        self.forget_lines()
+        self._open_queue()
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
@@ -205,8 +186,6 @@ class HeadConnection:
 
     def leaf_buffer_done(self) -> None:
         """One buffer from the broker is sorted: send it on."""
-        if self.local_interest.pending:
-            self._interest_changed()
         if self._outbound_once:
             self._ledger.fold(self._outbound_once, self._ledger.sent)
             self._outbound_once.clear()
@@ -220,9 +199,9 @@ class HeadConnection:
             return Entry(message.skip, self._too_large)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
-            flow = self._engine.flows.flow_to(domain)
+            flow = self._engine.route_reply(domain)
         else:
-            flow = self._engine.flows.flow_of(subject)
+            flow = self._engine.route(subject)
         if flow is None:
             entry = Entry(message.skip, DISCARD)
         elif reply or subject is not message.subject:
@@ -257,7 +236,7 @@ class HeadConnection:
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
-        groups = tuple(sorted(self._groups.match(message.subject)))
+        groups = self._engine.queue_groups(message.subject)
         flow: Flow = self._keep
         if groups:
             new_line = message.line(message.subject, message.reply, groups)

@@ -17,7 +17,6 @@ from mangrove.host.sockets import prepare, retransmitted_share
 from mangrove.model.gateway_settings import Call, Listen
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
-from mangrove.overlay.links.outgoing import Outgoing
 from mangrove.overlay.protocol.control_messages import Goodbye, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError
 
@@ -31,12 +30,12 @@ UNSENT_BYTES = 1 << 13
 MAX_UNGREETED = 64
 
 
-class Link:
+class LinkEnd:
     """The near end of the link to one neighbour: its counters, and its connection if there is one."""
 
-    def __init__(self, peer: str, outgoing: Outgoing) -> None:
+    def __init__(self, peer: str, engine: OverlayEngine) -> None:
         self.peer = peer
-        self._outgoing = outgoing
+        self._engine = engine
         self.connection: LinkProtocol | None = None
         self.writable = False
         self.frames_out = self.frames_in = self.bytes_out = self.bytes_in = 0
@@ -46,7 +45,7 @@ class Link:
 
     def serve(self, now: float) -> None:
         """Send what waits, the most urgent first, while the socket can take it."""
-        while self.writable and (frame := self._outgoing.pull(now)) is not None:
+        while self.writable and (frame := self._engine.pull(self.peer, now)) is not None:
             self.send(frame)
 
     def resume(self, now: float) -> None:
@@ -82,7 +81,7 @@ class LinkProtocol(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._timeout: asyncio.TimerHandle | None = None
-        self._link: Link | None = None
+        self._link: LinkEnd | None = None
         self._reason = ""
         self.closed = asyncio.Event()
 
@@ -184,15 +183,15 @@ class Links:
         self.engine = engine
         self._attached = attached
         self._carry_out = carry_out
-        self._links = {peer: Link(peer, engine.neighbours[peer].outgoing) for peer in peers}
+        self._links = {peer: LinkEnd(peer, engine) for peer in peers}
         self._ungreeted: set[LinkProtocol] = set()
         self._connections: set[LinkProtocol] = set()
         self.refused = 0
 
-    def __getitem__(self, peer: str) -> Link:
+    def __getitem__(self, peer: str) -> LinkEnd:
         return self._links[peer]
 
-    def __iter__(self) -> Iterator[Link]:
+    def __iter__(self) -> Iterator[LinkEnd]:
         return iter(self._links.values())
 
     # -- sockets ------------------------------------------------------------------------------------------
@@ -255,7 +254,7 @@ class Links:
         self._ungreeted.add(connection)
         return True
 
-    def attach(self, peer: str, epoch: int, connection: LinkProtocol) -> Link:
+    def attach(self, peer: str, epoch: int, connection: LinkProtocol) -> LinkEnd:
         """A greeted connection serves the link from now on; an older one gives way.
 
         While a gateway that started later is connected, an earlier one of the same domain is refused: there
@@ -272,12 +271,12 @@ class Links:
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)
-        link.resume(monotonic())
         self._carry_out(self.engine.peer_up(peer, monotonic()))
+        link.resume(monotonic())
         self._attached()
         return link
 
-    def detach(self, connection: LinkProtocol, link: Link | None, who: str, reason: str) -> None:
+    def detach(self, connection: LinkProtocol, link: LinkEnd | None, who: str, reason: str) -> None:
         """A connection ended."""
         self._ungreeted.discard(connection)
         self._connections.discard(connection)
@@ -293,7 +292,7 @@ class Links:
             self._carry_out(self.engine.peer_down(link.peer, monotonic(), reason))
 
     def drop(self, peer: str, reason: str) -> None:
-        """Give up the present connection to a neighbour; it is called again."""
+        """Give up the present connection to a neighbour; it is called again. The engine knows of it."""
         link = self._links[peer]
         connection = link.connection
         link.shut()
@@ -301,7 +300,6 @@ class Links:
         if connection is not None:
             log.warning("link to %s is down: %s", peer, reason)
             connection.abort(reason)
-            self._carry_out(self.engine.peer_down(peer, monotonic(), reason))
 
     def received(self, peer: str, frames: list[Frame]) -> None:
         """Frames came in from a greeted neighbour."""

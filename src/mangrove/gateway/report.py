@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import Link, Links
-from mangrove.model.status import Arrival, Drop, GatewayStatus, LinkStatus, RouteStatus
-from mangrove.overlay.delivery.seen_frames import Verdict
+from mangrove.gateway.links import LinkEnd, Links
+from mangrove.model.status import Drop, GatewayStatus, LinkFigures, LinkStatus
 from mangrove.overlay.engine import OverlayEngine
 
 MOST_ROWS = 100
@@ -21,22 +22,23 @@ def gateway_report(
     head_connected: bool,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway."""
+    overlay = engine.status(now)
     return GatewayStatus(
         domain=engine.domain,
         epoch=engine.epoch,
         uptime_s=uptime_s,
         head_connected=head_connected,
-        links=tuple(_link(engine, link, now) for link in links),
-        interest={name: len(known.subjects) for name, known in engine.subscriptions.interest.domains()},
-        subscribed=len(engine.subscriptions.subscribed),
+        links=tuple(_link(overlay.links[link.peer], link) for link in links),
+        interest=overlay.interest,
+        subscribed=overlay.subscribed,
         sent=ledger.sent.total(),
         delivered=ledger.delivered.total(),
-        duplicates=engine.delivery.verdicts[Verdict.DUPLICATE],
-        colour=engine.live.colour,
-        failed_links=tuple(sorted(engine.live.failed)),
-        parked_bytes=engine.forwarder.parked.held_bytes,
-        routes=tuple(_routes(engine)),
-        arrivals=tuple(_arrivals(engine)),
+        duplicates=overlay.duplicates,
+        colour=overlay.colour,
+        failed_links=overlay.failed_links,
+        parked_bytes=overlay.parked_bytes,
+        routes=overlay.routes,
+        arrivals=overlay.arrivals,
         drops=tuple(
             Drop(topic=topic, reason=reason, count=count)
             for (topic, reason), count in ledger.dropped.most_common(MOST_ROWS)
@@ -46,62 +48,14 @@ def gateway_report(
     )
 
 
-def _link(engine: OverlayEngine, link: Link, now: float) -> LinkStatus:
-    neighbour = engine.neighbours[link.peer]
-    monitor = neighbour.monitor
+def _link(figures: LinkFigures, link: LinkEnd) -> LinkStatus:
     return LinkStatus(
-        peer=link.peer,
-        up=neighbour.usable,
-        state=engine.condition(link.peer),
-        rtt_ms=None if monitor.rtt_s is None else 1000 * monitor.rtt_s,
-        jitter_ms=1000 * monitor.rtt_deviation_s,
-        dead_interval_ms=1000 * monitor.dead_interval_s,
-        clock_offset_ms=1000 * monitor.offset_s,
-        clock_error_ms=500 * (monitor.rtt_s or 0.0),
-        failures=monitor.failures,
-        availability=monitor.availability.share(now),
+        **msgspec.structs.asdict(figures),
         loss_ratio=link.loss_ratio(),
-        waits_ms={
-            engine.federation.topics.contract_at(topic_class).match: waited
-            for topic_class, waited in neighbour.outgoing.waiting.waits.told_ms().items()
-        },
-        unacknowledged=neighbour.outgoing.unacknowledged,
         frames_out=link.frames_out,
         frames_in=link.frames_in,
         bytes_out=link.bytes_out,
         bytes_in=link.bytes_in,
-        queued_bytes=neighbour.outgoing.waiting.held_bytes,
         reconnects=max(0, link.connects - 1),
         last_error=link.last_error,
     )
-
-
-def _routes(engine: OverlayEngine) -> list[RouteStatus]:
-    return [
-        RouteStatus(
-            topic=routes.contract.match,
-            destination=destination,
-            path=route.path,
-            active=route.active,
-            predicted_ms=engine.live.path_ms(route.path, topic_class),
-            deadline_ms=routes.contract.deadline_ms,
-            unmet=routes.unmet,
-            resiliency=engine.routes.resiliency(routes),
-        )
-        for (topic_class, destination), routes in sorted(engine.routes.sets.items())
-        for route in routes.routes
-    ]
-
-
-def _arrivals(engine: OverlayEngine) -> list[Arrival]:
-    rules = engine.federation.topics
-    return [
-        Arrival(
-            origin=origin,
-            topic=rules.contract_at(topic_class).match,
-            observed_ms=observed,
-            deadline_ms=rules.contract_at(topic_class).deadline_ms,
-            late=engine.delivery.late[topic_class],
-        )
-        for (origin, topic_class), observed in sorted(engine.delivery.observed_ms.items())
-    ]

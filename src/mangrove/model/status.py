@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 
-class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One overlay link, seen from one end."""
+class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One overlay link as the protocol sees it, from one end."""
 
     peer: str
     up: bool
@@ -19,16 +19,21 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     availability: float
     """Share of time in which the link could be used, the recent past counting most."""
-    loss_ratio: float | None
-    """Segments that TCP had to send again, of all that this end sent; None where the system does not tell."""
     waits_ms: dict[str, float]
     """How long frames wait for the link, by the contract's topics; those that hardly wait are left out."""
     unacknowledged: int
+    queued_bytes: int
+
+
+class LinkStatus(LinkFigures, frozen=True, kw_only=True):
+    """One overlay link, seen from one end, with what its socket counted."""
+
+    loss_ratio: float | None
+    """Segments that TCP had to send again, of all that this end sent; None where the system does not tell."""
     frames_out: int
     frames_in: int
     bytes_out: int
     bytes_in: int
-    queued_bytes: int
     reconnects: int
     last_error: str = ""
 

@@ -1,9 +1,10 @@
 """The gateway's protocol engine: no sockets, no clock. Events go in, instructions come out.
 
-Events: what the own subscribers want changed; messages were gathered from the head broker; a neighbour came,
-went, or sent a frame; a timer is due. Instructions: see `instructions`. The parts that decide are modules of
-their own: `liveness` (is a link alive), `link_state` and `live_map` (what the network looks like),
-`route_manager` (explicit routes), `interest` (who wants what), `seen_frames` and `resequencer` (delivery).
+This is the whole face that a shell sees, the live one or the simulator: neighbours come, go and send frames;
+the head broker's subscribers come and go; messages are gathered; timers are due. What must be done about it
+is told by `overlay.instructions`. The parts that decide are packages of their own: `overlay.links` (is a link
+alive, what waits for it), `overlay.network` (what the network looks like), `overlay.routes` (explicit
+routes), `overlay.interest` (who wants what), `overlay.forwarding` and `overlay.delivery` (where frames go).
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from mangrove.errors import MangroveError
 from mangrove.model.federation import Federation
+from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
-from mangrove.overlay.events import Event, EventLog
-from mangrove.overlay.forwarding.flows import FlowTable
+from mangrove.overlay.events.event_log import Event, EventId, EventLog
+from mangrove.overlay.events.happenings import ColourChanged, HeadLost, HeadSettled, LinkFailed, LinkRecovered
+from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow
 from mangrove.overlay.forwarding.forwarder import Forwarder
-from mangrove.overlay.instructions import CloseLink, Instruction, SendFrame
-from mangrove.overlay.interest.subscriptions import Subscriptions
-from mangrove.overlay.links.liveness import LinkCondition, Timing
+from mangrove.overlay.instructions import CloseLink, Instruction, SendFrame, ServeHead
+from mangrove.overlay.interest.local_interest import LocalInterest
+from mangrove.overlay.interest.remote_interest import RemoteInterest
+from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
@@ -39,14 +44,16 @@ from mangrove.overlay.protocol.control_messages import (
     control_body,
     control_frame,
 )
-from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
+from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.routing.tables import FailoverTables
 
-HELD_UP_S = 0.01
-"""A timer that is served later than this shows that the process did not get the processor."""
+
+class InvariantError(MangroveError):
+    """The engine contradicts itself: a fault in the program, never in its input."""
 
 
 class OverlayEngine:
@@ -60,32 +67,35 @@ class OverlayEngine:
         *,
         timing: Timing | None = None,
         tables: FailoverTables | None = None,
+        events_before: int = 0,
     ) -> None:
+        """`events_before` is how many events earlier lives of this gateway have noted."""
         self.domain = domain
         self.epoch = epoch
         self.federation = federation
         links = [link.between for link in federation.links]
         peers = [link.other(domain) for link in federation.links_of(domain)]
-        self.events = EventLog(domain)
-        self.live = LiveMap(federation, domain, tables)
-        self.neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
-        self.link_state = LinkStateDatabase(domain, epoch, links)
-        self.routes = RouteManager(domain, epoch, federation.topics, self.live, self.events)
-        self.flows = FlowTable(domain, federation.domain_order, federation.topics)
-        self.subscriptions = Subscriptions(domain, federation, epoch, self.flows)
-        self.labels = TransitLabels(domain)
-        self.forwarder = Forwarder(
-            federation, domain, epoch, self.neighbours, self.live, self.routes, self.labels
+        self._events = EventLog(domain, events_before)
+        self._live = LiveMap(federation, domain, tables)
+        self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
+        self._link_state = LinkStateDatabase(domain, epoch, links)
+        self._routes = RouteManager(domain, epoch, federation.topics, self._live, self._events)
+        self._flows = FlowTable(domain, federation.domain_order, federation.topics)
+        self._local = LocalInterest()
+        self._remote = RemoteInterest(domain, federation, epoch, self._flows)
+        self._labels = TransitLabels(domain)
+        self._forwarder = Forwarder(
+            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
         )
-        self.delivery = Delivery(federation)
-        for neighbour in self.neighbours:
-            neighbour.monitor.only_way = not self.live.has_bypass(neighbour.name)
-        self._peers: set[str] = set()
-        self._last_change: Event | None = None
+        self._delivery = Delivery(federation)
+        for neighbour in self._neighbours:
+            neighbour.monitor.only_way = not self._live.has_bypass(neighbour.name)
+        self._settled = True
+        """Whether the shell knows that what waits for the head broker may go."""
+        self._head_change: EventId | None = None
         self._followed = -1
         """Version of the link state that the map follows."""
-        self._due = float("inf")
-        self.ignored: Counter[str] = Counter()
+        self._ignored: Counter[str] = Counter()
 
     # -- greeting -----------------------------------------------------------------------------------------
 
@@ -100,116 +110,223 @@ class OverlayEngine:
     # -- neighbours come and go ---------------------------------------------------------------------------
 
     def peer_up(self, peer: str, now: float) -> list[Instruction]:
-        """A greeted neighbour is there: compare what both know, and begin to test the link."""
-        self._peers.add(peer)
-        self.neighbours[peer].connect(now)
-        instructions: list[Instruction] = [
-            self._control(peer, ad) for ad in self.link_state.peer_up(peer, now)
-        ]
-        instructions.append(self._control(peer, self.subscriptions.digest()))
-        return [*instructions, *self.handle_timer(now)]
+        """A greeted neighbour is there: compare what both know, and begin to test the link.
+
+        If there was a connection to it, the new one takes its place.
+        """
+        neighbour = self._neighbours[peer]
+        instructions = self._lose(neighbour, now, "replaced") if neighbour.connected else []
+        neighbour.connect(now)
+        instructions += [self._control(peer, ad) for ad in self._link_state.peer_up(peer, now)]
+        instructions.append(self._control(peer, self._remote.digest()))
+        return [*instructions, *self._serve_timers(now)]
 
     def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:
-        """The connection to a neighbour is gone: what it has not acknowledged goes another way."""
-        if peer not in self._peers:
-            return []
-        neighbour = self.neighbours[peer]
-        was_usable = neighbour.usable
-        self._peers.discard(peer)
-        neighbour.monitor.disconnect(now)
-        self.link_state.peer_down(peer)
-        if was_usable:
-            self._last_change = self.events.note("LinkFailed", now, peer=peer, reason=reason)
-        instructions = self._network_changed(now, self._last_change)
-        for frame in neighbour.outgoing.restart(now):
-            instructions += self.forwarder.reroute(frame, now)
-        return instructions
+        """The connection to a neighbour is gone. Told once, and not after CloseLink, which is known here."""
+        neighbour = self._neighbours[peer]
+        if not neighbour.connected:
+            raise InvariantError(f"the connection to {peer} was lost twice")
+        return self._lose(neighbour, now, reason)
 
     def heard(self, peer: str, now: float) -> None:
         """Bytes came from a neighbour: it is alive."""
-        self.neighbours[peer].monitor.heard(now)
-
-    # -- messages and interest ----------------------------------------------------------------------------
-
-    def change_local_interest(self, added: Iterable[str], removed: Iterable[str]) -> list[Instruction]:
-        """The own domain's subscribers changed."""
-        update = self.subscriptions.change_local(added, removed)
-        return [] if update is None else self._flood_interest(update, None)
-
-    def flush(self, now: float) -> list[Instruction]:
-        """Turn what the flows gathered into frames and send them on their way."""
-        instructions: list[Instruction] = []
-        for flow in self.flows.touched():
-            instructions += self.forwarder.originate(flow, now)
-        return instructions
+        self._neighbours[peer].monitor.heard(now)
 
     def receive(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a greeted neighbour. FrameError means: close this link."""
         if frame.type is FrameType.DATA:
-            return self._receive_data(self.neighbours[peer], frame, now)
+            return self._receive_data(self._neighbours[peer], frame, now)
         if frame.type is FrameType.PIECE:
-            self.neighbours[peer].joining.add(frame)
+            self._neighbours[peer].joining.add(frame)
             return []
         body = control_body(frame)
         match body:
             case Heartbeat():
-                return self._receive_heartbeat(self.neighbours[peer], body, now)
+                return self._receive_heartbeat(self._neighbours[peer], body, now)
             case LinkStateAd():
                 return self._receive_ad(peer, body, now)
             case LinkStateAck():
-                self.link_state.acknowledge(peer, body)
+                self._link_state.acknowledge(peer, body)
                 return []
             case RouteSetup() | RouteAck() | RouteTeardown():
                 return self._receive_route(body, now)
             case InterestUpdate():
                 return self._receive_interest(peer, body, now)
             case Digest():
-                return [self._control(peer, update) for update in self.subscriptions.missing_from(body)]
+                return [self._control(peer, update) for update in self._remote.missing_from(body)]
             case Goodbye():
                 raise FrameError(f"the peer closed the link: {body.reason}")
             case Hello():
                 raise FrameError("the peer said HELLO twice")
+
+    def pull(self, peer: str, now: float) -> Frame | None:
+        """The data frame to send to a neighbour now, the most urgent first; None if none may go."""
+        return self._neighbours[peer].outgoing.pull(now)
+
+    # -- the head broker: messages and interest -----------------------------------------------------------
+
+    def route(self, subject: str) -> OutboundFlow | None:
+        """The flow that takes messages on a literal subject, or None when they go nowhere.
+
+        Valid until the next ChangeSubscriptions.
+        """
+        return self._flows.flow_of(subject)
+
+    def route_reply(self, domain: str) -> OutboundFlow | None:
+        """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
+        return self._flows.flow_to(domain)
+
+    def wanted_elsewhere(self) -> list[str]:
+        """All subjects to subscribe to at the head broker, because other domains want them."""
+        return self._remote.subscribed
+
+    def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
+        """A subscription in the own domain came or went; the empty group stands for plain subscribers.
+
+        Passed on by the next `flush`. Returns whether the queue groups of some subject changed.
+        """
+        return self._local.change(subject, group, wanted)
+
+    def queue_groups(self, subject: str) -> tuple[str, ...]:
+        """The queue groups in this domain that want a literal subject."""
+        return self._local.groups_for(subject)
+
+    @property
+    def head_settled(self) -> bool:
+        """Whether messages may be written to the head broker; ServeHead tells when they may again."""
+        return self._local.settled
+
+    def head_lost(self, now: float) -> None:
+        """The connection to the head broker is gone; its interest stays in force for a holdover."""
+        self._settled = False
+        self._local.head_lost(now)
+        self._head_change = self._events.note(HeadLost(subjects=len(self._local)), now)
+
+    def flush(self, now: float) -> list[Instruction]:
+        """Pass on what changed in the own domain, and send what the flows gathered on its way."""
+        instructions = self._pass_on_interest()
+        instructions += self._settle(0, now)
+        for flow in self._flows.touched():
+            instructions += self._forwarder.originate(flow, now)
+        return instructions
+
+    def remember(self, names: Iterable[Name]) -> None:
+        """Frames that an earlier life of this gateway has delivered."""
+        self._delivery.remember(names)
 
     # -- time ---------------------------------------------------------------------------------------------
 
     def timer(self) -> float:
         """When `handle_timer` wants to be called next."""
         times = (
-            self.neighbours.timer(),
-            self.link_state.timer(),
-            self.routes.timer(),
-            self.forwarder.parked.timer(),
-            self.delivery.resequencer.timer(),
+            self._neighbours.timer(),
+            self._link_state.timer(),
+            self._routes.timer(),
+            self._forwarder.parked.timer(),
+            self._delivery.resequencer.timer(),
+            self._local.timer(),
         )
-        self._due = min(time for time in times if time is not None)
-        return self._due
+        return min(time for time in times if time is not None)
 
     def handle_timer(self, now: float) -> list[Instruction]:
-        """Heartbeats, silent links, repeated advertisements, expired frames."""
+        """Heartbeats, silent links, repeated advertisements, expired frames and interest."""
+        return self._serve_timers(now)
+
+    # -- what is known ------------------------------------------------------------------------------------
+
+    @property
+    def failed_links(self) -> frozenset[SitePair]:
+        """The links that are down, as far as is known here."""
+        return self._live.failed
+
+    def usable(self, peer: str) -> bool:
+        """Whether data may be sent to a neighbour."""
+        return self._neighbours.usable(peer)
+
+    def active_paths(self, topic_class: int, destination: str) -> list[tuple[str, ...]]:
+        """The paths of the explicit routes that carry a contract's messages to a destination."""
+        routes = self._routes.sets.get((topic_class, destination))
+        return [] if routes is None else [route.path for route in routes.active()]
+
+    def status(self, now: float) -> OverlayStatus:
+        """The engine's account of itself."""
+        sources = StatusSources(
+            self.federation,
+            self._neighbours,
+            self._link_state,
+            self._live,
+            self._routes,
+            self._remote,
+            self._forwarder,
+            self._delivery,
+            self._events,
+            self._ignored,
+        )
+        return overlay_status(sources, now)
+
+    def take_events(self) -> list[Event]:
+        """What happened since the last call."""
+        return self._events.take()
+
+    def validate(self) -> None:
+        """Check every invariant; InvariantError names those that do not hold."""
+        found = [problem for neighbour in self._neighbours for problem in neighbour.problems()]
+        for part in (
+            self._local,
+            self._remote,
+            self._routes,
+            self._forwarder.parked,
+            self._delivery.resequencer,
+        ):
+            found += part.problems()
+        if owing := set(self._link_state.owing()) - set(self._neighbours.connected()):
+            found.append(f"acknowledgements are awaited from {sorted(owing)}, who are not connected")
+        followed = self._followed == self._link_state.version
+        if followed and self._live.failed != self._link_state.failed_links():
+            found.append("the map differs from the link state that it follows")
+        if found:
+            raise InvariantError(f"{self.domain}: {'; '.join(found)}")
+
+    # -- inside: links ------------------------------------------------------------------------------------
+
+    def _lose(self, neighbour: Neighbour, now: float, reason: str) -> list[Instruction]:
+        """What a neighbour has not acknowledged goes another way."""
+        cause = None
+        if neighbour.usable:
+            cause = self._events.note(LinkFailed(peer=neighbour.name, reason=reason), now)
+            neighbour.changed_by = cause
+        neighbour.monitor.disconnect(now)
+        self._link_state.peer_down(neighbour.name)
+        instructions = self._network_changed(now, cause)
+        for frame in neighbour.outgoing.restart(now):
+            instructions += self._forwarder.reroute(frame, now)
+        return instructions
+
+    def _serve_timers(self, now: float) -> list[Instruction]:
         instructions: list[Instruction] = []
-        held_up = now - self._due
-        for neighbour in self.neighbours:
+        for neighbour in self._neighbours:
             monitor = neighbour.monitor
-            if held_up > HELD_UP_S:
-                monitor.forgive(held_up)
+            monitor.woken(now)
             if monitor.dead(now):
                 silence = f"no sign of life for {1000 * monitor.dead_interval_s:.0f} ms"
                 monitor.found_dead(now)
                 instructions.append(CloseLink(neighbour.name, silence))
-                instructions += self.peer_down(neighbour.name, now, silence)
+                instructions += self._lose(neighbour, now, silence)
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(self._control(neighbour.name, heartbeat))
-        instructions += [self._control(peer, ad) for peer, ad in self.link_state.repeats(now)]
+        instructions += [self._control(peer, ad) for peer, ad in self._link_state.repeats(now)]
         instructions += self._network_changed(now, None)
-        instructions += self._route_frames(self.routes.catch_up(now))
-        instructions += self.forwarder.expire(now)
-        instructions += self.delivery.expire(now)
+        instructions += self._route_frames(self._routes.catch_up(now))
+        instructions += self._forwarder.expire(now)
+        instructions += self._delivery.expire(now)
+        withdrawn = self._local.expire(now)
+        if withdrawn is not None:
+            instructions += self._pass_on_interest()
+            instructions += self._settle(withdrawn, now)
         return instructions
 
-    # -- inside -------------------------------------------------------------------------------------------
-
     def _receive_data(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
-        self.forwarder.check(frame)
+        self._forwarder.check(frame)
         if frame.stream:
             frame = neighbour.joining.join(frame)
         instructions: list[Instruction] = []
@@ -217,9 +334,9 @@ class OverlayEngine:
         if acknowledgement is not None:
             instructions.append(self._control(neighbour.name, acknowledgement))
         frame = frame.older(neighbour.monitor.one_way_s)
-        if frame.destinations & self.forwarder.own_bit:
-            instructions += self.delivery.arrived(frame, now)
-        return [*instructions, *self.forwarder.onward(frame, now)]
+        if frame.destinations & self._forwarder.own_bit:
+            instructions += self._delivery.arrived(frame, now)
+        return [*instructions, *self._forwarder.onward(frame, now)]
 
     def _receive_heartbeat(self, neighbour: Neighbour, message: Heartbeat, now: float) -> list[Instruction]:
         neighbour.outgoing.acknowledge(message.received)
@@ -228,108 +345,105 @@ class OverlayEngine:
             answer = neighbour.heartbeat(HeartbeatKind.TEST_ACK, now)
             instructions.append(self._control(neighbour.name, answer))
         if neighbour.monitor.heartbeat(message, now):
-            self._last_change = self.events.note("LinkRecovered", now, peer=neighbour.name)
-            instructions += self._network_changed(now, self._last_change)
+            neighbour.changed_by = self._events.note(LinkRecovered(peer=neighbour.name), now)
+            instructions += self._network_changed(now, neighbour.changed_by)
         return instructions
 
+    # -- inside: the network ------------------------------------------------------------------------------
+
     def _receive_ad(self, peer: str, ad: LinkStateAd, now: float) -> list[Instruction]:
-        ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, number=ad.number)
+        ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, sequence=ad.sequence)
         instructions: list[Instruction] = [self._control(peer, ack)]
-        if self.link_state.receive(ad):
-            instructions += [
-                self._control(other, news) for other, news in self.link_state.flood(ad, peer, now)
-            ]
+        if self._link_state.receive(ad):
+            instructions += self._flood(ad, peer, now)
             instructions += self._network_changed(now, None)
         return instructions
 
-    def _network_changed(self, now: float, cause: Event | None) -> list[Instruction]:
+    def _flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[Instruction]:
+        others = [peer for peer in self._neighbours.connected() if peer != source]
+        return [self._control(peer, copy) for peer, copy in self._link_state.flood(ad, others, now)]
+
+    def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self.link_state.advertise(self.neighbours.reports(now), now)
+        ad = self._link_state.advertise(self._neighbours.reports(now), now)
         if ad is not None:
-            instructions += [self._control(peer, own) for peer, own in self.link_state.flood(ad, None, now)]
-        if self.link_state.version == self._followed:
+            instructions += self._flood(ad, None, now)
+        if self._link_state.version == self._followed:
             return instructions
-        self._followed = self.link_state.version
-        before = self.live.failed
-        changed, slower = self.live.update(self.link_state.failed_links(), self.link_state.measured())
+        self._followed = self._link_state.version
+        before = self._live.failed
+        changed, slower = self._live.update(self._link_state.failed_links(), self._link_state.measured())
         if changed:
-            cause = self.events.note(
-                "ColourChanged",
-                now,
-                cause,
-                colour=self.live.colour,
-                prepared=self.live.exact,
-                failed=sorted(map(list, self.live.failed - before)),
-                recovered=sorted(map(list, before - self.live.failed)),
-            )
-            for frame in self.forwarder.parked.release(now):
-                instructions += self.forwarder.reroute(frame, now)
+            cause = self._note_colour(before, now, cause)
+            for frame in self._forwarder.parked.release(now):
+                instructions += self._forwarder.reroute(frame, now)
         if changed or slower:
-            instructions += self._route_frames(self.routes.network_changed(now, cause, links=changed))
+            instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
         return instructions
 
+    def _note_colour(self, before: frozenset[SitePair], now: float, cause: EventId | None) -> EventId:
+        """Other tables are in force: because of what happened here, or at an end of the link elsewhere."""
+        failed, recovered = self._live.failed - before, before - self._live.failed
+        if cause is None:
+            told = [self._link_state.cause_of(link, link in recovered) for link in sorted(failed | recovered)]
+            cause = next((event for event in told if event), None)
+        happening = ColourChanged(
+            colour=self._live.colour,
+            prepared=self._live.exact,
+            failed=tuple(sorted(failed)),
+            recovered=tuple(sorted(recovered)),
+        )
+        return self._events.note(happening, now, cause)
+
+    # -- inside: interest ---------------------------------------------------------------------------------
+
     def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:
-        news, gap, change = self.subscriptions.receive(update)
+        news, gap, change = self._remote.receive(update)
         if gap:
-            return [self._control(peer, self.subscriptions.digest())]
+            return [self._control(peer, self._remote.digest())]
         instructions: list[Instruction] = self._flood_interest(update, peer) if news else []
         if change is not None:
             instructions.append(change)
-            instructions += self._route_frames(
-                self.routes.want(self.subscriptions.classes_wanted(), now, None)
-            )
+            wanted = self._remote.classes_wanted()
+            instructions += self._route_frames(self._routes.want(wanted, now))
         return instructions
 
-    def _receive_route(self, message: RouteMessage, now: float) -> list[Instruction]:
-        """Pass a route message along its path; answer a set-up at its end or where it fails."""
-        if isinstance(message, RouteAck):
-            if message.origin == self.domain:
-                return self._route_frames(self.routes.acknowledge(message, now, self._last_change))
-            return self._route_frames([(self._before(message.path), message)])
-        if isinstance(message, RouteTeardown):
-            following = self.labels.remove(message.origin, message.epoch, message.label)
-            return self._route_frames([(following, message)] if following is not None else [])
-        following, problem = self.labels.install(message)
-        if following is not None and self.neighbours.usable(following):
-            return self._route_frames([(following, message)])
-        if following is not None:
-            problem = f"the link from {self.domain} to {following} is down"
-        ack = RouteAck(
-            origin=message.origin,
-            epoch=message.epoch,
-            label=message.label,
-            path=message.path,
-            ok=not problem,
-            reason=problem,
-        )
-        return self._route_frames([(self._before(message.path), ack)])
+    def _pass_on_interest(self) -> list[Instruction]:
+        if not self._local.pending:
+            return []
+        update = self._remote.change_local(*self._local.take_changes())
+        return [] if update is None else self._flood_interest(update, None)
 
-    def _before(self, path: list[str]) -> str | None:
-        position = path.index(self.domain) if self.domain in path else 0
-        return path[position - 1] if position else None
+    def _flood_interest(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
+        frame = control_frame(update)
+        return [SendFrame(peer, frame) for peer in self._neighbours.connected() if peer != source]
+
+    def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
+        """Tell the shell, once, that the head broker's subscribers are back or were given up."""
+        if self._settled or not self._local.settled:
+            return []
+        self._settled = True
+        self._events.note(HeadSettled(withdrawn=withdrawn), now, self._head_change)
+        return [ServeHead()]
+
+    # -- inside: routes -----------------------------------------------------------------------------------
+
+    def _receive_route(self, message: RouteMessage, now: float) -> list[Instruction]:
+        if isinstance(message, RouteAck) and message.origin == self.domain:
+            return self._route_frames(self._routes.acknowledge(message, now))
+        return self._route_frames(self._labels.pass_on(message, self._neighbours.usable))
 
     def _route_frames(self, messages: Sequence[tuple[str | None, RouteMessage]]) -> list[Instruction]:
         """Send route messages to neighbours that can be reached; what is lost is asked for again."""
         instructions: list[Instruction] = []
         for peer, message in messages:
-            if peer in self._peers:
+            if peer is not None and self._neighbours.reachable(peer):
                 instructions.append(self._control(peer, message))
             else:
-                self.ignored["route message without a way"] += 1
+                self._ignored["route message without a way"] += 1
         return instructions
-
-    def _flood_interest(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
-        frame = control_frame(update)
-        return [SendFrame(peer, frame) for peer in sorted(self._peers) if peer != source]
 
     @staticmethod
     def _control(peer: str, body: ControlBody) -> SendFrame:
         return SendFrame(peer, control_frame(body))
-
-    def condition(self, peer: str) -> str:
-        """State of a link in PCRT's words: normal, waiting (an acknowledgement is owed), testing, failure."""
-        condition = self.neighbours[peer].monitor.condition
-        if condition is LinkCondition.NORMAL and self.link_state.waiting(peer):
-            return "waiting"
-        return condition.value

@@ -15,13 +15,13 @@ class SendFrame(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServeLink(msgspec.Struct, frozen=True, gc=False):
-    """Data waits for a neighbour: pull it from its `Outgoing` for as long as the socket takes it."""
+    """Data waits for a neighbour: pull it from the engine for as long as the socket takes it."""
 
     peer: str
 
 
 class CloseLink(msgspec.Struct, frozen=True, gc=False):
-    """Close the connection to a neighbour and forget what waits for it: it is sent another way."""
+    """Close the connection to a neighbour. The engine knows that it is gone; do not tell it again."""
 
     peer: str
     reason: str
@@ -40,6 +40,10 @@ class ChangeSubscriptions(msgspec.Struct, frozen=True, gc=False):
     remove: tuple[str, ...]
 
 
+class ServeHead(msgspec.Struct, frozen=True, gc=False):
+    """The head broker's subscribers are back, or given up: what waits for the broker may go."""
+
+
 class DropMessages(msgspec.Struct, frozen=True, gc=False):
     """Messages of a frame end here; count them under `reason`."""
 
@@ -47,4 +51,6 @@ class DropMessages(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Instruction = SendFrame | ServeLink | CloseLink | DeliverMessages | ChangeSubscriptions | DropMessages
+Instruction = (
+    SendFrame | ServeLink | CloseLink | DeliverMessages | ChangeSubscriptions | ServeHead | DropMessages
+)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mangrove.model.federation import Federation
+from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     CloseLink,
@@ -39,14 +40,12 @@ RETRANSMIT_S = 0.2
 JOURNAL_ENTRIES = 1 << 14
 LEAST_WAIT_S = 0.0005
 
-Pair = tuple[str, str]
-
 
 @dataclass(slots=True)
 class SimulatedLink:
     """One link: its delay, whether it swallows everything, and its present connection."""
 
-    ends: Pair
+    ends: SitePair
     delay_s: float
     jitter_s: float = 0.0
     loss_ratio: float = 0.0
@@ -117,8 +116,8 @@ class SimulatedOverlay(VirtualTime):
         self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
         self.engines: dict[str, OverlayEngine] = {}
         self.links = {
-            (min(link.between), max(link.between)): SimulatedLink(
-                (min(link.between), max(link.between)), federation.link_weight(link) / 1000, jitter_s
+            site_pair(*link.between): SimulatedLink(
+                site_pair(*link.between), federation.link_weight(link) / 1000, jitter_s
             )
             for link in federation.links
         }
@@ -131,9 +130,11 @@ class SimulatedOverlay(VirtualTime):
         """A gateway starts, or starts again with nothing in its memory but its journal of deliveries."""
         self._epoch += 1
         engine = OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
-        engine.delivery.remember(self._journals[name])
+        engine.remember(self._journals[name])
         self.engines[name] = engine
-        engine.change_local_interest(self._wanted[name], [])
+        for subject in sorted(self._wanted[name]):
+            engine.change_local_interest(subject, "", True)
+        engine.flush(self.now)
         for link in self.links.values():
             if name in link.ends:
                 self._call(link)
@@ -153,12 +154,15 @@ class SimulatedOverlay(VirtualTime):
         """Subscribers in a domain want subjects."""
         self._wanted[name].update(subjects)
         if name in self.engines:
-            self._carry_out(name, self.engines[name].change_local_interest(subjects, []))
+            engine = self.engines[name]
+            for subject in subjects:
+                engine.change_local_interest(subject, "", True)
+            self._carry_out(name, engine.flush(self.now))
 
     def publish(self, name: str, subject: str, body: bytes) -> bool:
         """A message is published; False if nobody elsewhere is known to want it."""
         engine = self.engines.get(name)
-        flow = engine.flows.flow_of(subject) if engine is not None else None
+        flow = engine.route(subject) if engine is not None else None
         if engine is None or flow is None:
             return False
         flow.take(body)
@@ -204,7 +208,7 @@ class SimulatedOverlay(VirtualTime):
 
     def link(self, first: str, second: str) -> SimulatedLink:
         """The link between two domains."""
-        return self.links[min(first, second), max(first, second)]
+        return self.links[site_pair(first, second)]
 
     def reset(self, first: str, second: str) -> None:
         """A connection is broken on the way, and both ends are told."""
@@ -224,12 +228,12 @@ class SimulatedOverlay(VirtualTime):
     def _serve(self, name: str, link: SimulatedLink) -> None:
         """Pull what waits: everything, or on a link of limited bandwidth one frame after the other."""
         peer = link.other(name)
-        outgoing = self.engines[name].neighbours[peer].outgoing
+        engine = self.engines[name]
         if link.bytes_per_s is None:
-            while name in link.open_at and (frame := outgoing.pull(self.now)) is not None:
+            while name in link.open_at and (frame := engine.pull(peer, self.now)) is not None:
                 self._send(name, peer, frame)
         elif name in link.open_at and self.now >= link.free_at.get(name, 0.0):
-            frame = outgoing.pull(self.now)
+            frame = engine.pull(peer, self.now)
             if frame is not None:
                 free_at = self.now + (len(frame.head()) + len(frame.body)) / link.bytes_per_s
                 link.free_at[name] = free_at
@@ -300,10 +304,6 @@ class SimulatedOverlay(VirtualTime):
             self.at(self.now + CALL_TIMEOUT_S, partial(self._call, link))
             return
         link.connection += 1
-        for end in link.ends:
-            engine = self.engines[end]
-            if end in link.open_at:  # an older connection that this end still believed in
-                self._carry_out(end, engine.peer_down(link.other(end), self.now, "replaced"))
         link.open_at = set(link.ends)
         for end in link.ends:
             self._carry_out(end, self.engines[end].peer_up(link.other(end), self.now))

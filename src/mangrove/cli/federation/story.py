@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,10 @@ from mangrove.cli.output import JsonOption, print_json, stdout_console
 from mangrove.errors import InputError
 
 if TYPE_CHECKING:
-    from mangrove.overlay.events import Event
+    from mangrove.overlay.events.event_log import Event
 
 LAST = 30
+COLOURS = {"good": "green", "bad": "red", "doubtful": "yellow", "neutral": ""}
 
 
 def story(
@@ -34,7 +35,9 @@ def story(
     events = read_events(find_running_directory(federation, run_dir) / "events")
     chosen = events[-last:] if event_id is None else related(events, event_id)
     if as_json:
-        print_json(chosen)
+        from mangrove.overlay.events.event_log import document
+
+        print_json([document(event) for event in chosen])
         return
     console = stdout_console()
     for event in chosen:
@@ -48,18 +51,12 @@ def story(
 
 def read_events(directory: Path) -> list[Event]:
     """All events of all gateways on this machine, in order of time. Half-written last lines are left out."""
-    import msgspec
+    from mangrove.overlay.events.event_log import read_event
 
-    from mangrove.overlay.events import Event
-
-    decoder = msgspec.json.Decoder(Event)
-    events = []
+    events: list[Event] = []
     for path in sorted([*directory.glob("*.old"), *directory.glob("*.jsonl")]):
-        for line in path.read_bytes().split(b"\n")[:-1]:
-            try:
-                events.append(decoder.decode(line))
-            except msgspec.DecodeError:
-                continue
+        lines = path.read_bytes().split(b"\n")[:-1]
+        events += [event for line in lines if (event := read_event(line)) is not None]
     return sorted(events, key=lambda event: event.at)
 
 
@@ -82,32 +79,9 @@ def related(events: list[Event], event_id: str) -> list[Event]:
 
 
 def in_words(event: Event) -> str:
-    """One line about an event."""
-    d: dict[str, Any] = event.details
-    match event.kind:
-        case "LinkFailed":
-            return f"[red]the link to {d['peer']} failed[/red]: {d['reason']}"
-        case "LinkRecovered":
-            return f"[green]the link to {d['peer']} passed its tests[/green]"
-        case "ColourChanged":
-            parts = [f"{'–'.join(link)} failed" for link in d["failed"]]
-            parts += [f"{'–'.join(link)} is back" for link in d["recovered"]]
-            made = "prepared" if d["prepared"] else "made now"
-            return f"forwards by colour {d['colour']} ({made} table): {', '.join(parts)}"
-        case "RouteRequested":
-            limit = f" of {d['deadline_ms']:g}" if d["deadline_ms"] else ""
-            return (
-                f"asks for a route for {d['topic']} to {d['destination']}: {' → '.join(d['path'])} "
-                f"({d['predicted_ms']:.1f}{limit} ms)"
-            )
-        case "RouteEstablished":
-            return f"route for {d['topic']} to {d['destination']} stands: {' → '.join(d['path'])}"
-        case "RouteRetired":
-            path = " → ".join(d["path"])
-            return f"route for {d['topic']} to {d['destination']} is given up, {d['reason']}: {path}"
-        case "ContractUnmet":
-            return f"[yellow]{d['topic']} to {d['destination']} cannot be met[/yellow]: {d['reason']}"
-        case "ContractMet":
-            return f"[green]{d['topic']} to {d['destination']} is met again[/green]"
-        case _:
-            return f"{event.kind} {d}"
+    """One line about an event, coloured by how it should be read."""
+    from rich.markup import escape
+
+    colour = COLOURS[event.happening.tone.value]
+    words = escape(event.happening.sentence())
+    return f"[{colour}]{words}[/{colour}]" if colour else words

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from mangrove.simulation.overlay_network import Pair, VirtualTime
+from mangrove.model.site_pair import SitePair, site_pair
+from mangrove.simulation.overlay_network import VirtualTime
 
 HOP_LIMIT = 32
 
@@ -86,7 +87,7 @@ class OspfNode:
     ) -> None:
         self.name = name
         self.next_hops: dict[str, str] = {}
-        self.known_links: frozenset[Pair] = frozenset()
+        self.known_links: frozenset[SitePair] = frozenset()
         """The links that the present next hops were computed from."""
         self._costs = dict(costs)
         self._timers = timers
@@ -222,7 +223,7 @@ class _Wire:
 class SimulatedRouters(VirtualTime):
     """Routers and links in virtual time. A link that swallows loses what is on it."""
 
-    def __init__(self, delays_ms: Mapping[Pair, float], seed: int, timers: OspfTimers) -> None:
+    def __init__(self, delays_ms: Mapping[SitePair, float], seed: int, timers: OspfTimers) -> None:
         super().__init__(seed)
         self.delivered: Counter[tuple[str, bytes]] = Counter()
         self.delivered_at: dict[tuple[str, bytes], float] = {}
@@ -241,7 +242,7 @@ class SimulatedRouters(VirtualTime):
 
     def black_hole(self, first: str, second: str, swallow: bool) -> None:
         """A link begins or ceases to swallow everything."""
-        self._wires[min(first, second), max(first, second)].black_hole = swallow
+        self._wires[site_pair(first, second)].black_hole = swallow
 
     def crash(self, name: str) -> None:
         """A router is gone, without a word."""
@@ -252,7 +253,7 @@ class SimulatedRouters(VirtualTime):
         if name in self.nodes:
             self._forward(name, Datagram(destination, body))
 
-    def failed(self, name: str) -> frozenset[Pair]:
+    def failed(self, name: str) -> frozenset[SitePair]:
         """The links that a router's next hops do not count on."""
         return frozenset(self._wires) - self.nodes[name].known_links
 
@@ -282,7 +283,7 @@ class SimulatedRouters(VirtualTime):
                 self._carry_out(name, self.nodes[name].handle_timer(self.now))
 
     def _send(self, name: str, peer: str, packet: Packet) -> None:
-        wire = self._wires[min(name, peer), max(name, peer)]
+        wire = self._wires[site_pair(name, peer)]
         self.at(self.now + wire.delay_s, partial(self._arrive, wire, name, peer, packet))
 
     def _arrive(self, wire: _Wire, sender: str, name: str, packet: Packet) -> None:

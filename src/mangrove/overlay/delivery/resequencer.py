@@ -37,20 +37,27 @@ class Resequencer:
         """The frames that can be delivered now, in order."""
         key = (frame.origin, frame.epoch, frame.flow_id)
         state = self._flows.get(key)
+        forgotten: list[Frame] = []
         if state is None:
             if len(self._flows) >= MAX_FLOWS:
-                self._flows.pop(next(iter(self._flows)))
+                forgotten = self._forget(next(iter(self._flows)))
             state = self._flows[key] = _State(frame.sequence)
         if frame.sequence <= state.next:
             state.next = max(state.next, frame.sequence + 1)
-            return [frame, *self._following(state, now)]
+            return [*forgotten, frame, *self._following(state, now)]
         if not state.held:
             state.since = now
         state.held[frame.sequence] = frame
         self._held_bytes += len(frame.body)
         if self._held_bytes > MAX_HELD_BYTES:
-            return self._give_up(state, now)
-        return []
+            return [*forgotten, *self._give_up(state, now)]
+        return forgotten
+
+    def _forget(self, key: Flow) -> list[Frame]:
+        """There is no room for another flow: this one gives up what it holds."""
+        held = self._flows.pop(key).held
+        self._held_bytes -= sum(len(frame.body) for frame in held.values())
+        return [held[sequence] for sequence in sorted(held)]
 
     def _following(self, state: _State, now: float) -> list[Frame]:
         ready = []
@@ -64,6 +71,14 @@ class Resequencer:
     def _give_up(self, state: _State, now: float) -> list[Frame]:
         state.next = min(state.held)
         return self._following(state, now)
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        held = sum(len(frame.body) for state in self._flows.values() for frame in state.held.values())
+        found = [] if held == self._held_bytes else [f"{held} bytes held, {self._held_bytes} are counted"]
+        if any(state.held and min(state.held) <= state.next for state in self._flows.values()):
+            found.append("a frame is held although its turn has come")
+        return found
 
     def timer(self) -> float | None:
         """When a gap is given up."""

@@ -16,7 +16,9 @@ class OutboundFlow:
 
     __slots__ = ("_pieces", "_touched", "destinations", "id", "sequence", "topic_class")
 
-    def __init__(self, flow_id: int, destinations: int, topic_class: int, touched: list[OutboundFlow]) -> None:
+    def __init__(
+        self, flow_id: int, destinations: int, topic_class: int, touched: list[OutboundFlow]
+    ) -> None:
         self.id = flow_id
         self.sequence = 0
         self.destinations = destinations
@@ -48,11 +50,16 @@ class FlowTable:
         self._touched: list[OutboundFlow] = []
         self._last_id = 0
 
+    @property
+    def wanted(self) -> int:
+        """Pairs of domain and subject that are wanted."""
+        return len(self._wanted)
+
     def want(self, domain: str, subject: str) -> None:
         """Subscribers in `domain` want `subject`."""
         self._wanted.add(subject, self._bit_of[domain])
 
-    def unwant(self, domain: str, subject: str) -> None:
+    def forget(self, domain: str, subject: str) -> None:
         """Nobody in `domain` wants `subject` any more."""
         self._wanted.remove(subject, self._bit_of[domain])
 

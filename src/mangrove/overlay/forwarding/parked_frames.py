@@ -57,6 +57,11 @@ class ParkedFrames:
             self._bytes = sum(len(parked.frame.body) for parked in self._parked)
         return late
 
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        held = sum(len(parked.frame.body) for parked in self._parked)
+        return [] if held == self._bytes else [f"{held} bytes are parked, {self._bytes} are counted"]
+
     def timer(self) -> float | None:
         """When the next frame expires."""
         return min((parked.until for parked in self._parked), default=None)

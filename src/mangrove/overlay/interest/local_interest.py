@@ -1,12 +1,14 @@
 """What the own domain's subscribers want, as the head broker tells it.
 
 While the head broker is away (a restart takes a moment, and its edges come back one by one), the last known
-interest stays in force for a holdover, so that the other domains keep sending and nothing flaps.
+interest stays in force for a holdover, so that the other domains keep sending and nothing flaps. What comes
+for the domain meanwhile must wait: a broker that has just restarted would throw away what comes before its
+subscribers have returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from mangrove.overlay.interest.subject_trie import SubjectTrie
 
 HOLDOVER_S = 5.0
 
@@ -17,6 +19,8 @@ class LocalInterest:
     def __init__(self, holdover_s: float = HOLDOVER_S) -> None:
         self._holdover_s = holdover_s
         self._groups_of: dict[str, set[str]] = {}
+        self._groups: SubjectTrie[str] = SubjectTrie()
+        """Queue groups by subject; those of a lost broker count until the holdover ends."""
         self._stale: set[str] = set()
         self._stale_until: float | None = None
         self._added: set[str] = set()
@@ -28,19 +32,23 @@ class LocalInterest:
         return bool(self._added or self._removed)
 
     @property
-    def unconfirmed(self) -> bool:
-        """Whether the broker was away and not all subscribers have returned yet."""
-        return bool(self._stale)
+    def settled(self) -> bool:
+        """Whether all subscribers are back since the broker was away, or were given up."""
+        return not self._stale
 
-    def groups(self) -> Iterator[tuple[str, str]]:
-        """Subjects with the queue groups that want them."""
-        for subject, groups in self._groups_of.items():
-            for group in groups:
-                if group:
-                    yield subject, group
+    def __len__(self) -> int:
+        """Subjects that are in force."""
+        return len(self._groups_of) + len(self._stale)
 
-    def change(self, subject: str, group: str, wanted: bool) -> None:
-        """A subscription came or went. The empty group stands for plain subscribers."""
+    def groups_for(self, subject: str) -> tuple[str, ...]:
+        """The queue groups that want a literal subject."""
+        return tuple(sorted(self._groups.match(subject)))
+
+    def change(self, subject: str, group: str, wanted: bool) -> bool:
+        """A subscription came or went; the empty group stands for plain subscribers.
+
+        Returns whether the queue groups of some subject changed.
+        """
         groups = self._groups_of.get(subject)
         if wanted:
             if groups is None:
@@ -58,6 +66,9 @@ class LocalInterest:
                 del self._groups_of[subject]
                 self._added.discard(subject)
                 self._removed.add(subject)
+        if not group:
+            return False
+        return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
 
     def head_lost(self, now: float) -> None:
         """The broker is away: nothing is confirmed any more, and nothing withdrawn yet."""
@@ -65,16 +76,39 @@ class LocalInterest:
         self._groups_of.clear()
         self._stale_until = now + self._holdover_s
 
-    def expire(self, now: float) -> None:
-        """Withdraw what was not confirmed in time."""
-        if self._stale_until is not None and now >= self._stale_until:
-            self._stale_until = None
-            self._removed |= self._stale
-            self._added -= self._stale
-            self._stale.clear()
+    def timer(self) -> float | None:
+        """When the holdover ends."""
+        return self._stale_until
+
+    def expire(self, now: float) -> int | None:
+        """At the end of a holdover, withdraw what was not confirmed: how many subjects; None before it."""
+        if self._stale_until is None or now < self._stale_until:
+            return None
+        self._stale_until = None
+        self._removed |= self._stale
+        self._added -= self._stale
+        withdrawn = len(self._stale)
+        self._stale.clear()
+        self._groups = SubjectTrie()
+        for subject, groups in self._groups_of.items():
+            for group in groups:
+                if group:
+                    self._groups.add(subject, group)
+        return withdrawn
 
     def take_changes(self) -> tuple[set[str], set[str]]:
         """The subjects added and removed since the last call."""
         changes = self._added, self._removed
         self._added, self._removed = set(), set()
         return changes
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        found = []
+        if self._stale & self._groups_of.keys():
+            found.append("a subject is both confirmed and unconfirmed")
+        if self._added & self._removed:
+            found.append("a subject is both added and removed")
+        if self._stale and self._stale_until is None:
+            found.append("unconfirmed interest never expires")
+        return found

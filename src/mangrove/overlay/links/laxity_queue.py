@@ -85,6 +85,11 @@ class LaxityQueue:
         self.held_bytes -= len(waiting.frame.body)
         return waiting
 
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        held = sum(len(waiting.frame.body) for waiting in self._waiting)
+        return [] if held == self.held_bytes else [f"{held} bytes wait, {self.held_bytes} are counted"]
+
     def take_expired(self) -> list[Frame]:
         """Frames whose turn came too late."""
         expired, self._expired = self._expired, []

@@ -15,6 +15,8 @@ from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind
 
 _GAIN = 0.125  # of a new sample in the smoothed round trip, as in TCP (RFC 6298)
 _DEVIATION_GAIN = 0.25
+HELD_UP_S = 0.01
+"""A timer that is served later than this shows that the process did not get the processor."""
 
 
 class LinkCondition(Enum):
@@ -63,7 +65,6 @@ class LinkMonitor:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self.condition = LinkCondition.FAILURE
-        self.connected = False
         self.rtt_s: float | None = None
         self.rtt_deviation_s = 0.0
         self.offset_s = 0.0
@@ -89,7 +90,6 @@ class LinkMonitor:
 
     def connect(self, now: float) -> None:
         """A connection is there and greeted: test it before it is used."""
-        self.connected = True
         self.condition = LinkCondition.TESTING
         self._last_heard = now
         self._last_heartbeat = None
@@ -98,9 +98,13 @@ class LinkMonitor:
         self._tests_needed = self._timing.tests if self.failures else self._timing.first_tests
         self._usable_from = now + self._hold_s(now)
 
-    def forgive(self, seconds: float) -> None:
-        """This process itself was held up: the silence meanwhile says nothing about the link."""
-        self._last_heard += seconds
+    def woken(self, now: float) -> None:
+        """Timers are being served. If much too late, this process itself was held up, and the silence
+        meanwhile says nothing about the link: a heartbeat of our own that is overdue tells how long.
+        """
+        held_up_s = now - self._next_heartbeat
+        if self.connected and held_up_s > HELD_UP_S:
+            self._last_heard = min(now, self._last_heard + held_up_s)
 
     def found_dead(self, now: float) -> None:
         """The silence lasted too long."""
@@ -113,7 +117,6 @@ class LinkMonitor:
             self.availability.change(False, now)
             self._flaps = self._decayed_flaps(now) + 1
             self._flaps_at = now
-        self.connected = False
         self.condition = LinkCondition.FAILURE
 
     def heard(self, now: float) -> None:
@@ -157,6 +160,11 @@ class LinkMonitor:
             self.offset_s += _GAIN * (offset - self.offset_s) if self.offset_s else offset
 
     # -- time ---------------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a greeted connection, tested or not."""
+        return self.condition is not LinkCondition.FAILURE
 
     @property
     def dead_interval_s(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mangrove.overlay.events.event_log import EventId
 from mangrove.overlay.instructions import ServeLink
 from mangrove.overlay.links.liveness import LinkCondition, LinkMonitor, Timing
 from mangrove.overlay.links.outgoing import Outgoing, acknowledge_after_bytes
@@ -22,8 +23,15 @@ class Neighbour:
         self.joining = Joining(limit_bytes + MAX_BODY_BYTES)
         self.serve = ServeLink(name)
         self._acknowledge_after_bytes = acknowledge_after_bytes(limit_bytes)
+        self.changed_by: EventId = ""
+        """The event that made the link usable or not, for the link state."""
         self._received = 0
         self._unacknowledged_bytes = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether a greeted connection is there, usable or not yet. Nobody else keeps this."""
+        return self.monitor.connected
 
     @property
     def usable(self) -> bool:
@@ -57,6 +65,13 @@ class Neighbour:
             self.outgoing.settle(now)
         return message
 
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        found = self.outgoing.problems() + self.joining.problems()
+        if not self.usable and (self.outgoing.backlogged or self.outgoing.unacknowledged):
+            found.append("data waits for a link that cannot be used")
+        return [f"link to {self.name}: {problem}" for problem in found]
+
     def report(self, now: float) -> LinkReport:
         """What the network should know of this link."""
         monitor = self.monitor
@@ -64,8 +79,9 @@ class Neighbour:
             up=self.usable,
             delay_ms=round(1000 * monitor.one_way_s, 3),
             jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
-            waits_ms=self.outgoing.waiting.waits.told_ms(),
+            waits_ms=self.outgoing.waiting.waits.noticeable_ms(),
             availability=round(monitor.availability.share(now), 5),
+            cause=self.changed_by,
         )
 
 
@@ -80,6 +96,15 @@ class Neighbours:
 
     def __iter__(self) -> Iterator[Neighbour]:
         return iter(self._by_name.values())
+
+    def connected(self) -> list[str]:
+        """The neighbours that can be told something."""
+        return [name for name, neighbour in self._by_name.items() if neighbour.connected]
+
+    def reachable(self, name: str | None) -> bool:
+        """Whether a neighbour can be told something."""
+        neighbour = self._by_name.get(name) if name is not None else None
+        return neighbour is not None and neighbour.connected
 
     def usable(self, name: str) -> bool:
         """Whether data may be sent to a neighbour."""

@@ -101,6 +101,16 @@ class Outgoing:
             self._sent_bytes -= len(self._sent.popleft().frame.body)
             self._acknowledged += 1
 
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        found = self.waiting.problems()
+        sent = sum(len(each.frame.body) for each in self._sent)
+        if sent != self._sent_bytes:
+            found.append(f"{sent} bytes are unacknowledged, {self._sent_bytes} are counted")
+        if len(self._cutting) > MOST_STREAMS:
+            found.append(f"{len(self._cutting)} frames are being sent in pieces")
+        return found
+
     def restart(self, now: float) -> list[Frame]:
         """The connection is gone: give up what was not acknowledged or not sent; count from zero again."""
         frames = [sent.frame.older(now - sent.at) for sent in self._sent]

@@ -34,7 +34,7 @@ class Waits:
             else:
                 self._smoothed_s.pop(topic_class, None)
 
-    def told_ms(self) -> dict[int, float]:
+    def noticeable_ms(self) -> dict[int, float]:
         """What the network should know: classes that wait noticeably."""
         return {
             topic_class: round(1000 * seconds, 1)

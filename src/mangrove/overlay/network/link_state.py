@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck, LinkStateAd
 
 PERIOD_S = 5.0
@@ -19,17 +20,15 @@ REPEAT_S = 0.15
 MARKED_CHANGE = 0.25  # of the delay that was advertised …
 MARKED_CHANGE_MS = 2.0  # … and at least this much
 
-Link = tuple[str, str]
-
 
 @dataclass(slots=True)
-class Measured:
+class LinkMeasurements:
     """Measured properties of links: delay, time that frames wait for it by direction and topic class, and
     share of time in which it could be used."""
 
-    delays_ms: dict[Link, float] = field(default_factory=dict)
-    waits_ms: dict[Link, dict[int, float]] = field(default_factory=dict)
-    availability: dict[Link, float] = field(default_factory=dict)
+    delays_ms: dict[SitePair, float] = field(default_factory=dict)
+    waits_ms: dict[SitePair, dict[int, float]] = field(default_factory=dict)
+    availability: dict[SitePair, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -41,9 +40,9 @@ class _Pending:
 class LinkStateDatabase:
     """What is known of all links, and which neighbours still have to hear of it."""
 
-    def __init__(self, domain: str, epoch: int, links: Iterable[Link]) -> None:
+    def __init__(self, domain: str, epoch: int, links: Iterable[SitePair]) -> None:
         self._domain = domain
-        self._links = [(first, second) if first < second else (second, first) for first, second in links]
+        self._links = [site_pair(*link) for link in links]
         self._members = {name for link in self._links for name in link} | {domain}
         self._ads: dict[str, LinkStateAd] = {}
         self._pending: dict[str, dict[str, _Pending]] = {}
@@ -95,26 +94,25 @@ class LinkStateDatabase:
         self.version += 1
         return True
 
-    def _links_of(self, domain: str) -> list[Link]:
+    def _links_of(self, domain: str) -> list[SitePair]:
         return [link for link in self._links if domain in link]
 
     # -- reliable flooding --------------------------------------------------------------------------------
 
     def peer_up(self, peer: str, now: float) -> list[LinkStateAd]:
         """A neighbour is there: everything that is known, each to be acknowledged."""
-        self._pending[peer] = {}
         return [self._expect(peer, ad, now) for ad in self._ads.values()]
 
     def peer_down(self, peer: str) -> None:
         """A neighbour is gone; it will be told everything when it is back."""
         self._pending.pop(peer, None)
 
-    def flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[tuple[str, LinkStateAd]]:
-        """Who must be sent an advertisement: all neighbours but the one that it came from."""
-        return [(peer, self._expect(peer, ad, now)) for peer in sorted(self._pending) if peer != source]
+    def flood(self, ad: LinkStateAd, peers: Iterable[str], now: float) -> list[tuple[str, LinkStateAd]]:
+        """An advertisement for each of these neighbours, to be acknowledged."""
+        return [(peer, self._expect(peer, ad, now)) for peer in peers]
 
     def _expect(self, peer: str, ad: LinkStateAd, now: float) -> LinkStateAd:
-        self._pending[peer][ad.origin] = _Pending(ad, now + REPEAT_S)
+        self._pending.setdefault(peer, {})[ad.origin] = _Pending(ad, now + REPEAT_S)
         return ad
 
     def acknowledge(self, peer: str, ack: LinkStateAck) -> None:
@@ -127,6 +125,10 @@ class LinkStateDatabase:
     def waiting(self, peer: str) -> bool:
         """Whether a neighbour still owes an acknowledgement (PCRT's interface state `waiting`)."""
         return bool(self._pending.get(peer))
+
+    def owing(self) -> list[str]:
+        """Neighbours that still owe an acknowledgement."""
+        return [peer for peer, waiting in self._pending.items() if waiting]
 
     def repeats(self, now: float) -> list[tuple[str, LinkStateAd]]:
         """Advertisements that were not acknowledged in time."""
@@ -145,7 +147,7 @@ class LinkStateDatabase:
 
     # -- what it adds up to -------------------------------------------------------------------------------
 
-    def failed_links(self) -> frozenset[Link]:
+    def failed_links(self) -> frozenset[SitePair]:
         """Links that one of their ends says are down. Who has not spoken yet is taken to be up."""
         return frozenset(link for link in self._links if not self._up(*link))
 
@@ -156,9 +158,18 @@ class LinkStateDatabase:
             if (ad := self._ads.get(end)) is not None and (report := ad.links.get(other)) is not None
         )
 
-    def measured(self) -> Measured:
+    def cause_of(self, link: SitePair, up: bool) -> str:
+        """The event because of which an end says that a link is up or down; empty if none is known."""
+        for end, other in (link, link[::-1]):
+            ad = self._ads.get(end)
+            report = ad.links.get(other) if ad is not None else None
+            if report is not None and report.up == up and report.cause:
+                return report.cause
+        return ""
+
+    def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""
-        found = Measured()
+        found = LinkMeasurements()
         for first, second in self._links:
             for end, other in ((first, second), (second, first)):
                 ad = self._ads.get(end)

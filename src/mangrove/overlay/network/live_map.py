@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from mangrove.model.federation import Federation
-from mangrove.overlay.network.link_state import Measured
+from mangrove.model.site_pair import SitePair, site_pair
+from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.routing.colours import Scope
 from mangrove.routing.forwarding import Forwarding, TableForwarding
 from mangrove.routing.graph import Graph, make_graph
@@ -23,8 +24,6 @@ from mangrove.routing.topology import graph_of_federation
 
 MOST_KEPT = 4096
 """Destination sets whose distance is kept until the network changes."""
-
-Link = tuple[str, str]
 
 
 class LiveMap:
@@ -37,10 +36,10 @@ class LiveMap:
         self._graph = self._tables.book.graph
         self._index = self._tables.index(domain)
         names = self._graph.names
-        self._links = [(min(names[u], names[v]), max(names[u], names[v])) for u, v in self._graph.ends]
+        self._links = [site_pair(names[u], names[v]) for u, v in self._graph.ends]
         self._configured = dict(zip(self._links, map(float, self._graph.weights), strict=True))
-        self._failed: frozenset[Link] = frozenset()
-        self._measured = Measured()
+        self._failed: frozenset[SitePair] = frozenset()
+        self._measured = LinkMeasurements()
         self._waiting: frozenset[int] = frozenset()
         """Topic classes whose frames wait for some link."""
         self.colour = 1
@@ -51,21 +50,16 @@ class LiveMap:
         self._choose_tables()
 
     @property
-    def version(self) -> str:
-        """Names the tables; neighbours with other tables would forward differently."""
-        return self._tables.version
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Domains in the order of their numbers."""
         return self._table.names
 
     @property
-    def failed(self) -> frozenset[Link]:
+    def failed(self) -> frozenset[SitePair]:
         """The links that are down."""
         return self._failed
 
-    def update(self, failed: frozenset[Link], measured: Measured) -> tuple[bool, bool]:
+    def update(self, failed: frozenset[SitePair], measured: LinkMeasurements) -> tuple[bool, bool]:
         """Take in the state of the network; whether next hops may have changed, and whether delays have."""
         changed = failed != self._failed
         if changed:
@@ -112,10 +106,10 @@ class LiveMap:
         return self.path_ms(way, topic_class) if way else float("inf")
 
     def path_ms(self, path: Sequence[str], topic_class: int) -> float:
-        """Measured delay of a path: its links, and what frames of the class wait for them."""
+        """LinkMeasurements delay of a path: its links, and what frames of the class wait for them."""
         total = 0.0
         for hop in pairwise(path):
-            link = (min(hop), max(hop))
+            link = site_pair(*hop)
             if link in self._failed or link not in self._configured:
                 return float("inf")
             total += self._measured.delays_ms.get(link, self._configured[link])
@@ -132,12 +126,12 @@ class LiveMap:
             delays = {link: self._with_wait(link, topic_class) for link in self._links}
         return self._without_failed(delays)
 
-    def _with_wait(self, link: Link, topic_class: int) -> float:
+    def _with_wait(self, link: SitePair, topic_class: int) -> float:
         near, far = sorted(link, key=lambda end: self._rest_of(None)[self._tables.index(end)])
         wait = self._measured.waits_ms.get((near, far), {}).get(topic_class, 0.0)
         return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
-    def _without_failed(self, delays: dict[Link, float]) -> Graph:
+    def _without_failed(self, delays: dict[SitePair, float]) -> Graph:
         graph = self._graph
         up = [position for position, link in enumerate(self._links) if link not in self._failed]
         weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]

@@ -66,6 +66,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     held: float = 0.0
 
 
+MAX_CAUSE_LENGTH = 256
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
@@ -73,7 +74,8 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     """One link as its end sees it: usable or not, one-way delay and jitter, how long frames wait for it.
 
     `waits_ms` is by topic class; classes that hardly wait are left out. `availability` is the share of time
-    in which the link could be used.
+    in which the link could be used. `cause` names the event at that end which made it usable or not, so that
+    what follows elsewhere can be told as one story.
     """
 
     up: bool
@@ -81,6 +83,7 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     jitter_ms: Milliseconds = 0.0
     waits_ms: dict[int, Milliseconds] = {}
     availability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
 
 
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):

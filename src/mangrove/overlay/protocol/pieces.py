@@ -100,6 +100,11 @@ class Joining:
         self._bytes -= sum(map(len, parts))
         return msgspec.structs.replace(last, body=b"".join([*parts, last.body]), stream=0)
 
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        held = sum(len(part) for parts in self._streams.values() for part in parts)
+        return [] if held == self._bytes else [f"{held} bytes of pieces, {self._bytes} are counted"]
+
     def clear(self) -> None:
         """A new connection: nothing has begun."""
         self._streams.clear()

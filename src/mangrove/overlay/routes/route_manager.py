@@ -8,27 +8,31 @@ share a link or a site, because the network had no better when they were chosen,
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from mangrove.errors import MangroveError
+from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.events import Event, EventLog
+from mangrove.overlay.events.event_log import EventId, EventLog
+from mangrove.overlay.events.happenings import (
+    ContractMet,
+    ContractUnmet,
+    RouteEstablished,
+    RouteRefused,
+    RouteRequested,
+    RouteRetired,
+)
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
-from mangrove.routing.constraints import FREE, Constraints
-from mangrove.routing.disjoint_pair import disjoint_pair
-from mangrove.routing.graph import Graph, NoPathError
-from mangrove.routing.planner import Method, PathRequest, plan_paths
+from mangrove.overlay.routes.path_choice import PathChoice, SitePath, shared
 from mangrove.routing.resilience import resiliency
 
 ACK_TIMEOUT_S = 1.0
 REVIEW_AFTER_S = 0.1
 """Routes are planned anew so long after the network has changed: first of all, messages must go on."""
 
-Path = tuple[str, ...]
 Key = tuple[int, str]
 """Topic class and destination."""
 
@@ -38,8 +42,9 @@ class Route:
     """One path of a set; usable when acknowledged."""
 
     label: int
-    path: Path
+    path: SitePath
     asked_at: float
+    requested_by: EventId
     active: bool = False
 
 
@@ -55,6 +60,11 @@ class RouteSet:
     retry_at: float = float("inf")
     """When to look at the set again because something that was asked for does not stand."""
 
+    @property
+    def about(self) -> dict[str, str]:
+        """What events of this set are about."""
+        return {"topic": self.contract.match, "destination": self.destination}
+
     def active(self) -> list[Route]:
         """Routes that carry traffic."""
         return [route for route in self.routes if route.active]
@@ -69,25 +79,26 @@ class RouteManager:
         self._rules = rules
         self._live = live
         self._log = log
+        self._choice = PathChoice(domain, live)
         self._label = 0
         self._sets: dict[Key, RouteSet] = {}
         self._wanted: set[Key] = set()
         self._review_at = float("inf")
         self._review_all = False
-        self._cause: Event | None = None
+        self._cause: EventId | None = None
 
     @property
     def sets(self) -> dict[Key, RouteSet]:
         """All route sets, by topic class and destination."""
         return self._sets
 
-    def want(self, wanted: Iterable[Key], now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
+    def want(self, wanted: Iterable[Key], now: float) -> list[tuple[str, RouteMessage]]:
         """Topic classes and destinations that have subscribers now."""
         self._wanted = set(wanted)
-        return self._review(now, cause)
+        return self._review(now, None)
 
     def network_changed(
-        self, now: float, cause: Event | None, *, links: bool
+        self, now: float, cause: EventId | None, *, links: bool
     ) -> list[tuple[str, RouteMessage]]:
         """Delays have changed, or even `links`: broken routes go at once, all else is looked at soon."""
         self._review_at = min(self._review_at, now + REVIEW_AFTER_S)
@@ -115,7 +126,7 @@ class RouteManager:
         return messages
 
     def _review(
-        self, now: float, cause: Event | None, *, all_sets: bool = False
+        self, now: float, cause: EventId | None, *, all_sets: bool = False
     ) -> list[tuple[str, RouteMessage]]:
         """Compare all route sets with the present network, and mend what needs mending.
 
@@ -148,7 +159,7 @@ class RouteManager:
         serves = any(self._live.path_ms(route.path, key[0]) <= contract.deadline_ms for route in standing)
         return serves or self._live.table_ms(key[1], key[0]) > contract.deadline_ms
 
-    def _mend(self, routes: RouteSet, now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
+    def _mend(self, routes: RouteSet, now: float, cause: EventId | None) -> list[tuple[str, RouteMessage]]:
         messages = self._drop_broken(routes, now, cause)
         limit = routes.contract.deadline_ms
         kept = [
@@ -159,9 +170,11 @@ class RouteManager:
         kept = kept[: routes.contract.paths]
         enough = len(kept) == routes.contract.paths and not routes.unmet
         paths = kept
-        if not enough or _shared(kept):
-            planned, unmet = self._plan(routes, [] if enough else kept)
-            if not enough or _shared(planned) < _shared(kept):
+        if not enough or shared(kept):
+            planned, unmet = self._choice.paths(
+                routes.contract, routes.topic_class, routes.destination, [] if enough else kept
+            )
+            if not enough or shared(planned) < shared(kept):
                 paths = planned
                 self._tell_unmet(routes, unmet, now, cause)
         messages += self._ask_for(routes, paths, now, cause)
@@ -173,7 +186,7 @@ class RouteManager:
         return messages
 
     def _drop_broken(
-        self, routes: RouteSet, now: float, cause: Event | None
+        self, routes: RouteSet, now: float, cause: EventId | None
     ) -> list[tuple[str, RouteMessage]]:
         messages: list[tuple[str, RouteMessage]] = []
         good: list[Route] = []
@@ -187,13 +200,15 @@ class RouteManager:
         routes.routes = good
         return messages
 
-    def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: Event | None) -> None:
-        if bool(unmet) != bool(routes.unmet):
-            self._note("ContractUnmet" if unmet else "ContractMet", routes, now, cause, reason=unmet)
+    def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: EventId | None) -> None:
+        if unmet and not routes.unmet:
+            self._log.note(ContractUnmet(**routes.about, reason=unmet), now, cause)
+        elif routes.unmet and not unmet:
+            self._log.note(ContractMet(**routes.about), now, cause)
         routes.unmet = unmet
 
     def _ask_for(
-        self, routes: RouteSet, paths: list[Path], now: float, cause: Event | None
+        self, routes: RouteSet, paths: list[SitePath], now: float, cause: EventId | None
     ) -> list[tuple[str, RouteMessage]]:
         """Request the paths that do not stand yet."""
         messages: list[tuple[str, RouteMessage]] = []
@@ -202,70 +217,20 @@ class RouteManager:
             if path in known:
                 continue
             self._label += 1
-            routes.routes.append(Route(self._label, path, now))
-            setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
-            messages.append((path[1], setup))
-            self._note(
-                "RouteRequested",
-                routes,
-                now,
-                cause,
-                path=list(path),
+            happening = RouteRequested(
+                **routes.about,
+                path=path,
                 predicted_ms=round(self._live.path_ms(path, routes.topic_class), 3),
                 deadline_ms=routes.contract.deadline_ms,
             )
+            requested_by = self._log.note(happening, now, cause)
+            routes.routes.append(Route(self._label, path, now, requested_by))
+            setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
+            messages.append((path[1], setup))
         return messages
 
-    def _plan(self, routes: RouteSet, kept: list[Path]) -> tuple[list[Path], str]:
-        """The paths to use, and why the contract cannot be met if it cannot."""
-        contract = routes.contract
-        graph = self._live.live_graph(routes.topic_class)
-        limit = FREE if contract.deadline_ms is None else Constraints(max_delay=contract.deadline_ms)
-        try:
-            paths = self._paths(routes, graph, kept, limit)
-        except NoPathError:
-            try:
-                paths = self._paths(routes, graph, [], FREE)
-            except NoPathError as error:
-                return [], error.message
-            best = min(self._live.path_ms(path, routes.topic_class) for path in paths)
-            return paths, f"best achievable delay is {best:.1f} ms, the deadline {contract.deadline_ms} ms"
-        if len(paths) < contract.paths:
-            return paths, f"{len(paths)} of {contract.paths} paths exist within the contract"
-        return paths, ""
-
-    def _paths(self, routes: RouteSet, graph: Graph, kept: list[Path], limit: Constraints) -> list[Path]:
-        contract = routes.contract
-        if len(kept) >= contract.paths:
-            return kept
-        method = Method.GAP_DIV if contract.separation_km > 0 else Method.DISJOINT
-        request = PathRequest(
-            method=method,
-            paths=contract.paths,
-            separation=contract.separation_km or None,
-            constraints=limit,
-        )
-        source, destination = graph.index(self._domain), graph.index(routes.destination)
-        primary = graph.indices(kept[0]) if kept else None
-        try:
-            plan = plan_paths(graph, source, destination, request, primary)
-        except NoPathError:
-            raise
-        except MangroveError:
-            # Sites without a location cannot be kept apart by distance; by links they can.
-            plan = plan_paths(
-                graph, source, destination, PathRequest(Method.DISJOINT, contract.paths, None, limit), primary
-            )
-        paths = [graph.named(path) for path in plan.paths]
-        if len(paths) == 2 and _shared(paths):
-            # The first path may stand in the way of every disjoint second one: choose both anew.
-            pair = disjoint_pair(graph, source, destination)
-            if pair is not None and all(limit.hold(graph, path) for path in pair):
-                paths = [graph.named(path) for path in pair]
-        return paths
-
     def _retire(
-        self, routes: RouteSet, wanted: set[Path], now: float, cause: Event | None
+        self, routes: RouteSet, wanted: set[SitePath], now: float, cause: EventId | None
     ) -> list[tuple[str, RouteMessage]]:
         """The wanted routes all stand: the others have served."""
         messages = []
@@ -275,7 +240,7 @@ class RouteManager:
         routes.routes = [route for route in routes.routes if route.path in wanted]
         return messages
 
-    def acknowledge(self, ack: RouteAck, now: float, cause: Event | None) -> list[tuple[str, RouteMessage]]:
+    def acknowledge(self, ack: RouteAck, now: float) -> list[tuple[str, RouteMessage]]:
         """A route that this gateway asked for stands, or does not."""
         if ack.epoch != self._epoch:
             return []
@@ -283,26 +248,22 @@ class RouteManager:
             for route in routes.routes:
                 if route.label != ack.label:
                     continue
-                kind = "RouteEstablished" if ack.ok else "RouteRefused"
-                self._note(kind, routes, now, cause, path=list(route.path), reason=ack.reason)
                 if not ack.ok:
+                    refused = RouteRefused(**routes.about, path=route.path, reason=ack.reason)
+                    self._log.note(refused, now, route.requested_by)
                     routes.routes.remove(route)
                     routes.retry_at = now + ACK_TIMEOUT_S
                     return []
                 route.active = True
-                return self._mend(routes, now, cause)
+                stands = RouteEstablished(**routes.about, path=route.path)
+                return self._mend(routes, now, self._log.note(stands, now, route.requested_by))
         return []
 
     def _give_up(
-        self, routes: RouteSet, route: Route, reason: str, now: float, cause: Event | None
+        self, routes: RouteSet, route: Route, reason: str, now: float, cause: EventId | None
     ) -> list[tuple[str, RouteMessage]]:
-        self._note("RouteRetired", routes, now, cause, path=list(route.path), reason=reason)
+        self._log.note(RouteRetired(**routes.about, path=route.path, reason=reason), now, cause)
         return self._teardown(route)
-
-    def _note(self, kind: str, routes: RouteSet, now: float, cause: Event | None, **details: object) -> None:
-        """An event of a set of routes."""
-        about = {"topic": routes.contract.match, "destination": routes.destination}
-        self._log.note(kind, now, cause, **about, **details)
 
     def _teardown(self, route: Route) -> list[tuple[str, RouteMessage]]:
         message = RouteTeardown(
@@ -310,8 +271,21 @@ class RouteManager:
         )
         return [(route.path[1], message)]
 
-    def _up(self, path: Path) -> bool:
-        return not any((min(pair), max(pair)) in self._live.failed for pair in pairwise(path))
+    def _up(self, path: SitePath) -> bool:
+        return not any(site_pair(*pair) in self._live.failed for pair in pairwise(path))
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        labels = [route.label for routes in self._sets.values() for route in routes.routes]
+        found = [] if len(labels) == len(set(labels)) else ["two routes have the same label"]
+        for (_, destination), routes in self._sets.items():
+            ends = {(route.path[0], route.path[-1]) for route in routes.routes}
+            if ends - {(self._domain, destination)}:
+                found.append(f"routes to {destination} lead elsewhere: {sorted(ends)}")
+            incomplete = any(not route.active for route in routes.routes)
+            if incomplete and math.isinf(routes.retry_at) and math.isinf(self._review_at):
+                found.append(f"a route to {destination} was asked for and is never looked at again")
+        return found
 
     def resiliency(self, routes: RouteSet) -> float:
         """Probability that one of the routes in use is up, from the availability of links in the past."""
@@ -319,11 +293,3 @@ class RouteManager:
         return resiliency(
             graph, [graph.indices(route.path) for route in routes.active() if self._up(route.path)]
         )
-
-
-def _shared(paths: Sequence[Path]) -> int:
-    """How many links and inner sites more than one of the paths needs."""
-    uses = Counter(
-        part for path in paths for part in (*path[1:-1], *((min(p), max(p)) for p in pairwise(path)))
-    )
-    return sum(count > 1 for count in uses.values())

@@ -1,8 +1,10 @@
-"""Labels of routes that lead through this gateway, and where each of them leads."""
+"""Labels of routes that lead through this gateway: route messages pass along and leave the next hop."""
 
 from __future__ import annotations
 
-from mangrove.overlay.protocol.control_messages import RouteSetup
+from collections.abc import Callable
+
+from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
 
 MAX_LABELS = 1 << 16
 
@@ -13,6 +15,37 @@ class TransitLabels:
     def __init__(self, domain: str) -> None:
         self._domain = domain
         self._next_hops: dict[tuple[str, int, int], str] = {}
+
+    def pass_on(
+        self, message: RouteMessage, usable: Callable[[str], bool]
+    ) -> list[tuple[str | None, RouteMessage]]:
+        """What follows from a route message of another gateway: to whom to say what. None is nobody.
+
+        A set-up goes on to the next hop, and is answered at its end or where it fails; an answer goes back.
+        """
+        if isinstance(message, RouteAck):
+            return [(self._before(message.path), message)]
+        if isinstance(message, RouteTeardown):
+            following = self.remove(message.origin, message.epoch, message.label)
+            return [(following, message)] if following is not None else []
+        following, problem = self.install(message)
+        if following is not None and usable(following):
+            return [(following, message)]
+        if following is not None:
+            problem = f"the link from {self._domain} to {following} is down"
+        ack = RouteAck(
+            origin=message.origin,
+            epoch=message.epoch,
+            label=message.label,
+            path=message.path,
+            ok=not problem,
+            reason=problem,
+        )
+        return [(self._before(message.path), ack)]
+
+    def _before(self, path: list[str]) -> str | None:
+        position = path.index(self._domain) if self._domain in path else 0
+        return path[position - 1] if position else None
 
     def install(self, setup: RouteSetup) -> tuple[str | None, str]:
         """Remember the next hop of a route; returns it (None at its end), or why it cannot be."""

@@ -44,19 +44,18 @@ def settle(net: SimulatedOverlay, where: Setting, limit_s: float) -> str:
 def _missing(net: SimulatedOverlay, where: Setting) -> str:
     """What keeps the network from being at rest with everything up; empty if nothing does."""
     for name, engine in net.engines.items():
-        if not all(neighbour.usable for neighbour in engine.neighbours):
+        if not all(engine.usable(link.other(name)) for link in where.federation.links_of(name)):
             return f"{name} has a link that is not usable"
-        if engine.live.failed or engine.live.colour != 1:
-            return f"{name} believes in failures: {sorted(engine.live.failed)}"
+        if engine.failed_links:
+            return f"{name} believes in failures: {sorted(engine.failed_links)}"
     for stream in where.streams:
         engine = net.engines[stream.source]
-        flow = engine.flows.flow_of(stream.subject)
+        flow = engine.route(stream.subject)
         wanted = sum(1 << where.federation.domain_order.index(name) for name in stream.receivers)
         if flow is None or flow.destinations != wanted:
             return f"{stream.source} does not know who wants {stream.subject}"
         for name in stream.receivers if stream.topic != PLAIN else ():
-            routes = engine.routes.sets.get((RULES.index_of(stream.subject), name))
-            paths = [] if routes is None else [route.path for route in routes.active()]
+            paths = engine.active_paths(RULES.index_of(stream.subject), name)
             if not paths:
                 return f"no route from {stream.source} to {name} stands"
             if where.disjoint(stream.source, name) and not _apart(paths):

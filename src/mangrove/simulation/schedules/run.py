@@ -145,9 +145,9 @@ class _Run:
         for name, engine in self.net.engines.items():
             reached = self.setting.reached(name, without=failed)
             knowable = {pair for pair in failed if set(pair) & reached}
-            if engine.live.failed != knowable:
+            if engine.failed_links != knowable:
                 self.problems.append(
-                    f"{name} believes {sorted(engine.live.failed)} failed, not {sorted(knowable)}"
+                    f"{name} believes {sorted(engine.failed_links)} failed, not {sorted(knowable)}"
                 )
 
     def _last_messages(self) -> None:

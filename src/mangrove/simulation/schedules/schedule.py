@@ -10,10 +10,10 @@ from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 
 from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, Order, TopicRules
 from mangrove.routing.tables import FailoverTables, build_tables
 from mangrove.routing.topology import graph_of_federation
-from mangrove.simulation.overlay_network import Pair
 
 NETWORKS = 300
 """Schedules are played on one of so many networks, since to start one costs most."""
@@ -86,11 +86,11 @@ class Setting:
         ]
 
     @cached_property
-    def links(self) -> frozenset[Pair]:
+    def links(self) -> frozenset[SitePair]:
         """The links by their ends, in alphabetical order."""
-        return frozenset(_pair(*link.between) for link in self.federation.links)
+        return frozenset(site_pair(*link.between) for link in self.federation.links)
 
-    def reached(self, start: str, *, without: Iterable[Pair] = (), gone: Iterable[str] = ()) -> set[str]:
+    def reached(self, start: str, *, without: Iterable[SitePair] = (), gone: Iterable[str] = ()) -> set[str]:
         """Domains that can be reached without some links and domains."""
         usable = [pair for pair in self.links.difference(without) if not set(pair) & set(gone)]
         reached = {start}
@@ -100,7 +100,7 @@ class Setting:
 
     def disjoint(self, source: str, receiver: str) -> bool:
         """Whether two paths exist that share no link and no inner domain (Menger: no single one cuts)."""
-        direct = _pair(source, receiver)
+        direct = site_pair(source, receiver)
         if direct in self.links and receiver not in self.reached(source, without=[direct]):
             return False
         inner = self.federation.domains.keys() - {source, receiver}
@@ -123,9 +123,9 @@ def setting(number: int) -> Setting:
     names = [chr(ord("a") + position) for position in range(chance.randint(4, 6))]
     order = chance.sample(names, len(names))
     if chance.random() < 0.75:
-        pairs = {_pair(first, second) for first, second in zip(order, [*order[1:], order[0]], strict=True)}
+        pairs = {site_pair(*ends) for ends in zip(order, [*order[1:], order[0]], strict=True)}
     else:
-        pairs = {_pair(name, chance.choice(order[:place])) for place, name in enumerate(order) if place}
+        pairs = {site_pair(name, chance.choice(order[:place])) for place, name in enumerate(order) if place}
     others = sorted(set(combinations(names, 2)) - pairs)
     pairs |= set(chance.sample(others, min(len(others), chance.randint(0, 3))))
     federation = Federation(
@@ -178,7 +178,3 @@ def _fault(chance: random.Random, setting: Setting) -> Fault:
     where = chance.choice(links if kind in LINK_FAULTS else names)
     start = chance.uniform(0.2, 1.0)
     return Fault(kind, where, start, start + chance.choice((0.05, 0.5, 1.2, 2.5)) * chance.uniform(0.8, 1.2))
-
-
-def _pair(first: str, second: str) -> Pair:
-    return (first, second) if first < second else (second, first)

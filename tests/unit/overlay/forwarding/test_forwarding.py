@@ -6,7 +6,6 @@ import pytest
 from tests.kit.engines import data, federation, learn, with_links
 
 from mangrove.model.topics import Contract, Late, Scope, TopicRules
-from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
     DeliverMessages,
@@ -30,9 +29,9 @@ def test_a_message_goes_to_those_who_want_it() -> None:
     shape = federation(("a", "b"), ("b", "c"), topics=rules)
     source = with_links(shape, "a")
     assert ChangeSubscriptions(("x.*",), ()) in learn(source, "c", ["x.*"], "b")
-    assert source.flows.flow_of("y") is None
-    assert source.flows.flow_of("home.x") is None
-    flow = source.flows.flow_of("x.1")
+    assert source.route("y") is None
+    assert source.route("home.x") is None
+    flow = source.route("x.1")
     assert flow is not None
     flow.take(b"LMSG x.1 0\r\n\r\n")
     (sent,) = data(source, source.flush(1.0))
@@ -49,7 +48,7 @@ def test_a_message_goes_to_those_who_want_it() -> None:
     assert data(destination, destination.receive("b", forwarded.frame, 1.0)) == [], (
         "the same frame again is a duplicate"
     )
-    assert destination.delivery.verdicts[Verdict.DUPLICATE] == 1
+    assert destination.status(1.0).duplicates == 1
 
 
 def test_frames_with_no_way_on_are_counted() -> None:
@@ -91,7 +90,7 @@ def test_unacknowledged_frames_go_another_way_when_their_link_dies() -> None:
     shape = federation(("a", "b"), ("a", "c"), ("b", "c"))
     source = with_links(shape, "a")
     learn(source, "c", ["x"], "b")
-    flow = source.flows.flow_of("x")
+    flow = source.route("x")
     assert flow is not None
     for number in range(3):
         flow.take(b"%d" % number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kit.engines import federation, with_links
+from tests.kit.engines import federation, want, with_links
 
 from mangrove.model.topics import Contract, Scope, TopicRules
 from mangrove.overlay.instructions import (
@@ -38,6 +38,6 @@ def test_local_interest_ends_with_the_last_group() -> None:
 def test_domain_scoped_interest_is_not_advertised() -> None:
     rules = TopicRules((Contract(match="plant.>", scope=Scope.DOMAIN),))
     own = with_links(federation(("a", "b"), topics=rules), "a")
-    assert own.change_local_interest(["plant.x"], []) == []
-    (flooded,) = own.change_local_interest(["other"], [])
+    assert want(own, "plant.x") == []
+    (flooded,) = want(own, "other")
     assert isinstance(flooded, SendFrame)

@@ -22,4 +22,4 @@ def test_subscriptions_are_shared_between_domains() -> None:
     assert ChangeSubscriptions((), ()) in hub.receive("b", control_frame(gone), 1.0)
     gone = InterestUpdate(origin="c", epoch=1, version=2, snapshot=False, added=[], removed=["x"])
     assert ChangeSubscriptions((), ("x",)) in hub.receive("c", control_frame(gone), 1.0)
-    assert hub.subscriptions.subscribed == []
+    assert hub.wanted_elsewhere() == []

@@ -6,7 +6,7 @@ import msgspec
 from tests.kit.engines import federation
 
 from mangrove.model.federation import Link
-from mangrove.overlay.network.link_state import Measured
+from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap
 
 
@@ -18,10 +18,10 @@ def test_shortest_paths_prefer_the_cheaper_detour() -> None:
     assert live.forwarding.split(0b1110) == (("b", 0b1110),)
     assert live.rest_ms(0b1000, 0) == 3.0
     assert live.table_ms("d", 0) == 3.0
-    live.update(frozenset({("a", "b")}), Measured(delays_ms={("a", "c"): 9.0}))
+    live.update(frozenset({("a", "b")}), LinkMeasurements(delays_ms={("a", "c"): 9.0}))
     assert live.forwarding.split(0b1110) == (("c", 0b1110),)
     assert live.table_ms("d", 0) == 10.0
-    live.update(frozenset({("a", "b"), ("c", "d")}), Measured())
+    live.update(frozenset({("a", "b"), ("c", "d")}), LinkMeasurements())
     assert not live.exact, "two links that share no site have no colour"
     assert live.forwarding.split(0b1110) == (("c", 0b0110),)
     assert live.forwarding.reachable() == 0b0110
@@ -31,10 +31,10 @@ def test_waits_count_in_their_direction_and_for_their_topics() -> None:
     live = LiveMap(federation(("a", "b"), ("b", "c"), ("a", "c")), "a")
     crowded, free, back = {0: 50.0}, {1: 0.7}, {0: 500.0}
     waits = {("a", "c"): crowded, ("b", "c"): free, ("c", "a"): back}
-    assert live.update(frozenset(), Measured(waits_ms=waits)) == (False, True)
+    assert live.update(frozenset(), LinkMeasurements(waits_ms=waits)) == (False, True)
     assert live.table_ms("c", 0) == 51.0
     assert live.table_ms("c", 1) == 1.0
     assert live.rest_ms(0b100, 0) == 2.0, "through b"
     assert live.path_ms(("a", "b", "c"), 1) == 2.7
     assert live.path_ms(("c", "a"), 0) == 501.0
-    assert live.update(frozenset(), Measured(waits_ms=waits)) == (False, False)
+    assert live.update(frozenset(), LinkMeasurements(waits_ms=waits)) == (False, False)

@@ -61,9 +61,7 @@ def test_whatever_is_cut_and_overtaken_arrives_whole(
     sent += pull_all(outgoing)
     assert max((len(frame.body) for frame in sent), default=0) <= 2 * LEAST_PIECE_BYTES
     whole = joined(sent)
-    assert {(f.sequence, f.body) for f in whole} == {
-        (n, bytes([n]) * s) for n, (s, _) in enumerate(frames)
-    }
+    assert {(f.sequence, f.body) for f in whole} == {(n, bytes([n]) * s) for n, (s, _) in enumerate(frames)}
     assert outgoing.unacknowledged == len(frames)
     outgoing.acknowledge(1 + len(frames))
     assert outgoing.restart(2.0) == [], "acknowledged in the order in which they were complete"
@@ -129,14 +127,12 @@ def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None
     receiver.peer_down("a", 1.0, "cut")
     receiver.peer_up("a", 2.0)
     with pytest.raises(FrameError, match="beginning never came"):
-        receiver.receive(
-            "a", data(b"", hop_limit=5, epoch=1, sequence=2, destinations=0b10, stream=4), 2.0
-        )
+        receiver.receive("a", data(b"", hop_limit=5, epoch=1, sequence=2, destinations=0b10, stream=4), 2.0)
 
 
 def test_a_frame_that_is_being_cut_goes_on_when_an_acknowledgement_makes_room() -> None:
     sender = with_links(federation(("a", "b")), "a")
-    outgoing = sender.neighbours["b"].outgoing
+    outgoing = sender._neighbours["b"].outgoing
     for now in (0.0, 1.0):
         outgoing.push(data(b"x"), None, now)
         outgoing.settle(now)

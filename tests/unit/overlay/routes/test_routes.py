@@ -42,7 +42,7 @@ def test_two_disjoint_paths_are_asked_for_and_used_once_acknowledged() -> None:
     source = with_links(federation(*SQUARE, topics=TWO_PATHS), "a")
     asked = setups(learn(source, "d", ["x"], "b"))
     assert {tuple(setup.path) for setup in asked} == {("a", "b", "d"), ("a", "c", "d")}
-    flow = source.flows.flow_of("x")
+    flow = source.route("x")
     assert flow is not None
     flow.take(b"before")
     assert len(data(source, source.flush(1.0))) == 1, "by table until the routes stand"
@@ -77,24 +77,23 @@ def test_only_the_route_that_misses_its_deadline_moves() -> None:
     rules = TopicRules((Contract(match="tight", deadline_ms=15), Contract(match="loose", deadline_ms=500)))
     engine = with_links(federation(*SQUARE, topics=rules), "a")
     learn(engine, "d", ["tight", "loose"], "b")
-    assert engine.routes.sets == {}, "the way by table is fast enough for both"
+    assert engine.status(1.0).routes == (), "the way by table is fast enough for both"
     slow = ad("b", 1, a=report(delay_ms=1), d=report(delay_ms=40))
     assert setups(engine.receive("b", control_frame(slow), 2.0)) == [], "not while messages wait"
     for peer in "bc":
         engine.heard(peer, 2.1)
     asked = setups(engine.handle_timer(2.1))
     assert [setup.path for setup in asked] == [["a", "c", "d"]]
-    assert {key[0] for key in engine.routes.sets} == {0}
+    assert {route.topic for route in engine.status(2.1).routes} == {"tight"}
 
 
 def test_a_contract_that_cannot_be_met_is_reported_and_served_best_effort() -> None:
     rules = TopicRules((Contract(match="x", paths=2, deadline_ms=1),))
     engine = with_links(federation(*SQUARE, topics=rules), "a")
     established(engine)
-    (routes,) = engine.routes.sets.values()
-    assert "best achievable delay is 2.0 ms" in routes.unmet
-    assert "ContractUnmet" in [event.kind for event in engine.events.recent]
-    flow = engine.flows.flow_of("x")
+    assert all("best achievable delay is 2.0 ms" in route.unmet for route in engine.status(1.0).routes)
+    assert "ContractUnmet" in [event.kind for event in engine.take_events()]
+    flow = engine.route("x")
     assert flow is not None
     flow.take(b"still flows")
     assert data(engine, engine.flush(1.0))
@@ -111,4 +110,4 @@ def test_route_messages_from_strangers_do_no_harm() -> None:
     ]
     for message in nonsense:
         assert data(transit, transit.receive("a", control_frame(message), 1.0)) == []
-    assert transit.labels.next_hop("a", 1, 1) is None
+    assert transit._labels.next_hop("a", 1, 1) is None

@@ -1,4 +1,4 @@
-"""Interest turned into action: what to subscribe to at the head broker, and which flows messages take."""
+"""What the other domains want, turned into action: subscriptions at the head broker, flows of messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mangrove.overlay.interest.interest_database import InterestChange, Interest
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 
 
-class Subscriptions:
+class RemoteInterest:
     """The interest of all domains, and what this gateway does because of it."""
 
     def __init__(self, domain: str, federation: Federation, epoch: int, flows: FlowTable) -> None:
@@ -23,10 +23,27 @@ class Subscriptions:
         self._subscribed: Counter[str] = Counter()
         self.interest = InterestDatabase(domain, federation.domain_order, epoch)
 
+    def __len__(self) -> int:
+        """How many subjects other domains want."""
+        return len(self._subscribed)
+
     @property
     def subscribed(self) -> list[str]:
         """Everything that other domains want, and so this gateway subscribes to at its head broker."""
         return sorted(self._subscribed)
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold."""
+        wanted = Counter(
+            subject
+            for domain, interest in self.interest.domains()
+            if domain != self._domain
+            for subject in interest.subjects
+        )
+        found = [] if wanted == self._subscribed else ["subscriptions differ from what other domains want"]
+        if self._flows.wanted != wanted.total():
+            found.append(f"{self._flows.wanted} wants in the flow table, {wanted.total()} known")
+        return found
 
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:
         """The own subscribers changed; the update to flood. Topics that stay home are not told."""
@@ -59,7 +76,7 @@ class Subscriptions:
             if self._subscribed[subject] == 1:
                 add.append(subject)
         for subject in sorted(change.removed):
-            self._flows.unwant(change.domain, subject)
+            self._flows.forget(change.domain, subject)
             self._subscribed[subject] -= 1
             if not self._subscribed[subject]:
                 del self._subscribed[subject]

@@ -1,0 +1,192 @@
+"""The kinds of things that happen at a gateway, each with its sentence for `mangrove story`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+import msgspec
+
+from mangrove.model.site_pair import SitePair
+
+
+class Tone(Enum):
+    """How a happening should be read."""
+
+    GOOD = "good"
+    BAD = "bad"
+    DOUBTFUL = "doubtful"
+    NEUTRAL = "neutral"
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened. Subclasses are the kinds; the name of the class is the name of the kind."""
+
+    tone: ClassVar[Tone] = Tone.NEUTRAL
+
+    def sentence(self) -> str:
+        """One line about it, in plain text. Kinds say it better."""
+        return f"{type(self).__name__} {msgspec.to_builtins(self)}"
+
+
+class LinkFailed(Happening, frozen=True, kw_only=True):
+    """The link to a neighbour can no longer be used."""
+
+    tone: ClassVar[Tone] = Tone.BAD
+    peer: str
+    reason: str
+
+    def sentence(self) -> str:
+        """Who and why."""
+        return f"the link to {self.peer} failed: {self.reason}"
+
+
+class LinkRecovered(Happening, frozen=True, kw_only=True):
+    """The link to a neighbour may be used."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    peer: str
+
+    def sentence(self) -> str:
+        """Who."""
+        return f"the link to {self.peer} passed its tests"
+
+
+class ColourChanged(Happening, frozen=True, kw_only=True):
+    """Links failed or came back somewhere, so that other tables are in force here."""
+
+    colour: int
+    prepared: bool
+    failed: tuple[SitePair, ...]
+    recovered: tuple[SitePair, ...]
+
+    def sentence(self) -> str:
+        """Which tables, and which links made the difference."""
+        parts = [f"{'–'.join(link)} failed" for link in self.failed]
+        parts += [f"{'–'.join(link)} is back" for link in self.recovered]
+        made = "prepared" if self.prepared else "made now"
+        return f"forwards by colour {self.colour} ({made} table): {', '.join(parts)}"
+
+
+class RouteHappening(Happening, frozen=True, kw_only=True):
+    """Something about the routes of a contract to a destination."""
+
+    topic: str
+    destination: str
+
+    @property
+    def about(self) -> str:
+        """Whose routes."""
+        return f"{self.topic} to {self.destination}"
+
+
+class RouteRequested(RouteHappening, frozen=True, kw_only=True):
+    """A route is asked for along a path."""
+
+    path: tuple[str, ...]
+    predicted_ms: float
+    deadline_ms: float | None
+
+    def sentence(self) -> str:
+        """Along which path, and how long it should take."""
+        limit = f" of {self.deadline_ms:g}" if self.deadline_ms else ""
+        return f"asks for a route for {self.about}: {_way(self.path)} ({self.predicted_ms:.1f}{limit} ms)"
+
+
+class RouteEstablished(RouteHappening, frozen=True, kw_only=True):
+    """Everybody on the path has acknowledged the route."""
+
+    path: tuple[str, ...]
+
+    def sentence(self) -> str:
+        """Which one."""
+        return f"route for {self.about} stands: {_way(self.path)}"
+
+
+class RouteRefused(RouteHappening, frozen=True, kw_only=True):
+    """Somebody on the path could not establish the route."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    path: tuple[str, ...]
+    reason: str
+
+    def sentence(self) -> str:
+        """Which one, and why not."""
+        return f"route for {self.about} was refused, {self.reason}: {_way(self.path)}"
+
+
+class RouteRetired(RouteHappening, frozen=True, kw_only=True):
+    """A route is no longer used."""
+
+    path: tuple[str, ...]
+    reason: str
+
+    def sentence(self) -> str:
+        """Which one, and why."""
+        return f"route for {self.about} is given up, {self.reason}: {_way(self.path)}"
+
+
+class ContractUnmet(RouteHappening, frozen=True, kw_only=True):
+    """The network cannot give what a contract asks for; it is served as well as can be."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    reason: str
+
+    def sentence(self) -> str:
+        """What is missing."""
+        return f"{self.about} cannot be met: {self.reason}"
+
+
+class ContractMet(RouteHappening, frozen=True, kw_only=True):
+    """A contract that could not be met is met again."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+
+    def sentence(self) -> str:
+        """Which one."""
+        return f"{self.about} is met again"
+
+
+class HeadLost(Happening, frozen=True, kw_only=True):
+    """The head broker is away; the interest of its subscribers is kept in force for a while."""
+
+    tone: ClassVar[Tone] = Tone.BAD
+    subjects: int
+
+    def sentence(self) -> str:
+        """What is at stake."""
+        return f"the head broker is away; {self.subjects} wanted subjects are kept in force"
+
+
+class HeadSettled(Happening, frozen=True, kw_only=True):
+    """The head broker's subscribers are back, or were given up."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    withdrawn: int
+
+    def sentence(self) -> str:
+        """How many did not return."""
+        rest = f"; {self.withdrawn} subjects were not asked for again" if self.withdrawn else ""
+        return f"the head broker's subscribers are back{rest}"
+
+
+def _way(path: tuple[str, ...]) -> str:
+    return " → ".join(path)
+
+
+KINDS: dict[str, type[Happening]] = {
+    kind.__name__: kind
+    for kind in (
+        LinkFailed,
+        LinkRecovered,
+        ColourChanged,
+        RouteRequested,
+        RouteEstablished,
+        RouteRefused,
+        RouteRetired,
+        ContractUnmet,
+        ContractMet,
+        HeadLost,
+        HeadSettled,
+    )
+}

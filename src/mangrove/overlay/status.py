@@ -1,0 +1,144 @@
+"""The engine's account of itself: links, routes, interest, what arrived, and everything that was counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+
+from mangrove.model.federation import Federation
+from mangrove.model.site_pair import SitePair
+from mangrove.model.status import Arrival, LinkFigures, RouteStatus
+from mangrove.overlay.delivery.delivery import Delivery
+from mangrove.overlay.delivery.seen_frames import Verdict
+from mangrove.overlay.events.event_log import EventLog
+from mangrove.overlay.forwarding.forwarder import Forwarder
+from mangrove.overlay.interest.remote_interest import RemoteInterest
+from mangrove.overlay.links.liveness import LinkCondition
+from mangrove.overlay.links.neighbours import Neighbour, Neighbours
+from mangrove.overlay.network.link_state import LinkStateDatabase
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.routes.route_manager import RouteManager
+
+
+class StatusSources(NamedTuple):
+    """The parts of an engine that have something to tell."""
+
+    federation: Federation
+    neighbours: Neighbours
+    link_state: LinkStateDatabase
+    live: LiveMap
+    routes: RouteManager
+    remote: RemoteInterest
+    forwarder: Forwarder
+    delivery: Delivery
+    events: EventLog
+    ignored: Counter[str]
+
+
+class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine knows and has counted."""
+
+    links: dict[str, LinkFigures]
+    interest: dict[str, int]
+    """Wanted subjects by domain."""
+    subscribed: int
+    colour: int
+    failed_links: tuple[SitePair, ...]
+    parked_bytes: int
+    duplicates: int
+    routes: tuple[RouteStatus, ...]
+    arrivals: tuple[Arrival, ...]
+    counted: dict[str, int]
+    """What was ignored, refused or left out, by what it was; nothing that never happened."""
+
+
+def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
+    """Everything that there is to tell of an engine."""
+    return OverlayStatus(
+        links={neighbour.name: _link(sources, neighbour, now) for neighbour in sources.neighbours},
+        interest={name: len(known.subjects) for name, known in sources.remote.interest.domains()},
+        subscribed=len(sources.remote),
+        colour=sources.live.colour,
+        failed_links=tuple(sorted(sources.live.failed)),
+        parked_bytes=sources.forwarder.parked.held_bytes,
+        duplicates=sources.delivery.verdicts[Verdict.DUPLICATE],
+        routes=tuple(_routes(sources)),
+        arrivals=tuple(_arrivals(sources)),
+        counted={what: count for what, count in _counted(sources).items() if count},
+    )
+
+
+def _counted(sources: StatusSources) -> dict[str, int]:
+    interest = sources.remote.interest
+    return {
+        "subjects refused (malformed, or beyond the limit of a domain)": interest.refused_subjects,
+        "interest updates ignored (in the name of another domain)": interest.ignored_updates,
+        "link-state advertisements ignored (in the name of another domain)": sources.link_state.ignored,
+        "frames too old to be told from duplicates": sources.delivery.verdicts[Verdict.TOO_OLD],
+        "events that were not written down": sources.events.lost,
+        **sources.ignored,
+    }
+
+
+def condition(sources: StatusSources, neighbour: Neighbour) -> str:
+    """State of a link in PCRT's words: normal, waiting (an acknowledgement is owed), testing, failure."""
+    state = neighbour.monitor.condition
+    if state is LinkCondition.NORMAL and sources.link_state.waiting(neighbour.name):
+        return "waiting"
+    return state.value
+
+
+def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigures:
+    monitor, outgoing = neighbour.monitor, neighbour.outgoing
+    rules = sources.federation.topics
+    return LinkFigures(
+        peer=neighbour.name,
+        up=neighbour.usable,
+        state=condition(sources, neighbour),
+        rtt_ms=None if monitor.rtt_s is None else 1000 * monitor.rtt_s,
+        jitter_ms=1000 * monitor.rtt_deviation_s,
+        dead_interval_ms=1000 * monitor.dead_interval_s,
+        clock_offset_ms=1000 * monitor.offset_s,
+        clock_error_ms=500 * (monitor.rtt_s or 0.0),
+        failures=monitor.failures,
+        availability=monitor.availability.share(now),
+        waits_ms={
+            rules.contract_at(topic_class).match: waited
+            for topic_class, waited in outgoing.waiting.waits.noticeable_ms().items()
+        },
+        unacknowledged=outgoing.unacknowledged,
+        queued_bytes=outgoing.waiting.held_bytes,
+    )
+
+
+def _routes(sources: StatusSources) -> list[RouteStatus]:
+    return [
+        RouteStatus(
+            topic=routes.contract.match,
+            destination=destination,
+            path=route.path,
+            active=route.active,
+            predicted_ms=sources.live.path_ms(route.path, topic_class),
+            deadline_ms=routes.contract.deadline_ms,
+            unmet=routes.unmet,
+            resiliency=sources.routes.resiliency(routes),
+        )
+        for (topic_class, destination), routes in sorted(sources.routes.sets.items())
+        for route in routes.routes
+    ]
+
+
+def _arrivals(sources: StatusSources) -> list[Arrival]:
+    rules = sources.federation.topics
+    return [
+        Arrival(
+            origin=origin,
+            topic=rules.contract_at(topic_class).match,
+            observed_ms=observed,
+            deadline_ms=rules.contract_at(topic_class).deadline_ms,
+            late=sources.delivery.late[topic_class],
+        )
+        for (origin, topic_class), observed in sorted(sources.delivery.observed_ms.items())
+    ]
