@@ -1,8 +1,30 @@
-"""Settings for all tests: hypothesis prints what is needed to repeat a failure."""
+"""For all tests: hypothesis prints what repeats a failure; engines must not contradict themselves."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+
+from mangrove.overlay.engine import OverlayEngine
 
 settings.register_profile("mangrove", deadline=None, print_blob=True)
 settings.load_profile("mangrove")
+
+
+@pytest.fixture(autouse=True)
+def _engines_hold_their_invariants(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every engine that a test makes is validated at its end."""
+    made: weakref.WeakSet[OverlayEngine] = weakref.WeakSet()
+    initialise = OverlayEngine.__init__
+
+    def remember(self: OverlayEngine, *arguments: object, **options: object) -> None:
+        initialise(self, *arguments, **options)  # type: ignore[arg-type]
+        made.add(self)
+
+    monkeypatch.setattr(OverlayEngine, "__init__", remember)
+    yield
+    for engine in made:
+        engine.validate()

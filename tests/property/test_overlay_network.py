@@ -22,7 +22,7 @@ NAMES = "abcd"
 SUBJECTS = ("x.1", "x.2", "y")
 PATTERNS = ("x.1", "x.*", "y", ">")
 # Slower than in production, so that a step of virtual time costs fewer events.
-TIMING = Timing(heartbeat_s=0.2, least_slack_s=0.1, flap_hold_s=0.1, flap_most_s=0.5, flap_half_life_s=1.0)
+TIMING = Timing(heartbeat_s=0.2, min_slack_s=0.1, flap_hold_s=0.1, max_flap_hold_s=0.5, flap_half_life_s=1.0)
 
 
 class OverlayNetwork(RuleBasedStateMachine):

@@ -28,7 +28,7 @@ from mangrove.simulation.overlay_network import SimulatedOverlay
 
 TIMING = Timing()
 FAST = OspfTimers(hello_s=1.0, dead_s=4.0)
-EQUAL = OspfTimers(hello_s=TIMING.heartbeat_s, dead_s=round(2 * TIMING.heartbeat_s + TIMING.least_slack_s, 6))
+EQUAL = OspfTimers(hello_s=TIMING.heartbeat_s, dead_s=round(2 * TIMING.heartbeat_s + TIMING.min_slack_s, 6))
 """The heartbeat interval of the overlay, and the dead interval that it has on a quiet link."""
 
 SCHEMES = ("mangrove", "mangrove_two_paths", "ospf_fast", "ospf_equal")

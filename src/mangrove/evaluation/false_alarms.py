@@ -98,7 +98,7 @@ def _listen(
     """One end of a link that never fails, for some hours after it has warmed up."""
     monitor = LinkMonitor(timing)
     monitor.connect(0.0)
-    fixed_s = 2 * timing.heartbeat_s + timing.least_slack_s
+    fixed_s = 2 * timing.heartbeat_s + timing.min_slack_s
     count = _Count()
     sent = last = 0.0
     next_look = WARM_UP_S + chance.expovariate(LOOKS_PER_S)

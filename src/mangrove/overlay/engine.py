@@ -176,6 +176,14 @@ class OverlayEngine:
         """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
         return self._flows.flow_to(domain)
 
+    def flow(self, flow_id: int) -> OutboundFlow:
+        """A flow that `route` or `route_reply` gave before."""
+        return self._flows.flow(flow_id)
+
+    def gathered(self) -> list[tuple[int, int]]:
+        """What waits for the next `flush`: flow ids and bytes."""
+        return self._flows.gathered()
+
     def wanted_elsewhere(self) -> list[str]:
         """All subjects to subscribe to at the head broker, because other domains want them."""
         return self._remote.subscribed

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,10 +26,12 @@ from mangrove.overlay.instructions import (
     DropMessages,
     Instruction,
     SendFrame,
+    ServeHead,
     ServeLink,
 )
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, Name
+from mangrove.overlay.stimuli.recorded_engine import Record, RecordedEngine
 from mangrove.routing.tables import FailoverTables, build_tables
 from mangrove.routing.topology import graph_of_federation
 
@@ -98,8 +100,11 @@ class SimulatedOverlay(VirtualTime):
         timing: Timing | None = None,
         tables: FailoverTables | None = None,
         jitter_s: float = 0.0,
+        record: Mapping[str, Record] | None = None,
     ) -> None:
+        """`record` takes what the engines of some domains are told, to be replayed."""
         super().__init__(seed)
+        self._recorders = dict(record or {})
         self.federation = federation
         self.delivered: Counter[tuple[str, bytes]] = Counter()
         self.delivered_at: dict[tuple[str, bytes], float] = {}
@@ -109,6 +114,9 @@ class SimulatedOverlay(VirtualTime):
             name: deque(maxlen=JOURNAL_ENTRIES) for name in federation.domains
         }
         self.dropped: Counter[str] = Counter()
+        self._heads_away: set[str] = set()
+        self._for_heads: dict[str, list[bytes]] = {name: [] for name in federation.domains}
+        """What waits until a head broker and its subscribers are back."""
         self._timing = timing or Timing()
         self._tables = tables or build_tables(graph_of_federation(federation))
         self._epoch = 0
@@ -129,7 +137,7 @@ class SimulatedOverlay(VirtualTime):
     def start(self, name: str) -> None:
         """A gateway starts, or starts again with nothing in its memory but its journal of deliveries."""
         self._epoch += 1
-        engine = OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
+        engine = self._engine(name)
         engine.remember(self._journals[name])
         self.engines[name] = engine
         for subject in sorted(self._wanted[name]):
@@ -140,10 +148,24 @@ class SimulatedOverlay(VirtualTime):
                 self._call(link)
         self._tick(name)
 
+    def _engine(self, name: str) -> OverlayEngine:
+        if name in self._recorders:
+            record = self._recorders[name]
+            return RecordedEngine(
+                self.federation, name, self._epoch, record, timing=self._timing, tables=self._tables
+            )
+        return OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
+
+    def validate(self) -> None:
+        """Check all invariants of all engines."""
+        for engine in self.engines.values():
+            engine.validate()
+
     def crash(self, name: str, *, silent: bool) -> None:
         """A gateway dies. Its neighbours are told by their TCP, or not if the whole machine is gone."""
         self.engines.pop(name, None)
         self._wake_at.pop(name, None)
+        self._for_heads[name].clear()
         for link in self.links.values():
             if name in link.ends:
                 link.open_at.discard(name)
@@ -192,11 +214,32 @@ class SimulatedOverlay(VirtualTime):
                     self._close(name, self.link(name, peer))
                 case DeliverMessages(frame):
                     self._journals[name].append(frame.name)
-                    self._deliver(name, frame.body)
+                    self._for_heads[name].append(frame.body)
+                    self._serve_head(name)
+                case ServeHead():
+                    self._serve_head(name)
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:
                     pass
+
+    def lose_head(self, name: str) -> None:
+        """A head broker dies, and the subscriptions with it."""
+        self._heads_away.add(name)
+        self.engines[name].head_lost(self.now)
+
+    def return_head(self, name: str, *subjects: str) -> None:
+        """The head broker is back; those who want `subjects` have returned to it so far."""
+        self._heads_away.discard(name)
+        self._wanted[name] = set()
+        self.subscribe(name, *subjects)
+        self._serve_head(name)
+
+    def _serve_head(self, name: str) -> None:
+        if name not in self._heads_away and self.engines[name].head_settled:
+            waiting, self._for_heads[name] = self._for_heads[name], []
+            for body in waiting:
+                self._deliver(name, body)
 
     def _deliver(self, name: str, body: bytes) -> None:
         if self.delivered[name, body]:

@@ -32,6 +32,11 @@ class OutboundFlow:
             self._touched.append(self)
         self._pieces.append(messages)
 
+    @property
+    def size_bytes(self) -> int:
+        """How much was gathered."""
+        return sum(map(len, self._pieces))
+
     def give(self) -> bytes:
         """Give up what was gathered, as one body."""
         pieces = self._pieces
@@ -47,6 +52,7 @@ class FlowTable:
         self._rules = rules
         self._wanted: SubjectTrie[int] = SubjectTrie()
         self._flows: dict[tuple[int, int], OutboundFlow] = {}
+        self._by_id: dict[int, OutboundFlow] = {}
         self._touched: list[OutboundFlow] = []
         self._last_id = 0
 
@@ -80,6 +86,14 @@ class FlowTable:
         bit = self._bit_of.get(domain)
         return None if bit is None else self._flow(bit, len(self._rules.contracts))
 
+    def flow(self, flow_id: int) -> OutboundFlow:
+        """A flow that was made before."""
+        return self._by_id[flow_id]
+
+    def gathered(self) -> list[tuple[int, int]]:
+        """The flows that hold messages, by their ids, and how many bytes each."""
+        return [(flow.id, flow.size_bytes) for flow in self._touched]
+
     def touched(self) -> list[OutboundFlow]:
         """The flows that gathered messages since the last call."""
         touched = self._touched.copy()
@@ -93,6 +107,8 @@ class FlowTable:
             if len(self._flows) >= 4096:
                 # Flows are only cached; those that hold messages stay alive through the touched list.
                 self._flows.clear()
+                self._by_id = {flow.id: flow for flow in self._touched}
             self._last_id += 1
             flow = self._flows[key] = OutboundFlow(self._last_id, destinations, topic_class, self._touched)
+            self._by_id[flow.id] = flow
         return flow

@@ -32,7 +32,7 @@ class Timing:
     """Intervals of the link monitor.
 
     The dead interval is two heartbeats and four times the deviation of their arrivals, and at least
-    `least_slack_s` more than two heartbeats: on a quiet link a failure shows after little more than two
+    `min_slack_s` more than two heartbeats: on a quiet link a failure shows after little more than two
     missed heartbeats, on a jittery one later, so that the false-alarm rate stays low. A
     new link starts with `first_deviation_s`: processes that have just started are slow.
 
@@ -44,18 +44,18 @@ class Timing:
     """
 
     heartbeat_s: float = 0.050
-    least_slack_s: float = 0.025
-    most_slack_s: float = 2.0
+    min_slack_s: float = 0.025
+    max_slack_s: float = 2.0
     first_deviation_s: float = 0.025
     false_alarm_s: float = 1.0
     patience_s: float = 0.05
-    most_patience_s: float = 0.5
+    max_patience_s: float = 0.5
     patience_half_life_s: float = 600.0
     only_way_s: float = 1.0
     tests: int = 3
     first_tests: int = 1
     flap_hold_s: float = 0.2
-    flap_most_s: float = 10.0
+    max_flap_hold_s: float = 10.0
     flap_half_life_s: float = 10.0
 
 
@@ -130,7 +130,7 @@ class LinkMonitor:
         if self._found_dead_at is not None:
             if now - self._found_dead_at < timing.false_alarm_s:
                 patience = max(timing.patience_s, 2 * self._patience_s)
-                self._patience_s = min(timing.most_patience_s, patience)
+                self._patience_s = min(timing.max_patience_s, patience)
             self._found_dead_at = None
         if self._last_heartbeat is not None and message.kind is not HeartbeatKind.TEST_ACK:
             lateness = abs(now - self._last_heartbeat[1] - timing.heartbeat_s)
@@ -170,8 +170,8 @@ class LinkMonitor:
     def dead_interval_s(self) -> float:
         """Silence that counts as failure; while testing, at least a slow round trip is allowed."""
         timing = self._timing
-        slack = max(timing.least_slack_s, 4 * self._arrival_deviation_s) + self._patience_s
-        slack = min(timing.most_slack_s, slack)
+        slack = max(timing.min_slack_s, 4 * self._arrival_deviation_s) + self._patience_s
+        slack = min(timing.max_slack_s, slack)
         interval = 2 * timing.heartbeat_s + slack
         if self.only_way:
             interval = max(interval, timing.only_way_s)
@@ -219,4 +219,4 @@ class LinkMonitor:
         flaps = self._decayed_flaps(now)
         if flaps < 0.5:
             return 0.0
-        return min(self._timing.flap_most_s, self._timing.flap_hold_s * 2 ** (flaps - 1))
+        return min(self._timing.max_flap_hold_s, self._timing.flap_hold_s * 2 ** (flaps - 1))

@@ -19,7 +19,7 @@ from mangrove.routing.tables import FailoverTables
 from mangrove.simulation.overlay_network import SimulatedOverlay
 from mangrove.simulation.schedules.schedule import NETWORKS, PLAIN, RULES, Setting
 
-TIMING = Timing(heartbeat_s=0.2, least_slack_s=0.1, flap_hold_s=0.1, flap_most_s=0.5, flap_half_life_s=1.0)
+TIMING = Timing(heartbeat_s=0.2, min_slack_s=0.1, flap_hold_s=0.1, max_flap_hold_s=0.5, flap_half_life_s=1.0)
 """Heartbeats are slower than in production, so that a schedule costs fewer events."""
 JITTER_S = 0.0005
 READY_S = 10.0

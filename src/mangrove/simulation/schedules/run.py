@@ -87,6 +87,7 @@ class _Run:
             self.problems.append(f"{SETTLE_S:g} s after everything healed: {problem}")
         self._last_messages()
         self._check()
+        self.net.validate()
         return self._result()
 
     def _plan(self, stream: Stream) -> None:

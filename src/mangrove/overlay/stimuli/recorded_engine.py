@@ -1,0 +1,117 @@
+"""An engine that also tells somebody else all that it is told, and how it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mangrove.model.federation import Federation
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.forwarding.flows import OutboundFlow
+from mangrove.overlay.instructions import Instruction
+from mangrove.overlay.links.liveness import Timing
+from mangrove.overlay.protocol.frames import Frame, FrameError, Name
+from mangrove.overlay.stimuli import stimulus as st
+from mangrove.routing.tables import FailoverTables
+
+Record = Callable[[st.Stimulus, int], None]
+"""Takes a stimulus and the digest of its outcome."""
+
+
+class RecordedEngine(OverlayEngine):
+    """The same engine; every call that may change it is recorded after it was made."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        record: Record,
+        *,
+        timing: Timing | None = None,
+        tables: FailoverTables | None = None,
+        events_before: int = 0,
+    ) -> None:
+        super().__init__(federation, domain, epoch, timing=timing, tables=tables, events_before=events_before)
+        self._record = record
+
+    def plain(self) -> OverlayEngine:
+        """An engine in the same state that is not recorded; it shares its parts with this one."""
+        engine = OverlayEngine.__new__(OverlayEngine)
+        engine.__dict__.update({name: part for name, part in vars(self).items() if name != "_record"})
+        return engine
+
+    def peer_up(self, peer: str, now: float) -> list[Instruction]:
+        """A greeted neighbour is there."""
+        instructions = super().peer_up(peer, now)
+        self._record(st.PeerCame(peer, now), st.digest(instructions))
+        return instructions
+
+    def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:
+        """The connection to a neighbour is gone."""
+        instructions = super().peer_down(peer, now, reason)
+        self._record(st.PeerWent(peer, now, reason), st.digest(instructions))
+        return instructions
+
+    def heard(self, peer: str, now: float) -> None:
+        """Bytes came from a neighbour."""
+        super().heard(peer, now)
+        self._record(st.PeerHeard(peer, now), st.digest(None))
+
+    def receive(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
+        """A frame from a greeted neighbour."""
+        kept = st.FrameCame(peer, st.KeptFrame.of(frame), now)
+        try:
+            instructions = super().receive(peer, frame, now)
+        except FrameError as error:
+            self._record(kept, st.digest(st.refusal(error)))
+            raise
+        self._record(kept, st.digest(instructions))
+        return instructions
+
+    def pull(self, peer: str, now: float) -> Frame | None:
+        """The data frame to send to a neighbour now."""
+        frame = super().pull(peer, now)
+        self._record(st.FramePulled(peer, now), st.digest(frame))
+        return frame
+
+    def route(self, subject: str) -> OutboundFlow | None:
+        """The flow that takes messages on a literal subject."""
+        flow = super().route(subject)
+        self._record(st.SubjectRouted(subject), st.digest(None if flow is None else flow.id))
+        return flow
+
+    def route_reply(self, domain: str) -> OutboundFlow | None:
+        """The flow for replies to a requester in `domain`."""
+        flow = super().route_reply(domain)
+        self._record(st.ReplyRouted(domain), st.digest(None if flow is None else flow.id))
+        return flow
+
+    def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
+        """A subscription in the own domain came or went."""
+        changed = super().change_local_interest(subject, group, wanted)
+        self._record(st.InterestChanged(subject, group, wanted), st.digest(changed))
+        return changed
+
+    def head_lost(self, now: float) -> None:
+        """The connection to the head broker is gone."""
+        super().head_lost(now)
+        self._record(st.HeadWent(now), st.digest(None))
+
+    def flush(self, now: float) -> list[Instruction]:
+        """Pass on what changed and what was gathered."""
+        flushed = st.Flushed(now, self.gathered())
+        instructions = super().flush(now)
+        self._record(flushed, st.digest(instructions))
+        return instructions
+
+    def handle_timer(self, now: float) -> list[Instruction]:
+        """Whatever is due."""
+        instructions = super().handle_timer(now)
+        self._record(st.TimerServed(now), st.digest(instructions))
+        return instructions
+
+    def remember(self, names: Iterable[Name]) -> None:
+        """Frames that an earlier life of this gateway has delivered."""
+        remembered = list(names)
+        super().remember(remembered)
+        self._record(st.FramesRemembered(remembered), st.digest(None))

@@ -1,0 +1,218 @@
+"""One struct for each call of the engine's face that may change it, and how to make that call.
+
+Bodies of data frames are opaque to the engine, so only their lengths are kept: a recording holds no user's
+messages, and a busy gateway's fits in a bounded file.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import Instruction
+from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType, Name
+
+Outcome = list[Instruction] | Frame | int | None
+"""What an engine answered: instructions, a frame, a flow's id or a flag, or nothing."""
+
+_OPAQUE = (FrameType.DATA, FrameType.PIECE)
+
+
+class KeptFrame(msgspec.Struct, frozen=True, array_like=True):
+    """A frame: its head, and its body if that is a control message; else the length is in the head."""
+
+    head: bytes
+    body: bytes = b""
+
+    @classmethod
+    def of(cls, frame: Frame) -> KeptFrame:
+        """Keep what the engine looks at."""
+        return cls(frame.head(), b"" if frame.type in _OPAQUE else frame.body)
+
+    def frame(self) -> Frame:
+        """The frame again; a body that was not kept is as long as it was, and empty of meaning."""
+        body = self.body or bytes(int.from_bytes(self.head[4:8], "big"))
+        (frame,) = FrameDecoder().feed(self.head + body)
+        return frame
+
+
+class PeerCame(msgspec.Struct, frozen=True, array_like=True, tag="up"):
+    """`peer_up`."""
+
+    peer: str
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.peer_up(self.peer, self.now)
+
+
+class PeerWent(msgspec.Struct, frozen=True, array_like=True, tag="down"):
+    """`peer_down`."""
+
+    peer: str
+    now: float
+    reason: str
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.peer_down(self.peer, self.now, self.reason)
+
+
+class PeerHeard(msgspec.Struct, frozen=True, array_like=True, tag="heard"):
+    """`heard`."""
+
+    peer: str
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        engine.heard(self.peer, self.now)
+        return None
+
+
+class FrameCame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
+    """`receive`. A frame that must close its link is an outcome like any other."""
+
+    peer: str
+    frame: KeptFrame
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        try:
+            return engine.receive(self.peer, self.frame.frame(), self.now)
+        except FrameError as error:
+            return refusal(error)
+
+
+class FramePulled(msgspec.Struct, frozen=True, array_like=True, tag="pull"):
+    """`pull`."""
+
+    peer: str
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Ask it again."""
+        return engine.pull(self.peer, self.now)
+
+
+class SubjectRouted(msgspec.Struct, frozen=True, array_like=True, tag="route"):
+    """`route`, which may make a flow."""
+
+    subject: str
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Ask it again."""
+        flow = engine.route(self.subject)
+        return None if flow is None else flow.id
+
+
+class ReplyRouted(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
+    """`route_reply`, which may make a flow."""
+
+    domain: str
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Ask it again."""
+        flow = engine.route_reply(self.domain)
+        return None if flow is None else flow.id
+
+
+class InterestChanged(msgspec.Struct, frozen=True, array_like=True, tag="interest"):
+    """`change_local_interest`."""
+
+    subject: str
+    group: str
+    wanted: bool
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.change_local_interest(self.subject, self.group, self.wanted)
+
+
+class HeadWent(msgspec.Struct, frozen=True, array_like=True, tag="head"):
+    """`head_lost`."""
+
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        engine.head_lost(self.now)
+        return None
+
+
+class Flushed(msgspec.Struct, frozen=True, array_like=True, tag="flush"):
+    """`flush`, with what the flows had gathered: flow ids and bytes."""
+
+    now: float
+    gathered: list[tuple[int, int]]
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Gather as much again, and flush."""
+        for flow_id, size_bytes in self.gathered:
+            engine.flow(flow_id).take(bytes(size_bytes))
+        return engine.flush(self.now)
+
+
+class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
+    """`handle_timer`."""
+
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Serve it again."""
+        return engine.handle_timer(self.now)
+
+
+class FramesRemembered(msgspec.Struct, frozen=True, array_like=True, tag="remember"):
+    """`remember`."""
+
+    names: list[Name]
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        engine.remember(self.names)
+        return None
+
+
+Stimulus = (
+    PeerCame
+    | PeerWent
+    | PeerHeard
+    | FrameCame
+    | FramePulled
+    | SubjectRouted
+    | ReplyRouted
+    | InterestChanged
+    | HeadWent
+    | Flushed
+    | TimerServed
+    | FramesRemembered
+)
+
+_encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
+
+
+def refusal(error: FrameError) -> Outcome:
+    """The outcome of a frame that must close its link."""
+    return zlib.crc32(error.message.encode())
+
+
+def digest(outcome: Outcome) -> int:
+    """Names an outcome: equal outcomes have equal digests, whatever the bodies of data frames were."""
+    return zlib.crc32(_encode(_plain(outcome)))
+
+
+def _plain(outcome: object) -> object:
+    if isinstance(outcome, list):
+        return [_plain(each) for each in outcome]
+    if isinstance(outcome, Frame):
+        kept = KeptFrame.of(outcome)
+        return [kept.head, kept.body]
+    if isinstance(outcome, msgspec.Struct):
+        fields = [_plain(getattr(outcome, name)) for name in outcome.__struct_fields__]
+        return [type(outcome).__name__, *fields]
+    return outcome
