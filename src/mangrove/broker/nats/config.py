@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mangrove.host.run_directory import RunDirectory
 from mangrove.model.endpoints import BrokerEndpoints
 
 # MQTT keeps its sessions in JetStream; these bounds are ample for that and keep a broker from filling a disk.
@@ -25,7 +26,7 @@ def data_broker_config(
     sections = [
         _common(endpoints, directory, max_message_bytes),
         # A JetStream domain of its own keeps the MQTT sessions of a broker apart from its leaf nodes'.
-        f"jetstream {{ store_dir: {_quoted(directory / endpoints.name / 'jetstream')}, "
+        f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
         f"domain: {_quoted(endpoints.name)}, "
         f"max_memory_store: {SESSION_MEMORY}, max_file_store: {SESSION_DISK} }}",
         f"mqtt {{ listen: {_quoted(f'{endpoints.host}:{endpoints.mqtt_port}')} }}",
@@ -44,7 +45,7 @@ def management_broker_config(endpoints: BrokerEndpoints, directory: Path) -> str
     return "\n".join(
         [
             _common(endpoints, directory, 1 << 20),
-            f"jetstream {{ store_dir: {_quoted(directory / endpoints.name / 'jetstream')}, "
+            f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
             f"max_memory_store: {MANAGEMENT_MEMORY}, max_file_store: {MANAGEMENT_DISK} }}",
             "",
         ]
@@ -56,18 +57,13 @@ def _common(endpoints: BrokerEndpoints, directory: Path, max_message_bytes: int)
         f"server_name: {_quoted(endpoints.name)}",
         f"listen: {_quoted(f'{endpoints.host}:{endpoints.client_port}')}",
         f"max_payload: {max_message_bytes}",
-        f"log_file: {_quoted(log_path(directory, endpoints.name))}",
+        f"log_file: {_quoted(RunDirectory(directory).log(endpoints.name))}",
         f"logfile_size_limit: {LOG_SIZE}",
         "logfile_max_num: 3",
     ]
     if endpoints.monitor_port is not None:
         lines.append(f"http: {_quoted(f'{endpoints.host}:{endpoints.monitor_port}')}")
     return "\n".join(lines)
-
-
-def log_path(directory: Path, name: str) -> Path:
-    """Where a process of that name logs."""
-    return directory / "logs" / f"{name}.log"
 
 
 def _quoted(value: object) -> str:
