@@ -110,6 +110,8 @@ def show_endpoints(runtime: Runtime, only: str | None) -> None:
     """A table of where clients connect."""
     from rich.table import Table
 
+    from mangrove.model.address import Address
+
     table = Table(title=f"Federation {runtime.federation.name}", title_justify="left")
     for column in ("domain", "publish to (head)", "subscribe at (edges)", "MQTT"):
         table.add_column(column)
@@ -120,7 +122,7 @@ def show_endpoints(runtime: Runtime, only: str | None) -> None:
                 domain.head.client_url,
                 "\n".join(edge.client_url for edge in domain.edges) or domain.head.client_url,
                 "\n".join(
-                    f"{broker.host}:{broker.mqtt_port}"
+                    str(Address(broker.host, broker.mqtt_port))
                     for broker in (domain.edges or (domain.head,))
                     if broker.mqtt_port
                 ),
