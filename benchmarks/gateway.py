@@ -19,11 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 from mangrove.broker.nats.server import nats_server
-from mangrove.gateway.daemon import READY_LINE
 from mangrove.host.ports import PortReservation
-from mangrove.host.process import ManagedProcess
+from mangrove.host.process import ManagedProcess, stop_in_order
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
 from mangrove.model.federation import Domain, Federation, Link
-from mangrove.model.gateway_settings import Call, GatewaySettings, Listen
+from mangrove.model.gateway_settings import Call, GatewaySettings
+from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.testbed.load import Load, Outcome, run_load
 
 RATIO_BAR = 0.35
@@ -44,6 +46,7 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
     client = [ports.take("127.0.0.1") for _ in "ab"]
     leaf = [ports.take("127.0.0.1") for _ in "ab"]
     gate = [ports.take("127.0.0.1") for _ in "ab"]
+    run = RunDirectory(directory)
     processes = [
         nats_server("a", _server_config("a", client[0], leaf[0], None), directory),
         nats_server("b", _server_config("b", client[1], leaf[1], leaf[0]), directory),
@@ -59,17 +62,17 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
             domain=name,
             leaf_url=f"nats-leaf://mangrove:mangrove@127.0.0.1:{leaf[index]}",
             management_url=None,
-            listen=(Listen("127.0.0.1", gate[index]),),
-            calls=(Call("b", "127.0.0.1", gate[1]),) if name == "a" else (),
+            listen=(Address("127.0.0.1", gate[index]),),
+            calls=(Call("b", Address("127.0.0.1", gate[1])),) if name == "a" else (),
         )
-        path = directory / f"gateway-{name}.json"
+        path = run.settings(f"gateway-{name}")
         path.write_bytes(msgspec.json.encode(settings))
         processes.append(
             ManagedProcess(
                 f"gateway-{name}",
                 [sys.executable, "-m", "mangrove.gateway.daemon", str(path)],
-                log_path=directory / "logs" / f"gateway-{name}.log",
-                ready_text=READY_LINE,
+                log_path=run.log(f"gateway-{name}"),
+                ready_text=GATEWAY_READY,
             )
         )
     started: list[ManagedProcess] = []
@@ -81,8 +84,7 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
         pids = {process.name: process.pid for process in processes if process.pid is not None}
         return await asyncio.to_thread(_measure, client, pids, quick)
     finally:
-        for process in reversed(started):
-            await process.stop()
+        await stop_in_order(reversed(started))
 
 
 def _server_config(name: str, client: int, leaf: int, remote: int | None) -> str:

@@ -6,7 +6,7 @@ A failure names the module, the line and the rule. The rules are explained in do
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -160,3 +160,50 @@ def test_no_drawer_for_leftovers() -> None:
 def test_every_room_has_a_purpose() -> None:
     for init in SOURCE.rglob("*/__init__.py"):
         assert ast.get_docstring(ast.parse(init.read_text())), f"{init} does not say what it is for"
+
+
+# Commands that emulate, disturb or load on purpose. `up` does so for a whole federation on one machine alone.
+MAY_USE_THE_TESTBED = (
+    "testbed",
+    "cli/demonstration",
+    "cli/measurement",
+    "cli/federation/link.py",
+    "cli/federation/up.py",
+    "cli/pipeline/calibrate.py",
+)
+RUNNING_ROOMS = (*SHELLS, "host", "broker", "testbed", "monitor", "cli/federation", "cli/demonstration")
+
+
+def below(path: Path, places: Iterable[str]) -> bool:
+    """Whether a module is one of, or in one of, these places."""
+    place = path.relative_to(SOURCE)
+    return any(place.is_relative_to(each) for each in places)
+
+
+def test_production_does_without_the_testbed() -> None:
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        for _, name in imports(ast.parse(path.read_text()))
+        if name.startswith("mangrove.testbed") and not below(path, MAY_USE_THE_TESTBED)
+    }
+    assert not users, "the testbed stands on top of the agent, not under it"
+
+
+def spelled_paths(tree: ast.AST) -> list[int]:
+    """Lines where a file name is appended to a path as literal text: `directory / "logs"`."""
+    joins = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
+    return [
+        node.lineno
+        for node in joins
+        if isinstance(node.right, ast.JoinedStr)
+        or (isinstance(node.right, ast.Constant) and isinstance(node.right.value, str))
+    ]
+
+
+def test_one_module_knows_the_files_of_a_run_directory() -> None:
+    owner = SOURCE / "host" / "run_directory.py"
+    assert spelled_paths(ast.parse(owner.read_text()))
+    others = [path for path in MODULES if below(path, RUNNING_ROOMS) and path != owner]
+    found = {str(path.relative_to(SOURCE)): spelled_paths(ast.parse(path.read_text())) for path in others}
+    assert not {path: lines for path, lines in found.items() if lines}, "RunDirectory has a name for it"

@@ -19,9 +19,11 @@ from nats.aio.msg import Msg
 from mangrove.broker.nats.server import nats_server
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
 from mangrove.testbed.accounting import Figures, Span, figures
+from mangrove.testbed.emulated_links import emulator
 from mangrove.testbed.load import PLAIN_OPTIONS
-from mangrove.testbed.local_federation import emulator
 from mangrove.testbed.native_pair import NativePair
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
@@ -102,9 +104,9 @@ async def test_a_narrow_link_leaves_the_queue_to_its_sender(
 ) -> None:
     """How much a link takes that lets nothing out is how much it can hold."""
     with PortReservation() as ports, socket.create_server(("127.0.0.1", 0)) as target:
-        control, relay = (("127.0.0.1", ports.take("127.0.0.1")) for _ in range(2))
+        control, relay = (Address("127.0.0.1", ports.take("127.0.0.1")) for _ in range(2))
         link = WanLink(name="x", listen=relay, target=target.getsockname(), shape=shape)
-        wan = emulator(WanSettings(control=control, links=(link,), seed=1), tmp_path)
+        wan = emulator(WanSettings(control=control, links=(link,), seed=1), RunDirectory(tmp_path))
         await wan.start()
         try:
             taken = await asyncio.to_thread(fill, relay, most)

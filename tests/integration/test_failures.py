@@ -18,12 +18,12 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove
-from mangrove.broker.nats.config import log_path
 from mangrove.gateway.settings import read_settings
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
+from mangrove.model.address import Address
 from mangrove.model.federation import Domain, Federation, Link
-from mangrove.model.gateway_settings import Listen
+from mangrove.model.shared_names import gateway_process
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.control_messages import Hello, control_frame
 from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameType
@@ -214,7 +214,7 @@ async def answers(publisher: Client) -> bool:
 
 
 def gateway_log(chain: Running, domain: str) -> str:
-    return log_path(chain.launched.directory, f"{domain}-gateway").read_text()
+    return chain.launched.run.log(gateway_process(domain)).read_text()
 
 
 async def send_to_gateway(chain: Running, domain: str, data: bytes) -> bytes:
@@ -280,9 +280,9 @@ async def test_nonsense_after_a_good_greeting_is_survived(chain: Running) -> Non
 
 
 async def test_two_gateways_of_one_domain_are_reported_on_both_sides(chain: Running, tmp_path: Path) -> None:
-    settings = read_settings(chain.launched.directory / "denver-gateway.json")
+    settings = read_settings(chain.launched.run.settings(gateway_process("denver")))
     with PortReservation() as ports:
-        listen = (Listen("127.0.0.1", ports.take("127.0.0.1")),)
+        listen = (Address("127.0.0.1", ports.take("127.0.0.1")),)
         second = msgspec.structs.replace(settings, listen=listen, management_url=None, events_path="")
         path = tmp_path / "second.json"
         path.write_bytes(msgspec.json.encode(second))

@@ -18,9 +18,9 @@ from tests.kit.running import Running
 
 import mangrove
 from mangrove.agent.inspection import gateway_status
+from mangrove.agent.recording import recording
 from mangrove.lake.files import list_table
 from mangrove.model.telemetry import TABLES, TOPIC_RATES
-from mangrove.testbed.recording import recording
 
 SECONDS = 8
 RATES = {"alert.tsunami": 40, "sensor.one": 25, "sensor.two": 10, "far.quotes": 20}

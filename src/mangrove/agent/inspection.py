@@ -10,7 +10,8 @@ import nats.errors
 
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.model.endpoints import DomainEndpoints, Runtime
-from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus, gateway_status_subject
+from mangrove.model.shared_names import gateway_status_subject
+from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus
 
 TIMEOUT_S = 2.0
 

@@ -6,21 +6,22 @@ import asyncio
 import logging
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
-from mangrove.broker.nats.config import data_broker_config, log_path, management_broker_config
+from mangrove.broker.nats.config import data_broker_config, management_broker_config
 from mangrove.broker.nats.server import nats_server
-from mangrove.host.process import ManagedProcess
-from mangrove.model.endpoints import DomainEndpoints, events_path
+from mangrove.host.process import ManagedProcess, stop_in_order
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
+from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation, Link
-from mangrove.model.gateway_settings import Call, GatewaySettings, Listen
+from mangrove.model.gateway_settings import Call, GatewaySettings
+from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 
 log = logging.getLogger(__name__)
 
 GATEWAY_MODULE = "mangrove.gateway.daemon"
-GATEWAY_READY_TEXT = "gateway ready"
 
 
 class Site:
@@ -31,19 +32,20 @@ class Site:
         federation: Federation,
         endpoints: Mapping[str, DomainEndpoints],
         domain: str,
-        directory: Path,
+        run: RunDirectory,
         *,
-        calls_through: Mapping[str, tuple[str, int]] | None = None,
+        calls_through: Mapping[str, Address] | None = None,
     ) -> None:
         """`calls_through` replaces the address of a neighbour, which is how emulated links come in."""
         self.domain = domain
         self._federation = federation
         self._endpoints = endpoints
         self._own = endpoints[domain]
-        self._directory = directory
+        self._run = run
         self._calls_through = dict(calls_through or {})
         self.brokers: dict[str, ManagedProcess] = {}
         self.gateway = self._gateway()
+        directory = run.path
         head_leaf_url = self._head_leaf_url()
         limit = federation.max_message_bytes
         self.brokers[self._own.management.name] = nats_server(
@@ -74,10 +76,8 @@ class Site:
             raise
 
     async def stop(self) -> None:
-        """Stop the gateway, then the edges, then the rest."""
-        await self.gateway.stop()
-        for process in reversed(self.brokers.values()):
-            await process.stop()
+        """Stop the gateway, then the brokers."""
+        await stop_in_order([self.gateway], self.brokers.values())
 
     async def kill(self) -> None:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
@@ -92,13 +92,14 @@ class Site:
         return external.leaf if external is not None else self._own.head.leaf_url
 
     def _gateway(self) -> ManagedProcess:
-        name = f"{self.domain}-gateway"
-        listen = [Listen(self._own.gateway_host, self._own.gateway_port)]
+        name = gateway_process(self.domain)
+        listen = [self._own.gateway]
         calls = []
         for link in self._federation.links_of(self.domain):
-            if self.domain in link.endpoints:
-                listen.append(Listen(*_host_port(link.endpoints[self.domain])))
-            if self.domain == min(link.between):
+            own = link.endpoint(self.domain)
+            if own is not None:
+                listen.append(own)
+            if self.domain == link.caller:
                 calls.append(self._call(link))
         settings = GatewaySettings(
             federation=self._federation,
@@ -107,41 +108,30 @@ class Site:
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),
-            events_path=str(events_path(self._directory, self.domain)),
-            journal_path=str(self._directory / "delivered" / f"{self.domain}.ring"),
+            events_path=str(self._run.events_of(self.domain)),
+            journal_path=str(self._run.journal_of(self.domain)),
         )
-        path = self._directory / f"{name}.json"
+        path = self._run.settings(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(settings))
         return ManagedProcess(
             name,
             [sys.executable, "-m", GATEWAY_MODULE, str(path)],
-            log_path=log_path(self._directory, name),
-            ready_text=GATEWAY_READY_TEXT,
+            log_path=self._run.log(name),
+            ready_text=GATEWAY_READY,
         )
 
     def _call(self, link: Link) -> Call:
         peer = link.other(self.domain)
-        local_host = ""
         if peer in self._calls_through:
-            host, port = self._calls_through[peer]
-        else:
-            host, port = callee_address(link, peer, self._endpoints[peer])
-            if self.domain in link.endpoints:
-                local_host = _host_port(link.endpoints[self.domain])[0]
-        return Call(peer, host, port, local_host)
+            return Call(peer, self._calls_through[peer])
+        own = link.endpoint(self.domain)
+        return Call(peer, callee_address(link, self._endpoints), own.host if own is not None else "")
 
 
-def callee_address(link: Link, peer: str, endpoints: DomainEndpoints) -> tuple[str, int]:
-    """Where `peer` listens for this link."""
-    if peer in link.endpoints:
-        return _host_port(link.endpoints[peer])
-    return endpoints.gateway_host, endpoints.gateway_port
-
-
-def _host_port(endpoint: str) -> tuple[str, int]:
-    host, _, port = endpoint.rpartition(":")
-    return host.strip("[]"), int(port)
+def callee_address(link: Link, endpoints: Mapping[str, DomainEndpoints]) -> Address:
+    """Where the end that is called listens for this link."""
+    return link.endpoint(link.callee) or endpoints[link.callee].gateway
 
 
 async def _start_all(processes: list[ManagedProcess]) -> None:

@@ -9,9 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from mangrove.errors import InputError
-
-ID_HEADER = "Mangrove-Id"
-TIME_HEADER = "Mangrove-Time"
+from mangrove.model.shared_names import ID_HEADER, TIME_HEADER
 
 
 class MessageIds:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from mangrove.model.address import Address, checked_host
 from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_QUEUE_BYTES
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Late, Order, Scope
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
 MAX_EDGES = 64
 
@@ -22,15 +21,6 @@ MAX_EDGES = 64
 def _name(text: str) -> str:
     if not NAME.fullmatch(text):
         raise ValueError("a name has letters, digits, '-' and '_', starts with a letter or digit, at most 63")
-    return text
-
-
-def _host(text: str) -> str:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        if not HOST.fullmatch(text):
-            raise ValueError("an IP address or a host name is expected") from None
     return text
 
 
@@ -50,10 +40,7 @@ def _url(*schemes: str) -> AfterValidator:
 
 
 def _endpoint(text: str) -> str:
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ValueError("host:port is expected, with a port from 1 to 65535")
-    _host(host.strip("[]"))
+    Address.parse(text)
     return text
 
 
@@ -76,7 +63,7 @@ def _edges(value: Any) -> Any:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-Host = Annotated[str, AfterValidator(_host)]
+Host = Annotated[str, AfterValidator(checked_host)]
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]
 

@@ -13,6 +13,7 @@ from mangrove.config.document import FederationDocument, nulls_as_empty
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
+from mangrove.model.address import Address
 from mangrove.model.federation import Domain, Edge, External, Federation, Link
 from mangrove.model.topics import Contract, TopicRules
 
@@ -132,8 +133,7 @@ def _leaf_url(head: str, leaf: str | None) -> str:
     if not parts.hostname:
         raise ValueError(head)
     user = f"{parts.username}:{parts.password}@" if parts.username else ""
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"nats-leaf://{user}{host}:{DEFAULT_LEAF_PORT}"
+    return f"nats-leaf://{user}{Address(parts.hostname, DEFAULT_LEAF_PORT)}"
 
 
 def _federation(document: FederationDocument) -> Federation:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.errors import Mistake
+from mangrove.model.address import MAX_PORT, Address, AddressError
 from mangrove.model.endpoints import EDGE_OFFSET, EDGE_STRIDE
+from mangrove.model.site_pair import site_pair
 
 FIRST_PORT = 7000
 PORT_STEP = 100
@@ -29,7 +31,7 @@ def default_base_port(position: int) -> int:
 
 def _link_mistakes(links: Any, domains: dict[str, Any]) -> Iterator[Mistake]:
     known = ", ".join(map(str, domains)) or "none is defined"
-    first_at: dict[frozenset[str], int] = {}
+    first_at: dict[tuple[str, str], int] = {}
     for index, link in enumerate(links if isinstance(links, list) else []):
         between = link.get("between") if isinstance(link, dict) else None
         if not (isinstance(between, list) and len(between) == 2):
@@ -42,7 +44,7 @@ def _link_mistakes(links: Any, domains: dict[str, Any]) -> Iterator[Mistake]:
             yield Mistake(
                 f"links[{index}].between", f"links {ends[0]!r} with itself", "two different domains"
             )
-        pair = frozenset(ends)
+        pair = site_pair(*ends)
         if pair in first_at:
             yield Mistake(
                 f"links[{index}].between",
@@ -82,13 +84,14 @@ def _port_mistakes(domains: dict[str, Any], links: Any) -> Iterator[Mistake]:
             spans.append((host, base, base + EDGE_OFFSET + EDGE_STRIDE * count, f"domains.{name}.base_port"))
     for index, link in enumerate(links if isinstance(links, list) else []):
         for side, endpoint in _mapping(_mapping(link).get("endpoints")).items():
-            host, _, port = str(endpoint).rpartition(":")
-            if port.isdigit():
-                number = int(port)
-                spans.append((host.strip("[]"), number, number + 1, f"links[{index}].endpoints.{side}"))
+            try:
+                host, port = Address.parse(str(endpoint))
+            except AddressError:
+                continue  # reported where it stands
+            spans.append((host, port, port + 1, f"links[{index}].endpoints.{side}"))
     for later, (host, first, end, where) in enumerate(spans):
-        if end - 1 > 65535:
-            yield Mistake(where, f"needs ports {first} to {end - 1}", "ports up to 65535")
+        if end - 1 > MAX_PORT:
+            yield Mistake(where, f"needs ports {first} to {end - 1}", f"ports up to {MAX_PORT}")
         for other_host, other_first, other_end, other in spans[:later]:
             if host == other_host and first < other_end and other_first < end:
                 yield Mistake(

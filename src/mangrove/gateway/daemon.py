@@ -28,7 +28,8 @@ from mangrove.gateway.links import Links
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.settings import read_settings
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.status import GatewayStatus, gateway_status_subject
+from mangrove.model.shared_names import GATEWAY_READY, gateway_status_subject
+from mangrove.model.status import GatewayStatus
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
@@ -43,7 +44,6 @@ from mangrove.overlay.instructions import (
 
 log = logging.getLogger(__name__)
 
-READY_LINE = "gateway ready"
 LEAST_TICK_S = 0.002
 
 
@@ -120,7 +120,7 @@ class Gateway:
                 if self._settings.management_url:
                     tasks.create_task(self._answer_status(self._settings.management_url), name="status")
                 self._tick()
-                log.info(READY_LINE)
+                log.info(GATEWAY_READY)
         finally:
             if self._timer is not None:
                 self._timer.cancel()

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 
 from mangrove.host.sockets import prepare, retransmitted_share
-from mangrove.model.gateway_settings import Call, Listen
+from mangrove.model.address import Address
+from mangrove.model.gateway_settings import Call
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.control_messages import Goodbye, control_frame
@@ -196,7 +197,7 @@ class Links:
 
     # -- sockets ------------------------------------------------------------------------------------------
 
-    async def listen(self, addresses: tuple[Listen, ...]) -> list[asyncio.Server]:
+    async def listen(self, addresses: tuple[Address, ...]) -> list[asyncio.Server]:
         """Open the listening sockets."""
         loop = asyncio.get_running_loop()
         servers = []
@@ -204,7 +205,7 @@ class Links:
             server = await loop.create_server(
                 lambda: LinkProtocol(self, None), address.host, address.port, reuse_address=True
             )
-            log.info("listening for neighbours on %s:%d", address.host, address.port)
+            log.info("listening for neighbours on %s", address)
             servers.append(server)
         return servers
 
@@ -218,18 +219,11 @@ class Links:
             greeted_before = link.connects
             protocol = LinkProtocol(self, call.peer)
             try:
-                await loop.create_connection(
-                    lambda p=protocol: p,
-                    call.host,
-                    call.port,
-                    local_addr=local,
-                )
+                await loop.create_connection(lambda p=protocol: p, *call.address, local_addr=local)
             except OSError as error:
                 if str(error) != link.last_error:
                     link.last_error = str(error)
-                    log.warning(
-                        "cannot reach %s at %s:%d: %s; trying again", call.peer, call.host, call.port, error
-                    )
+                    log.warning("cannot reach %s at %s: %s; trying again", call.peer, call.address, error)
             else:
                 await protocol.closed.wait()
             pause_s = FIRST_PAUSE_S if link.connects > greeted_before else min(2 * pause_s, LONGEST_PAUSE_S)

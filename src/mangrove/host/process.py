@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mangrove.errors import MangroveError
@@ -23,7 +23,7 @@ from mangrove.errors import MangroveError
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 5.0
+STOP_WITHIN_S = 4.0  # everything, however many processes: whoever pressed Ctrl-C waits five seconds at most
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 STABLE_AFTER_S = 10.0
@@ -74,14 +74,14 @@ class ManagedProcess:
             raise
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
 
-    async def stop(self) -> None:
-        """End the process and stop watching it."""
+    async def stop(self, grace_s: float = STOP_WITHIN_S) -> None:
+        """End the process and stop watching it; what has not ended by itself after `grace_s` is killed."""
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
             self._watcher = None
-        await self._terminate()
+        await self._terminate(grace_s)
 
     async def kill(self) -> None:
         """End the process without warning, as a power cut would, and do not bring it back.
@@ -147,20 +147,33 @@ class ManagedProcess:
             else:
                 log.warning("%s is back (restart %d)", self.name, self.restarts)
 
-    async def _terminate(self) -> None:
+    async def _terminate(self, grace_s: float = STOP_WITHIN_S) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
+            async with asyncio.timeout(grace_s):
                 await process.wait()
         except TimeoutError:
-            log.warning("%s did not end within %g s; killing it", self.name, STOP_TIMEOUT_S)
+            log.warning("%s did not end within %.1f s; killing it", self.name, grace_s)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+async def stop_in_order(*stages: Iterable[ManagedProcess], within_s: float = STOP_WITHIN_S) -> None:
+    """Stop the processes of one stage side by side, then those of the next.
+
+    All of it is bounded: each stage has its share of the time that is left, after which what still runs, such
+    as a process that is frozen, is killed. So it costs the others some of their time, but never all.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    for done, stage in enumerate(stages):
+        grace_s = (deadline - loop.time()) / (len(stages) - done)
+        await asyncio.gather(*(process.stop(grace_s) for process in stage))
 
 
 if sys.platform == "linux":

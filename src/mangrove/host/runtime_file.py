@@ -3,54 +3,42 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.run_directory import RunDirectory, known_run_directories
 from mangrove.model.endpoints import Runtime
 
-FILE = "runtime.json"
-LOCK = "lock"
 
-
-def state_directory() -> Path:
-    """Where running federations keep their files: MANGROVE_STATE_DIR, or the user's state directory."""
-    override = os.environ.get("MANGROVE_STATE_DIR")
-    if override:
-        return Path(override)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "mangrove"
-
-
-def lock_directory(directory: Path) -> IO[str]:
+def lock_directory(run: RunDirectory) -> IO[str]:
     """Take the lock of a run directory for as long as the returned file stays open."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = (directory / LOCK).open("a")
+    run.path.mkdir(parents=True, exist_ok=True)
+    lock = run.lock.open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
         raise MangroveError(
-            f"a federation already runs in {directory}",
+            f"a federation already runs in {run.path}",
             hint="stop it first, or give this one another place with --run-dir",
         ) from None
     return lock
 
 
-def write_runtime(directory: Path, runtime: Runtime) -> None:
+def write_runtime(run: RunDirectory, runtime: Runtime) -> None:
     """Say where everything listens. Readers see the old file or the new one, never a part."""
-    temporary = directory / f".{FILE}.tmp"
+    temporary = run.runtime.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.encode(runtime))
-    temporary.rename(directory / FILE)
+    temporary.rename(run.runtime)
 
 
-def is_running(directory: Path) -> bool:
+def is_running(run: RunDirectory) -> bool:
     """Whether a federation holds the lock of a run directory."""
     try:
-        with (directory / LOCK).open("a") as lock:
+        with run.lock.open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -59,12 +47,12 @@ def is_running(directory: Path) -> bool:
     return False
 
 
-def read_runtime(directory: Path) -> Runtime:
+def read_runtime(run: RunDirectory) -> Runtime:
     """The runtime file of a directory."""
     try:
-        return msgspec.json.decode((directory / FILE).read_bytes(), type=Runtime)
+        return msgspec.json.decode(run.runtime.read_bytes(), type=Runtime)
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"cannot read {directory / FILE}: {error}") from None
+        raise InputError(f"cannot read {run.runtime}: {error}") from None
 
 
 def find_running(name: str | None = None, run_dir: Path | None = None) -> Runtime:
@@ -72,17 +60,16 @@ def find_running(name: str | None = None, run_dir: Path | None = None) -> Runtim
     return read_runtime(find_running_directory(name, run_dir))
 
 
-def find_running_directory(name: str | None = None, run_dir: Path | None = None) -> Path:
+def find_running_directory(name: str | None = None, run_dir: Path | None = None) -> RunDirectory:
     """Where the running federation of that name, or the only one that runs, keeps its files."""
     if run_dir is not None:
-        if not is_running(run_dir):
+        given = RunDirectory(run_dir)
+        if not is_running(given):
             raise MangroveError(f"no federation runs in {run_dir}", hint="start one with: mangrove up FILE")
-        return run_dir
-    base = state_directory()
-    candidates = sorted(path.parent for path in base.glob(f"*/{FILE}")) if base.is_dir() else []
-    running = [path for path in candidates if is_running(path)]
+        return given
+    running = [run for run in known_run_directories() if is_running(run)]
     if name is not None:
-        running = [path for path in running if path.name == name]
+        running = [run for run in running if run.path.name == name]
         if not running:
             raise MangroveError(
                 f"the federation {name!r} does not run here", hint="start it: mangrove up FILE"
@@ -92,6 +79,6 @@ def find_running_directory(name: str | None = None, run_dir: Path | None = None)
             "no federation runs on this machine", hint="start one with: mangrove up FILE (or mangrove demo)"
         )
     if len(running) > 1:
-        names = ", ".join(path.name for path in running)
+        names = ", ".join(run.path.name for run in running)
         raise InputError(f"several federations run here: {names}", hint="choose one with --federation")
     return running[0]

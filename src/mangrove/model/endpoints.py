@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
+from mangrove.model.address import Address
 from mangrove.model.federation import Domain, External, Federation
 
 # Offsets from a domain's base port. A domain takes EDGE_OFFSET + EDGE_STRIDE × edges ports.
@@ -32,17 +32,17 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def client_url(self) -> str:
         """URL for NATS clients."""
-        return f"nats://{self.user_info}{bracketed(self.host)}:{self.client_port}"
+        return f"nats://{self.user_info}{Address(self.host, self.client_port)}"
 
     @property
     def leaf_url(self) -> str:
         """URL for leaf nodes, which is how gateways attach."""
-        return f"nats-leaf://{self.user_info}{bracketed(self.host)}:{self.leaf_port}"
+        return f"nats-leaf://{self.user_info}{Address(self.host, self.leaf_port or 0)}"
 
     @property
     def monitor_url(self) -> str | None:
         """Base URL of the monitoring pages."""
-        return None if self.monitor_port is None else f"http://{bracketed(self.host)}:{self.monitor_port}"
+        return None if self.monitor_port is None else f"http://{Address(self.host, self.monitor_port)}"
 
 
 class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,11 @@ class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     management: BrokerEndpoints
     gateway_host: str
     gateway_port: int
+
+    @property
+    def gateway(self) -> Address:
+        """Where the gateway listens for its neighbours."""
+        return Address(self.gateway_host, self.gateway_port)
 
     def brokers(self) -> Iterator[BrokerEndpoints]:
         """Head, edges and management broker."""
@@ -68,12 +73,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     federation: Federation
     domains: dict[str, DomainEndpoints]
     pid: int
-    wan_control: tuple[str, int] | None = None
-
-
-def bracketed(host: str) -> str:
-    """An IPv6 address in brackets, as URLs want it; any other host as it is."""
-    return f"[{host}]" if ":" in host else host
+    wan_control: Address | None = None
 
 
 def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
@@ -137,8 +137,3 @@ def _external_head(domain: Domain, external: External) -> BrokerEndpoints:
     broker = _external_broker(f"{domain.name}-head", external.head)
     monitor = urlsplit(external.monitor).port if external.monitor else None
     return msgspec.structs.replace(broker, leaf_port=urlsplit(external.leaf).port, monitor_port=monitor)
-
-
-def events_path(directory: Path, domain: str) -> Path:
-    """Where the gateway of a domain writes down what happened, one JSON document a line."""
-    return directory / "events" / f"{domain}.jsonl"

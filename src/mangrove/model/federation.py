@@ -7,6 +7,8 @@ import math
 
 import msgspec
 
+from mangrove.model.address import Address
+from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import TopicRules
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
@@ -50,6 +52,26 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     loss_ratio: float = 0.0
     endpoints: dict[str, str] = {}
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Both ends, in the order that stands for the link everywhere."""
+        return site_pair(*self.between)
+
+    @property
+    def caller(self) -> str:
+        """The end that connects; the other one listens."""
+        return self.pair[0]
+
+    @property
+    def callee(self) -> str:
+        """The end that listens."""
+        return self.pair[1]
+
+    def endpoint(self, domain: str) -> Address | None:
+        """Where `domain` listens for this link, if not where its gateway does anyway."""
+        text = self.endpoints.get(domain)
+        return None if text is None else Address.parse(text)
+
     def other(self, domain: str) -> str:
         """The far end, seen from `domain`."""
         first, second = self.between
@@ -92,7 +114,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         agreed = (
             self.name,
             self.domain_order,
-            sorted((*sorted(link.between), self.link_weight(link)) for link in self.links),
+            sorted((*link.pair, self.link_weight(link)) for link in self.links),
             self.topics,
             self.max_message_bytes,
         )

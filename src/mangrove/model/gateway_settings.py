@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.address import Address
 from mangrove.model.federation import Federation
-
-
-class Listen(msgspec.Struct, frozen=True):
-    """An address where neighbours may call."""
-
-    host: str
-    port: int
 
 
 class Call(msgspec.Struct, frozen=True):
     """A neighbour to call, and the own address to call from (empty: whatever the system picks)."""
 
     peer: str
-    host: str
-    port: int
+    address: Address
     local_host: str = ""
 
 
@@ -30,7 +23,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     leaf_url: str
     management_url: str | None
-    listen: tuple[Listen, ...]
+    listen: tuple[Address, ...]
     calls: tuple[Call, ...]
     events_path: str = ""
     journal_path: str = ""

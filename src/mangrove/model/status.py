@@ -119,11 +119,6 @@ class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
     reachable: bool
 
 
-def gateway_status_subject(domain: str) -> str:
-    """Where a gateway answers on its domain's management broker."""
-    return f"mangrove.{domain}.gateway.status"
-
-
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One domain: its brokers, and its gateway if it answers."""
 

@@ -12,15 +12,16 @@ from typing import Self
 
 import msgspec
 
-from mangrove.broker.nats.config import log_path
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.server import nats_server
 from mangrove.errors import MangroveError
 from mangrove.host.ports import PortReservation
-from mangrove.host.process import ManagedProcess
+from mangrove.host.process import ManagedProcess, stop_in_order
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.testbed.emulated_links import emulator, send_shape
 from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
-from mangrove.testbed.local_federation import emulator, send_shape
 from mangrove.testbed.shaping import Shape
 from mangrove.testbed.wan import WanLink, WanSettings
 
@@ -35,8 +36,8 @@ class NativePair:
     def __init__(self, directory: Path, shape: Shape, seed: int) -> None:
         self._shape = shape
         self._ports = PortReservation()
-        self._control = (HOST, self._ports.take(HOST))
-        relay = (HOST, self._ports.take(HOST))
+        self._control = Address(HOST, self._ports.take(HOST))
+        relay = Address(HOST, self._ports.take(HOST))
         leaf_port = self._ports.take(HOST)
         self._near, self._far = (
             BrokerEndpoints(
@@ -47,11 +48,11 @@ class NativePair:
             )
             for side in ("near", "far")
         )
-        link = WanLink(name=LINK, listen=relay, target=(HOST, leaf_port), shape=shape)
+        link = WanLink(name=LINK, listen=relay, target=Address(HOST, leaf_port), shape=shape)
         hub = f'leafnodes {{ listen: "{HOST}:{leaf_port}" }}'
-        spoke = f'leafnodes {{ remotes: [ {{ url: "nats-leaf://{HOST}:{relay[1]}" }} ] }}'
+        spoke = f'leafnodes {{ remotes: [ {{ url: "nats-leaf://{relay}" }} ] }}'
         self._processes: list[ManagedProcess] = [
-            emulator(WanSettings(control=self._control, links=(link,), seed=seed), directory),
+            emulator(WanSettings(control=self._control, links=(link,), seed=seed), RunDirectory(directory)),
             nats_server(self._near.name, _config(self._near, directory, hub), directory),
             nats_server(self._far.name, _config(self._far, directory, spoke), directory),
         ]
@@ -85,8 +86,7 @@ class NativePair:
 
     async def stop(self) -> None:
         """Stop everything and give the ports back."""
-        while self._started:
-            await self._started.pop().stop()
+        await stop_in_order(reversed(self._started))
         self._ports.release()
 
     async def black_hole(self, swallows: bool) -> None:
@@ -107,6 +107,6 @@ def _config(endpoints: BrokerEndpoints, directory: Path, leafnodes: str) -> str:
 server_name: "{endpoints.name}"
 listen: "{HOST}:{endpoints.client_port}"
 http: "{HOST}:{endpoints.monitor_port}"
-log_file: "{log_path(directory, endpoints.name)}"
+log_file: "{RunDirectory(directory).log(endpoints.name)}"
 {leafnodes}
 """

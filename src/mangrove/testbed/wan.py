@@ -20,11 +20,12 @@ from typing import cast
 import msgspec
 import uvloop
 
+from mangrove.model.address import Address
+from mangrove.model.shared_names import WAN_READY
 from mangrove.testbed.shaping import Shape, Shaper
 
 log = logging.getLogger(__name__)
 
-READY_TEXT = "wan ready"
 # How much may queue in front of a link, out of its sender's reach. One without a bandwidth stands for a fast
 # path: its queue is ample, so that the emulator never limits the rate. A narrow link queues about one
 # bandwidth-delay product, as routers that are not bloated do: under overload messages then wait at the
@@ -44,15 +45,15 @@ class WanLink(msgspec.Struct, frozen=True, kw_only=True):
     """One link to emulate: who connects to `listen` talks to `target`."""
 
     name: str
-    listen: tuple[str, int]
-    target: tuple[str, int]
+    listen: Address
+    target: Address
     shape: Shape
 
 
 class WanSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the emulator is told when it starts."""
 
-    control: tuple[str, int]
+    control: Address
     links: tuple[WanLink, ...]
     seed: int
 
@@ -263,7 +264,7 @@ class Wan:
                 stack.callback(server.close)
             control = await asyncio.start_server(self._control, *self._settings.control, reuse_address=True)
             stack.callback(control.close)
-            log.info("%s: %d links, seed %d", READY_TEXT, len(self._links), self._settings.seed)
+            log.info("%s: %d links, seed %d", WAN_READY, len(self._links), self._settings.seed)
             await asyncio.Event().wait()
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.client.message import ID_HEADER, MessageIds, stamped
+from mangrove.client.message import MessageIds, stamped
 from mangrove.client.recent_ids import RecentIds
 from mangrove.errors import InputError
+from mangrove.model.shared_names import ID_HEADER
 
 
 def test_second_copies_are_recognised_within_the_window() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
 from mangrove.model.endpoints import BrokerEndpoints
 
 # MQTT keeps its sessions in JetStream; these bounds are ample for that and keep a broker from filling a disk.
@@ -25,13 +27,14 @@ def data_broker_config(
     sections = [
         _common(endpoints, directory, max_message_bytes),
         # A JetStream domain of its own keeps the MQTT sessions of a broker apart from its leaf nodes'.
-        f"jetstream {{ store_dir: {_quoted(directory / endpoints.name / 'jetstream')}, "
+        f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
         f"domain: {_quoted(endpoints.name)}, "
         f"max_memory_store: {SESSION_MEMORY}, max_file_store: {SESSION_DISK} }}",
-        f"mqtt {{ listen: {_quoted(f'{endpoints.host}:{endpoints.mqtt_port}')} }}",
     ]
+    if endpoints.mqtt_port is not None:
+        sections.append(f"mqtt {{ listen: {_listen(endpoints.host, endpoints.mqtt_port)} }}")
     if endpoints.leaf_port is not None:
-        sections.append(f"leafnodes {{ listen: {_quoted(f'{endpoints.host}:{endpoints.leaf_port}')} }}")
+        sections.append(f"leafnodes {{ listen: {_listen(endpoints.host, endpoints.leaf_port)} }}")
     if head_leaf_url is not None:
         sections.append(
             f'leafnodes {{ reconnect: "250ms", remotes: [ {{ url: {_quoted(head_leaf_url)} }} ] }}',
@@ -44,7 +47,7 @@ def management_broker_config(endpoints: BrokerEndpoints, directory: Path) -> str
     return "\n".join(
         [
             _common(endpoints, directory, 1 << 20),
-            f"jetstream {{ store_dir: {_quoted(directory / endpoints.name / 'jetstream')}, "
+            f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
             f"max_memory_store: {MANAGEMENT_MEMORY}, max_file_store: {MANAGEMENT_DISK} }}",
             "",
         ]
@@ -54,20 +57,19 @@ def management_broker_config(endpoints: BrokerEndpoints, directory: Path) -> str
 def _common(endpoints: BrokerEndpoints, directory: Path, max_message_bytes: int) -> str:
     lines = [
         f"server_name: {_quoted(endpoints.name)}",
-        f"listen: {_quoted(f'{endpoints.host}:{endpoints.client_port}')}",
+        f"listen: {_listen(endpoints.host, endpoints.client_port)}",
         f"max_payload: {max_message_bytes}",
-        f"log_file: {_quoted(log_path(directory, endpoints.name))}",
+        f"log_file: {_quoted(RunDirectory(directory).log(endpoints.name))}",
         f"logfile_size_limit: {LOG_SIZE}",
         "logfile_max_num: 3",
     ]
     if endpoints.monitor_port is not None:
-        lines.append(f"http: {_quoted(f'{endpoints.host}:{endpoints.monitor_port}')}")
+        lines.append(f"http: {_listen(endpoints.host, endpoints.monitor_port)}")
     return "\n".join(lines)
 
 
-def log_path(directory: Path, name: str) -> Path:
-    """Where a process of that name logs."""
-    return directory / "logs" / f"{name}.log"
+def _listen(host: str, port: int) -> str:
+    return _quoted(Address(host, port))
 
 
 def _quoted(value: object) -> str:

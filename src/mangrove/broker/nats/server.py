@@ -6,9 +6,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from mangrove.broker.nats.config import log_path
 from mangrove.errors import InputError
 from mangrove.host.process import ManagedProcess
+from mangrove.host.run_directory import RunDirectory
 
 READY_TEXT = "Server is ready"
 
@@ -27,13 +27,14 @@ def nats_server_binary() -> str:
 
 def nats_server(name: str, config: str, directory: Path) -> ManagedProcess:
     """A nats-server that will run with this configuration; its files go below `directory`."""
-    path = directory / f"{name}.conf"
+    run = RunDirectory(directory)
+    path = run.broker_config(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(config)
     # Messages before the log file is open, such as a bad configuration, go to the same file.
     return ManagedProcess(
         name,
         [nats_server_binary(), "--config", str(path)],
-        log_path=log_path(directory, name),
+        log_path=run.log(name),
         ready_text=READY_TEXT,
     )

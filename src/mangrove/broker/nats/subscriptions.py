@@ -9,11 +9,11 @@ import msgspec
 
 from mangrove.broker.nats.monitoring import fetch
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.shared_names import TAP_NAME
 from mangrove.model.subjects import is_internal, matches
 
 PAGE = 1024
 MOST_CONNECTIONS = 16 * PAGE
-TAP_NAME = "mangrove-telemetry"
 
 
 class _Subscription(msgspec.Struct):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
+from mangrove.model.shared_names import TAP_NAME, TIME_HEADER
 from mangrove.model.subjects import covers, matches
 from mangrove.model.telemetry import LATENCY_BINS, latency_bin
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, scan
@@ -27,7 +28,7 @@ BUDGET_MESSAGES = 4000
 BUDGET_BYTES = 8 << 20
 CONNECT_TIMEOUT_S = 2.0
 MAX_KNOWN_LINES = 1 << 14
-_STAMP = re.compile(rb"\r\nMangrove-Time: ?(\d{1,20})\r\n")
+_STAMP = re.compile(rb"\r\n%s: ?(\d{1,20})\r\n" % TIME_HEADER.encode())
 
 
 @dataclass(slots=True)
@@ -102,7 +103,7 @@ class Tap(asyncio.Protocol):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 loop = asyncio.get_running_loop()
                 await loop.create_connection(lambda: self, parts.hostname or "127.0.0.1", parts.port or 4222)
-                options: dict[str, object] = {"verbose": False, "headers": True, "name": "mangrove-telemetry"}
+                options: dict[str, object] = {"verbose": False, "headers": True, "name": TAP_NAME}
                 if parts.username:
                     options |= {"user": unquote(parts.username), "pass": unquote(parts.password or "")}
                 self._write(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())

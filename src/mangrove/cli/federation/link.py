@@ -29,7 +29,8 @@ def link(
     import msgspec
 
     from mangrove.host.runtime_file import find_running
-    from mangrove.testbed.local_federation import link_name, send_shape
+    from mangrove.model.site_pair import link_name, site_pair
+    from mangrove.testbed.emulated_links import send_shape
     from mangrove.testbed.shaping import Shape
 
     runtime = find_running(federation, run_dir)
@@ -44,6 +45,6 @@ def link(
     )
     run_async(send_shape(runtime.wan_control, link_name(first, second), shape))
     if as_json:
-        print_json({"link": sorted((first, second)), **msgspec.to_builtins(shape)})
+        print_json({"link": site_pair(first, second), **msgspec.to_builtins(shape)})
     else:
         stderr_console().print(f"{first} – {second} is now {shape}")

@@ -32,7 +32,7 @@ def story(
     """Tell why something happened: an event with its causes and its consequences; or the latest events."""
     from mangrove.host.runtime_file import find_running_directory
 
-    events = read_events(find_running_directory(federation, run_dir) / "events")
+    events = read_events(find_running_directory(federation, run_dir).events)
     chosen = events[-last:] if event_id is None else related(events, event_id)
     if as_json:
         from mangrove.overlay.events.event_log import document

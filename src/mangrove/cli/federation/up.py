@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from mangrove.cli.running import run_async
 from mangrove.errors import Mistake
 
 if TYPE_CHECKING:
+    from mangrove.agent.launcher import Launcher
     from mangrove.config import Reading
     from mangrove.model.endpoints import Runtime
     from mangrove.model.federation import Federation
@@ -48,34 +50,42 @@ async def _up(
     record: bool,
     as_json: bool,
 ) -> None:
+    from mangrove.agent.recording import recording
     from mangrove.config import read_federation
-    from mangrove.host.runtime_file import state_directory
-    from mangrove.testbed.local_federation import LocalFederation
-    from mangrove.testbed.recording import recording
+    from mangrove.host.run_directory import RunDirectory, default_run_directory
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     reading = read_federation(file)
     federation = reading.require(await unreachable(reading))
-    directory = run_dir or state_directory() / federation.name
+    run = RunDirectory(run_dir) if run_dir else default_run_directory(federation.name)
     console = stderr_console()
     console.print(_intention(federation, domain))
-    launched = LocalFederation(
-        federation, directory, only=domain, seed=seed, progress=lambda text: console.print(f"  {text}")
-    )
-    into = (lake or directory / "telemetry") if record else None
+    launched = _launcher(federation, run.path, domain, seed, lambda text: console.print(f"  {text}"))
+    into = (lake or run.telemetry) if record else None
     async with launched, recording(launched, into) as note:
         if as_json:
             print_json(launched.runtime())
         else:
             show_endpoints(launched.runtime(), domain)
-        console.print(
-            f"Running. Logs: {directory / 'logs'}. Look at it with `mangrove status`; Ctrl-C stops it."
-        )
+        console.print(f"Running. Logs: {run.logs}. Look at it with `mangrove status`; Ctrl-C stops it.")
         console.print(note)
         try:
             await asyncio.Event().wait()
         finally:
             console.print("Stopping …")
+
+
+def _launcher(
+    federation: Federation, directory: Path, domain: str | None, seed: int, progress: Callable[[str], None]
+) -> Launcher:
+    """One site has the network for its links; a whole federation on one machine emulates them."""
+    from mangrove.agent.launcher import Launcher
+
+    if domain is not None:
+        return Launcher(federation, directory, only=domain, progress=progress)
+    from mangrove.testbed.local_federation import LocalFederation
+
+    return LocalFederation(federation, directory, seed=seed, progress=progress)
 
 
 async def unreachable(reading: Reading) -> list[Mistake]:
@@ -100,6 +110,8 @@ def show_endpoints(runtime: Runtime, only: str | None) -> None:
     """A table of where clients connect."""
     from rich.table import Table
 
+    from mangrove.model.address import Address
+
     table = Table(title=f"Federation {runtime.federation.name}", title_justify="left")
     for column in ("domain", "publish to (head)", "subscribe at (edges)", "MQTT"):
         table.add_column(column)
@@ -110,7 +122,7 @@ def show_endpoints(runtime: Runtime, only: str | None) -> None:
                 domain.head.client_url,
                 "\n".join(edge.client_url for edge in domain.edges) or domain.head.client_url,
                 "\n".join(
-                    f"{broker.host}:{broker.mqtt_port}"
+                    str(Address(broker.host, broker.mqtt_port))
                     for broker in (domain.edges or (domain.head,))
                     if broker.mqtt_port
                 ),

@@ -64,6 +64,7 @@ async def _measure_all(
 
     from mangrove.broker.nats.server import nats_server
     from mangrove.host.ports import PortReservation
+    from mangrove.host.run_directory import RunDirectory
     from mangrove.testbed.calibration_load import measure
 
     order = list(grid)
@@ -77,7 +78,7 @@ async def _measure_all(
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         port = ports.take("127.0.0.1")
-        log_file = Path(name) / "logs" / "broker.log"
+        log_file = RunDirectory(Path(name)).log("broker")
         config = f'listen: "127.0.0.1:{port}"\nmax_pending: 268435456\nlog_file: "{log_file}"\n'
         broker = nats_server("broker", config, Path(name))
         await broker.start()

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from mangrove.agent.launcher import Launcher
 from mangrove.agent.recorder.recorder import Recorder
-from mangrove.testbed.local_federation import LocalFederation
 
 
 @asynccontextmanager
-async def recording(launched: LocalFederation, lake: Path | None) -> AsyncIterator[str]:
+async def recording(launched: Launcher, lake: Path | None) -> AsyncIterator[str]:
     """Record the sites that run here; yields what to tell the user. Without `lake`, nothing is recorded.
 
     Needs Arrow. A machine that only carries messages may not have it, and runs all the same.

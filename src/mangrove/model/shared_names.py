@@ -1,0 +1,30 @@
+"""Names by which processes that never import each other agree: each is spelled here alone."""
+
+from __future__ import annotations
+
+# What a process of ours logs once it serves; who started it waits for that.
+GATEWAY_READY = "gateway ready"
+RECORDER_READY = "recorder ready"
+WAN_READY = "wan ready"
+
+# What processes are called in logs, and their log and settings files after them.
+WAN_PROCESS = "wan"
+RECORDER_PROCESS = "recorder"
+
+ID_HEADER = "Mangrove-Id"
+"""Header with a message's unique id, which the SDK sets."""
+TIME_HEADER = "Mangrove-Time"
+"""Header with the time of publishing, in nanoseconds since 1970 UTC, which the SDK sets."""
+
+TAP_NAME = "mangrove-telemetry"
+"""What the telemetry tap calls itself at a broker, so that its subscriptions count for nobody's."""
+
+
+def gateway_process(domain: str) -> str:
+    """What the gateway of a domain is called as a process."""
+    return f"{domain}-gateway"
+
+
+def gateway_status_subject(domain: str) -> str:
+    """Where a gateway answers on its domain's management broker."""
+    return f"mangrove.{domain}.gateway.status"
