@@ -28,7 +28,8 @@ class Launcher:
     """Starts, supervises and stops the processes of a federation. Use as an async context manager.
 
     With `only`, one site is run and the others are elsewhere. With `ephemeral` ports any number of
-    federations run side by side; otherwise the ports are those of the federation file.
+    federations run side by side; otherwise the ports are those of the federation file. With
+    `record_stimuli`, what the gateways' engines are told is recorded, to be replayed.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Launcher:
         *,
         only: str | None = None,
         ephemeral: bool = False,
+        record_stimuli: bool = False,
         progress: Callable[[str], None] = log.info,
     ) -> None:
         if only is not None and only not in federation.domains:
@@ -52,6 +54,7 @@ class Launcher:
         self.ports = PortReservation()
         self._local_domains = list(federation.domains) if only is None else [only]
         self._ephemeral = ephemeral
+        self._record_stimuli = record_stimuli
         self._progress = progress
         self._lock: IO[str] | None = None
 
@@ -79,7 +82,12 @@ class Launcher:
             await self._start_links()
             for name in self._local_domains:
                 self.sites[name] = Site(
-                    self.federation, self.endpoints, name, self.run, calls_through=self._calls_through(name)
+                    self.federation,
+                    self.endpoints,
+                    name,
+                    self.run,
+                    calls_through=self._calls_through(name),
+                    record_stimuli=self._record_stimuli,
                 )
             await self._start_sites()
             write_runtime(self.run, self.runtime())

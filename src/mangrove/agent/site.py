@@ -35,8 +35,10 @@ class Site:
         run: RunDirectory,
         *,
         calls_through: Mapping[str, Address] | None = None,
+        record_stimuli: bool = False,
     ) -> None:
         """`calls_through` replaces the address of a neighbour, which is how emulated links come in."""
+        self._record_stimuli = record_stimuli
         self.domain = domain
         self._federation = federation
         self._endpoints = endpoints
@@ -110,6 +112,7 @@ class Site:
             calls=tuple(calls),
             events_path=str(self._run.events_of(self.domain)),
             journal_path=str(self._run.journal_of(self.domain)),
+            stimuli_path=str(self._run.stimuli_of(self.domain)) if self._record_stimuli else "",
         )
         path = self._run.settings(name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mangrove.cli.demonstration import demo
-from mangrove.cli.federation import link, pubsub, status, story, up
+from mangrove.cli.federation import link, pubsub, replay, status, story, up
 from mangrove.cli.measurement import bench, evaluate
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
@@ -25,6 +25,7 @@ app.command("up")(up.up)
 app.command("demo")(demo.demo)
 app.command("status")(status.status)
 app.command("story")(story.story)
+app.command("replay")(replay.replay)
 app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
 app.command("link")(link.link)

@@ -27,6 +27,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.settings import read_settings
+from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY, gateway_status_subject
 from mangrove.model.status import GatewayStatus
@@ -41,6 +42,7 @@ from mangrove.overlay.instructions import (
     ServeHead,
     ServeLink,
 )
+from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +58,8 @@ class Gateway:
         self._started = monotonic()
         self._ledger = Ledger()
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
-        self._engine = OverlayEngine(
-            federation, settings.domain, epoch, events_before=self._event_file.last_number()
-        )
+        self._stimuli: StimuliFile | None = None
+        self._engine = self._make_engine(epoch)
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -76,6 +77,18 @@ class Gateway:
             carry_out=self._carry_out,
             attached=self._tick,
         )
+
+    def _make_engine(self, epoch: int) -> OverlayEngine:
+        """The engine; one whose stimuli are recorded, if that is asked for."""
+        federation, domain = self._settings.federation, self._settings.domain
+        events_before = self._event_file.last_number()
+        if not self._settings.stimuli_path:
+            return OverlayEngine(federation, domain, epoch, events_before=events_before)
+        head = SegmentHead(federation=federation, domain=domain, epoch=epoch, events_before=events_before)
+        self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
+        engine = RecordedEngine(federation, domain, epoch, self._stimuli.record, events_before=events_before)
+        self._stimuli.follow(engine)
+        return engine
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
@@ -125,6 +138,8 @@ class Gateway:
             if self._timer is not None:
                 self._timer.cancel()
             self._journal.close()
+            if self._stimuli is not None:
+                self._stimuli.write()
             for server in servers:
                 server.close()
             await self._links.close()

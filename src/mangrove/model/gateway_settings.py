@@ -27,3 +27,5 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...]
     events_path: str = ""
     journal_path: str = ""
+    stimuli_path: str = ""
+    """Where to record what the engine is told; empty: nowhere."""

@@ -27,9 +27,12 @@ class LocalFederation(Launcher):
         *,
         ephemeral: bool = False,
         seed: int = 1,
+        record_stimuli: bool = False,
         progress: Callable[[str], None] = log.info,
     ) -> None:
-        super().__init__(federation, directory, ephemeral=ephemeral, progress=progress)
+        super().__init__(
+            federation, directory, ephemeral=ephemeral, record_stimuli=record_stimuli, progress=progress
+        )
         self._seed = seed
         self._links: EmulatedLinks | None = None
 

@@ -35,10 +35,13 @@ def up(
         Path | None, typer.Option(help="Telemetry lake to record into. [default: in the run directory]")
     ] = None,
     record: Annotated[bool, typer.Option(help="Record telemetry once a second.")] = True,
+    stimuli: Annotated[
+        bool, typer.Option(help="Record what the gateways' engines are told, for `mangrove replay`.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a federation from its file, or one site of it, until interrupted."""
-    run_async(_up(file, domain, run_dir, seed, lake, record, as_json))
+    run_async(_up(file, domain, run_dir, seed, lake, record, stimuli, as_json))
 
 
 async def _up(
@@ -48,6 +51,7 @@ async def _up(
     seed: int,
     lake: Path | None,
     record: bool,
+    stimuli: bool,
     as_json: bool,
 ) -> None:
     from mangrove.agent.recording import recording
@@ -60,7 +64,7 @@ async def _up(
     run = RunDirectory(run_dir) if run_dir else default_run_directory(federation.name)
     console = stderr_console()
     console.print(_intention(federation, domain))
-    launched = _launcher(federation, run.path, domain, seed, lambda text: console.print(f"  {text}"))
+    launched = _launcher(federation, run.path, domain, seed, stimuli, lambda text: console.print(f"  {text}"))
     into = (lake or run.telemetry) if record else None
     async with launched, recording(launched, into) as note:
         if as_json:
@@ -76,16 +80,21 @@ async def _up(
 
 
 def _launcher(
-    federation: Federation, directory: Path, domain: str | None, seed: int, progress: Callable[[str], None]
+    federation: Federation,
+    directory: Path,
+    domain: str | None,
+    seed: int,
+    stimuli: bool,
+    progress: Callable[[str], None],
 ) -> Launcher:
     """One site has the network for its links; a whole federation on one machine emulates them."""
     from mangrove.agent.launcher import Launcher
 
     if domain is not None:
-        return Launcher(federation, directory, only=domain, progress=progress)
+        return Launcher(federation, directory, only=domain, record_stimuli=stimuli, progress=progress)
     from mangrove.testbed.local_federation import LocalFederation
 
-    return LocalFederation(federation, directory, seed=seed, progress=progress)
+    return LocalFederation(federation, directory, seed=seed, record_stimuli=stimuli, progress=progress)
 
 
 async def unreachable(reading: Reading) -> list[Mistake]:
