@@ -14,12 +14,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.network.live_map import LiveMap, restored_map
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.overlay.stimuli.stimulus import Stimulus
 
@@ -39,13 +41,8 @@ _PLAIN_TYPES = {
     ("collections", "deque"),
     ("collections", "defaultdict"),
     ("sortedcontainers.sortedlist", "SortedList"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
+    ("msgspec._utils", "rebuild"),  # how msgspec makes a struct again: calls a class that passed this check
+    (restored_map.__module__, restored_map.__name__),
 }
 
 
@@ -87,8 +84,7 @@ class StimuliFile:
         self._append(_encode((stimulus, outcome)))
         if self._size > self._max_file_bytes and self._engine is not None:
             self.write()
-            state = pickle.dumps(self._engine.plain(), pickle.HIGHEST_PROTOCOL)
-            self._begin(msgspec.structs.replace(self._head, state=state))
+            self._begin(msgspec.structs.replace(self._head, state=_state(self._engine.plain())))
         elif len(self._buffer) > BUFFER_BYTES:
             self.write()
 
@@ -173,6 +169,21 @@ def _engine(head: SegmentHead) -> OverlayEngine:
     if type(engine) is not OverlayEngine:
         raise ValueError("its state is not that of an engine")
     return engine
+
+
+class _StateWriter(pickle.Pickler):
+    """Writes an engine's state without its tables, which follow from the federation."""
+
+    def reducer_override(self, thing: object) -> Any:
+        if isinstance(thing, LiveMap):
+            return restored_map, thing.origins
+        return NotImplemented
+
+
+def _state(engine: OverlayEngine) -> bytes:
+    file = io.BytesIO()
+    _StateWriter(file, pickle.HIGHEST_PROTOCOL).dump(engine)
+    return file.getvalue()
 
 
 class _StateReader(pickle.Unpickler):

@@ -30,6 +30,7 @@ class LiveMap:
     """One gateway's view of the whole network."""
 
     def __init__(self, federation: Federation, domain: str, tables: FailoverTables | None = None) -> None:
+        self._federation = federation
         self._domain = domain
         self._tables = tables or build_tables(graph_of_federation(federation))
         self._table = self._tables.broker(domain)
@@ -48,6 +49,11 @@ class LiveMap:
         self._rest_ms: dict[int | None, list[float]] = {}
         self._farthest_ms: dict[tuple[int, int], float] = {}
         self._choose_tables()
+
+    @property
+    def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements]:
+        """All that the map follows from; `restored_map` makes the same one of it."""
+        return self._federation, self._domain, self._failed, self._measured
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,3 +172,12 @@ class LiveMap:
             )
             self._farthest_ms[key] = farthest
         return farthest
+
+
+def restored_map(
+    federation: Federation, domain: str, failed: frozenset[SitePair], measured: LinkMeasurements
+) -> LiveMap:
+    """The map that follows from a state of the network."""
+    made = LiveMap(federation, domain)
+    made.update(failed, measured)
+    return made
