@@ -72,7 +72,7 @@ def lost_names(text: str) -> Iterator[str]:
             r"/[A-Z]+\.", path
         ):  # benchmarks/NAME.py stands for any
             yield path
-    for path in re.findall(r"`(\w+(?:/\w+)+)(?:\.py)?`", text):
+    for path in re.findall(r"`(\w+(?:/\w+)+)(?:\.py)?(?=[`:])", text):
         if path.split("/")[0] in ROOMS and not exists(path.split("/")):
             yield path
     for name in re.findall(r"`mangrove((?:\.\w+)+)(?:\(\))?`", text):
@@ -85,8 +85,9 @@ def exists(parts: list[str]) -> bool:
     place = SOURCE
     while parts and (place / parts[0]).is_dir():
         place, parts = place / parts[0], parts[1:]
-    if parts and (place / f"{parts[0]}.py").is_file():
-        return defines((place / f"{parts[0]}.py").read_text(), parts[1:])
+    module = place / f"{parts[0]}.py" if parts else place / "__init__.py"
+    if module.is_file():
+        return defines(module.read_text(), parts[1:])
     return defines((place / "__init__.py").read_text(), parts)
 
 
@@ -133,3 +134,30 @@ def test_lost_names_are_recognised() -> None:
     fine = "`src/mangrove/overlay/engine.py`, `overlay/engine`, `a/b`, `mangrove.overlay`, `mangrove.connect`"
     fine += "`mangrove.overlay.engine.OverlayEngine.receive()`, docs/README.md."
     assert list(lost_names(fine)) == []
+
+
+def walks() -> dict[str, list[str]]:
+    """The walks in the chapter on architecture: by title, their steps."""
+    text = (ROOT / "docs" / "concepts" / "architecture.md").read_text().partition("## A walk")[2]
+    chapters = re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL)
+    return {title: re.findall(r"^\d+\. (.*(?:\n +.*)*)", steps, re.MULTILINE) for title, steps in chapters}
+
+
+WALKS = walks()
+
+
+def test_four_things_are_walked_along() -> None:
+    assert list(WALKS) == ["A message", "A failure", "A federation file", "Telemetry"]
+    assert all(len(steps) > 10 for steps in WALKS.values())
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_every_step_of_a_walk_is_in_the_code(title: str) -> None:
+    """A step names a module and then what is entered there; both exist."""
+    lost = []
+    for step in WALKS[title]:
+        named = re.match(r"`(\S+)\.py` ((?:`[\w.]+`(?:, )?)+): ", step.replace("\n   ", ""))
+        assert named, f"not a step: {step}"
+        names = re.findall(r"`([\w.]+)`", named[2])
+        lost += [f"{named[1]}.py {n}" for n in names if not exists([*named[1].split("/"), *n.split(".")])]
+    assert lost == []
