@@ -19,6 +19,7 @@ TEXTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 SOURCE = ROOT / "src" / "mangrove"
 PROGRAMS = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 ROOMS = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
+FILE_TYPES = {"py", "md", "json", "yaml"}
 NO_MODULES = {"mangrove.replaces", "mangrove.schema_version"}
 """Names that begin like modules: keys in the metadata of the lake's files."""
 
@@ -64,8 +65,9 @@ def written(path: Path) -> str:
 def lost_names(text: str) -> Iterator[str]:
     """Paths and modules that a text names and that do not exist.
 
-    Paths from the root of the repository (`docs/…`, `src/…`), paths from the rooms in backticks
-    (`overlay/engine`, with or without `.py`), and dotted names in backticks, with what they name in a module.
+    Paths from the root of the repository (`docs/…`, `src/…`); and in backticks, paths from the rooms
+    (`overlay/engine`, with or without `.py`), dotted names with what they name in a module, and members of
+    classes that exist here.
     """
     for path in re.findall(r"(?<![\w/.-])(?:docs|src|tests|benchmarks)/[\w./-]*\w", text):
         if not (ROOT / path).exists() and not re.search(
@@ -75,9 +77,14 @@ def lost_names(text: str) -> Iterator[str]:
     for path in re.findall(r"`(\w+(?:/\w+)+)(?:\.py)?(?=[`:])", text):
         if path.split("/")[0] in ROOMS and not exists(path.split("/")):
             yield path
-    for name in re.findall(r"`mangrove((?:\.\w+)+)(?:\(\))?`", text):
-        if f"mangrove{name}" not in NO_MODULES and not exists(name.split(".")[1:]):
-            yield f"mangrove{name}"
+    for name in re.findall(r"`(\w+(?:\.\w+)+)(?:\(\))?`", text):
+        first, *parts = name.split(".")
+        if first == "mangrove" and name not in NO_MODULES and not exists(parts):
+            yield name
+        if first in ROOMS and parts[-1] not in FILE_TYPES and not exists([first, *parts]):
+            yield name
+        if first in CLASSES and not any(defines(code, [first, *parts]) for code in CLASSES[first]):
+            yield name
 
 
 def exists(parts: list[str]) -> bool:
@@ -98,8 +105,15 @@ def defines(code: str, parts: list[str]) -> bool:
         named = [node for node in body if name in names_of(node)]
         if not named:
             return False
-        body = named[0].body if isinstance(named[0], ast.ClassDef) else []
+        body = [*named[0].body, *own_attributes(named[0])] if isinstance(named[0], ast.ClassDef) else []
     return True
+
+
+def own_attributes(definition: ast.ClassDef) -> Iterator[ast.stmt]:
+    """What the methods of a class give it: `self.name = …`, told as plain assignments."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield ast.Assign(targets=[ast.Name(node.attr)], value=ast.Constant(None))
 
 
 def names_of(node: ast.stmt) -> set[str]:
@@ -118,6 +132,19 @@ def names_of(node: ast.stmt) -> set[str]:
     return set()
 
 
+def classes() -> dict[str, list[str]]:
+    """The classes of the source, with the text of each module that defines one of that name."""
+    found: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        code = path.read_text()
+        for name in re.findall(r"^class (\w+)", code, re.MULTILINE):
+            found.setdefault(name, []).append(code)
+    return found
+
+
+CLASSES = classes()
+
+
 @pytest.mark.parametrize("path", [*TEXTS, *PROGRAMS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_paths_and_modules_that_are_named_exist(path: Path) -> None:
     assert sorted(lost_names(written(path))) == []
@@ -127,12 +154,17 @@ def test_lost_names_are_recognised() -> None:
     lost = [
         *("docs/decisions/0000-nothing.md", "tests/unit/nowhere.py", "overlay/nothing"),
         *("mangrove.overlay.nothing", "mangrove.overlay.engine.Nothing", "mangrove.nothing"),
+        *("overlay.nothing", "OverlayEngine.nothing"),
     ]
     text = "see docs/decisions/0000-nothing.md, `tests/unit/nowhere.py`, `overlay/nothing.py`, "
-    text += "`mangrove.overlay.nothing`, `mangrove.overlay.engine.Nothing`, `mangrove.nothing`."
+    text += "`mangrove.overlay.nothing`, `mangrove.overlay.engine.Nothing`, `mangrove.nothing`, "
+    text += "`overlay.nothing`, `OverlayEngine.nothing()`."
     assert list(lost_names(text)) == lost
     fine = "`src/mangrove/overlay/engine.py`, `overlay/engine`, `a/b`, `mangrove.overlay`, `mangrove.connect`"
-    fine += "`mangrove.overlay.engine.OverlayEngine.receive()`, docs/README.md."
+    fine += (
+        "`mangrove.overlay.engine.OverlayEngine.receive()`, docs/README.md, `overlay.engine`, `model.json`, "
+    )
+    fine += "`OverlayEngine.flush`, `OverlayEngine.domain`, `Unknown.thing`."
     assert list(lost_names(fine)) == []
 
 
