@@ -110,7 +110,7 @@ async def _run(directory: Path, schedule: Schedule, seed: int) -> dict[str, dict
         ProbeTraffic(native.near, [ProbeTopic(NATIVE, RATE_MSG_S, native.far)]) as native_probes,
     ):
         await asyncio.gather(probes.subscribe(), native_probes.subscribe())
-        await _settle(ring)
+        await asyncio.gather(_settle(ring), native.wants(NATIVE))
         await asyncio.gather(probes.publish(), native_probes.publish())
         await asyncio.sleep(schedule.warm_up)
         spans = await _disturb(ring, native, native_probes, schedule)

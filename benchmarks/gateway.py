@@ -80,7 +80,6 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
         for process in processes:
             await process.start()
             started.append(process)
-        await asyncio.sleep(1.0)
         pids = {process.name: process.pid for process in processes if process.pid is not None}
         return await asyncio.to_thread(_measure, client, pids, quick)
     finally:

@@ -1,4 +1,4 @@
-"""For all tests: hypothesis prints what repeats a failure; engines must not contradict themselves."""
+"""For all tests: hypothesis prints what repeats a failure, engines are validated, no process is left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tests.kit.leftovers import leftovers
 
 from mangrove.overlay.engine import OverlayEngine
 
@@ -28,3 +29,10 @@ def _engines_hold_their_invariants(monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield
     for engine in made:
         engine.validate()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_left_behind() -> Iterator[None]:
+    """After each module none of our processes runs below this one."""
+    yield
+    assert not (left := leftovers()), f"still running: {left}"

@@ -6,12 +6,14 @@ A failure names the module, the line and the rule. The rules are explained in do
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "mangrove"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "mangrove"
 
 VALUES = {"errors", "model"}
 PURE = {"planning", "routing", "overlay", "control"}
@@ -49,9 +51,23 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 VALUE_LIBRARIES = {"msgspec", "numpy"}
 ALGORITHM_LIBRARIES = VALUE_LIBRARIES | {"scipy", "pymoo", "sortedcontainers"}
-BANNED_IN_PURE = {"asyncio", "socket", "selectors", "threading", "subprocess", "multiprocessing", "random"}
+BANNED_IN_PURE = {
+    *("asyncio", "socket", "selectors", "ssl", "urllib", "http"),
+    *("threading", "subprocess", "multiprocessing", "signal"),
+    *("os", "pathlib", "io", "shutil", "tempfile", "glob", "mmap", "fcntl", "sqlite3"),
+    *("random", "secrets", "uuid"),
+}
 CLOCK_CALLS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"}
+FILE_METHODS = {
+    *("open", "read_text", "write_text", "read_bytes", "write_bytes", "exists", "is_file", "is_dir"),
+    *("mkdir", "rmdir", "unlink", "touch", "iterdir", "rglob"),
+}
+NUMPY_FILES = {"load", "save", "savez", "loadtxt", "savetxt", "genfromtxt", "fromfile", "memmap"}
 GLOBAL_RANDOMNESS = {"seed", "random", "rand", "randn", "randint", "choice", "shuffle", "normal", "uniform"}
+
+MAX_FLAT_MODULES = 16
+GROWN = {"routing"}  # has grown beyond that, and wants folders
+MIN_FOLDER = 4
 
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -118,19 +134,49 @@ def impure_calls(tree: ast.AST) -> Iterator[str]:
     """Reads of the clock, files and global randomness: in pure rooms they are arguments instead."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            function = node.func
-            if isinstance(function, ast.Name) and function.id in {"open", "input", "print"}:
-                yield f"line {node.lineno}: {function.id}() in a pure room"
-            if isinstance(function, ast.Attribute):
-                owner = ast.unparse(function.value)
-                if owner == "time" and function.attr in CLOCK_CALLS:
-                    yield f"line {node.lineno}: reads the clock ({owner}.{function.attr})"
-                if owner in {"datetime", "datetime.datetime"} and function.attr in {"now", "utcnow", "today"}:
-                    yield f"line {node.lineno}: reads the clock ({owner}.{function.attr})"
-                if owner in {"np.random", "numpy.random"} and function.attr in GLOBAL_RANDOMNESS:
-                    yield f"line {node.lineno}: global randomness ({owner}.{function.attr})"
-        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            yield from impure_call(node)
+        elif isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            if owner == "time" and node.attr in CLOCK_CALLS:
+                yield f"line {node.lineno}: reads the clock ({owner}.{node.attr})"
+            if owner in {"datetime", "datetime.datetime"} and node.attr in {"now", "utcnow", "today"}:
+                yield f"line {node.lineno}: reads the clock ({owner}.{node.attr})"
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
             yield f"line {node.lineno}: imports the clock"
+        elif isinstance(node, ast.arguments):
+            for name, default in defaults(node):
+                if name == "now":
+                    yield f"line {default.lineno}: the time has a default; the caller says what time it is"
+
+
+def impure_call(call: ast.Call) -> Iterator[str]:
+    """What is wrong with one call."""
+    function = call.func
+    if isinstance(function, ast.Name) and function.id in {"open", "input", "print"}:
+        yield f"line {call.lineno}: {function.id}() in a pure room"
+    if not isinstance(function, ast.Attribute):
+        return
+    owner = ast.unparse(function.value)
+    if owner in {"np", "numpy"}:
+        if function.attr in NUMPY_FILES:
+            yield f"line {call.lineno}: reads or writes a file ({owner}.{function.attr})"
+    elif function.attr in FILE_METHODS:
+        yield f"line {call.lineno}: reads or writes a file ({owner}.{function.attr})"
+    if owner in {"np.random", "numpy.random"} and (
+        function.attr in GLOBAL_RANDOMNESS or (function.attr == "default_rng" and not call.args)
+    ):
+        yield f"line {call.lineno}: global randomness ({owner}.{function.attr})"
+
+
+def defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """Parameters that need not be given, with what they are then."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    given = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
+    given += [
+        (a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None
+    ]
+    for argument, default in given:
+        yield argument.arg, default
 
 
 def rdd_uses(tree: ast.AST) -> list[str]:
@@ -145,10 +191,34 @@ def test_pipelines_use_data_frames_alone(path: Path) -> None:
     assert not rdd_uses(ast.parse(path.read_text())), "every job must also run on Spark Connect"
 
 
-def test_rules_catch_a_violation() -> None:
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        ("t = time.monotonic()", "clock"),
+        ("def made(now=time.monotonic): ...", "clock"),
+        ("datetime.now()", "clock"),
+        ("from time import monotonic", "clock"),
+        ("def receive(frame, now=0.0): ...", "default"),
+        ("def receive(frame, *, now=None): ...", "default"),
+        ("open('x')", "open()"),
+        ("Path('x').read_text()", "file"),
+        ("directory.mkdir(parents=True)", "file"),
+        ("np.loadtxt(name)", "file"),
+        ("np.random.seed(1)", "randomness"),
+        ("np.random.default_rng()", "randomness"),
+    ],
+)
+def test_rules_catch_a_violation(code: str, word: str) -> None:
     """The checks above can fail: each forbidden thing is recognised."""
-    tree = ast.parse("import time\nt = time.monotonic()\nopen('x')\nimport numpy as np\nnp.random.seed(1)")
-    assert len(list(impure_calls(tree))) == 3
+    assert any(word in problem for problem in impure_calls(ast.parse(code)))
+
+
+def test_rules_allow_what_is_pure() -> None:
+    fine = "def receive(frame, now, seed=1):\n    return np.random.default_rng(seed).normal() + now"
+    assert list(impure_calls(ast.parse(fine))) == []
+
+
+def test_uses_of_rdds_are_recognised() -> None:
     assert rdd_uses(ast.parse("frame.rdd.map(print)")) == ["line 1: .rdd"]
 
 
@@ -207,3 +277,54 @@ def test_one_module_knows_the_files_of_a_run_directory() -> None:
     others = [path for path in MODULES if below(path, RUNNING_ROOMS) and path != owner]
     found = {str(path.relative_to(SOURCE)): spelled_paths(ast.parse(path.read_text())) for path in others}
     assert not {path: lines for path, lines in found.items() if lines}, "RunDirectory has a name for it"
+
+
+def crowds(modules: list[Path]) -> Iterator[str]:
+    """Folders that have become drawers: too many flat modules, or a folder disguised as a prefix."""
+    folders: dict[Path, list[str]] = {}
+    for path in modules:
+        if path.name != "__init__.py":
+            folders.setdefault(path.parent, []).append(path.stem)
+    for folder, names in folders.items():
+        if len(names) > MAX_FLAT_MODULES and folder.name not in GROWN:
+            yield f"{folder.name} has {len(names)} flat modules"
+        prefixes = Counter(name.partition("_")[0] for name in names)
+        for prefix, count in prefixes.items():
+            if count >= MIN_FOLDER:
+                yield f"{folder.name}: {count} modules begin with {prefix}_, which is a folder in disguise"
+
+
+def test_no_folder_is_a_drawer() -> None:
+    assert list(crowds(MODULES)) == []
+
+
+def test_drawers_are_recognised() -> None:
+    flat = [Path(f"room/{chr(97 + number)}.py") for number in range(MAX_FLAT_MODULES + 1)]
+    alike = [Path(f"room/lake_{name}.py") for name in ("files", "schemas", "writer", "reader")]
+    assert len(list(crowds([*flat, *alike]))) == 2
+
+
+def foreign_test_imports(tree: ast.AST) -> list[str]:
+    """Imports of test modules by others: what several tests need is in tests/kit."""
+    return [
+        f"line {line}: {name}"
+        for line, name in imports(tree)
+        if name.split(".")[0] == "tests" and name.split(".")[:2] != ["tests", "kit"]
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda p: str(p.relative_to(TESTS)))
+def test_tests_share_nothing_but_their_kit(path: Path) -> None:
+    assert not foreign_test_imports(ast.parse(path.read_text()))
+
+
+def test_imports_between_tests_are_recognised() -> None:
+    assert foreign_test_imports(ast.parse("from tests.unit.overlay.test_frames import frame"))
+    assert not foreign_test_imports(ast.parse("from tests.kit.frames import frame"))
+
+
+def test_unit_tests_stand_where_their_rooms_stand() -> None:
+    """Folders of tests/unit are rooms or folders in rooms, besides those for the kit and the benchmarks."""
+    folders = {path.parent.relative_to(TESTS / "unit") for path in (TESTS / "unit").rglob("test_*.py")}
+    beside = {Path("kit"), Path("benchmarks")}
+    assert [folder for folder in sorted(folders - beside) if not (SOURCE / folder).is_dir()] == []

@@ -63,7 +63,7 @@ async def test_random_faults_heal(tmp_path: Path) -> None:
         async def all_hear_all() -> bool:
             for name, connection in connections.items():
                 await connection.publish(f"soak.{name}", b"final")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # then ask again: a domain may not want it yet
             heard = {receiver for receiver, identity in arrivals if (receiver, identity) not in before}
             return heard == set(connections)
 

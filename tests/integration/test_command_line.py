@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.kit.ports import PortBlocks
+from tests.kit.running import interest_has_spread
 
 from mangrove.broker.nats.server import nats_server_binary
 from mangrove.host.ports import PortReservation
@@ -28,6 +31,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "MANGROVE_STATE_DIR": str(tmp_path / "state"), "COLUMNS": "120"}
 
 
+def state(environment: dict[str, str]) -> Path:
+    """Where the run directories are."""
+    return Path(environment["MANGROVE_STATE_DIR"])
+
+
 def run(
     environment: dict[str, str], *arguments: str, timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
@@ -36,21 +44,16 @@ def run(
     )
 
 
-def base_ports(count: int) -> list[int]:
-    """First ports of blocks that are free now; blocks are far enough apart for a site."""
-    bases: list[int] = []
-    candidate = 20_000 + os.getpid() % 5000
-    while len(bases) < count:
-        with PortReservation() as reservation, contextlib.suppress(Exception):
-            for offset in range(20):
-                reservation.take("127.0.0.1", candidate + offset)
-            bases.append(candidate)
-        candidate += 50
-    return bases
+@pytest.fixture
+def blocks() -> Iterator[PortBlocks]:
+    """Ports for the domains of a test, nobody else's until it ends."""
+    with PortBlocks() as taken:
+        yield taken
 
 
-def federation_file(tmp_path: Path) -> Path:
-    first, second = base_ports(2)
+@pytest.fixture
+def pair_file(tmp_path: Path, blocks: PortBlocks) -> Path:
+    first, second = blocks.take(), blocks.take()
     path = tmp_path / "pair.yaml"
     path.write_text(
         f"""
@@ -104,8 +107,8 @@ def running(
             process.wait()
 
 
-def test_up_status_pub_sub_and_an_orderly_end(environment: dict[str, str], tmp_path: Path) -> None:
-    with running(environment, "up", str(federation_file(tmp_path))) as up:
+def test_up_status_pub_sub_and_an_orderly_end(environment: dict[str, str], pair_file: Path) -> None:
+    with running(environment, "up", str(pair_file)) as up:
         children = descendants(up.pid)
         assert sum("nats-server" in child.name() for child in children) == 5
         status = json.loads(run(environment, "status", "--json").stdout)
@@ -119,7 +122,7 @@ def test_up_status_pub_sub_and_an_orderly_end(environment: dict[str, str], tmp_p
 
         listening = ["sub", "greeting.*", "--domain", "east", "--count", "2", "--timeout", "30", "--json"]
         with running(environment, *listening, ready="subscribed") as subscriber:
-            time.sleep(1.0)  # interest travels to west
+            assert interest_has_spread(state(environment) / "pair", east=1)
             sent = run(
                 environment, "pub", "greeting.a", "hello", "-d", "west", "--count", "2", "-H", "K:v", "--json"
             )
@@ -142,7 +145,7 @@ def test_up_status_pub_sub_and_an_orderly_end(environment: dict[str, str], tmp_p
         slowed = run(environment, "link", "east", "west", "--delay-ms", "50", "--json")
         assert json.loads(slowed.stdout)["delay_ms"] == 50
         assert run(environment, "link", "east", "atlantis").returncode == 2
-        again = run(environment, "up", str(tmp_path / "pair.yaml"))
+        again = run(environment, "up", str(pair_file))
         assert again.returncode == 1
         assert "already runs" in again.stderr
 
@@ -155,8 +158,8 @@ def test_up_status_pub_sub_and_an_orderly_end(environment: dict[str, str], tmp_p
     assert "no federation runs on this machine" in nobody.stderr
 
 
-def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str], tmp_path: Path) -> None:
-    with running(environment, "up", str(federation_file(tmp_path))) as up:
+def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str], pair_file: Path) -> None:
+    with running(environment, "up", str(pair_file)) as up:
         children = descendants(up.pid)
         names = [child.name() for child in children]
         assert sum("nats-server" in name for name in names) == 5
@@ -166,9 +169,11 @@ def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str]
         wait_gone(children)
 
 
-def test_sites_on_different_addresses(environment: dict[str, str], tmp_path: Path) -> None:
+def test_sites_on_different_addresses(
+    environment: dict[str, str], tmp_path: Path, blocks: PortBlocks
+) -> None:
     """Each site has its own `mangrove up --domain`; the link has addresses of its own on both sides."""
-    first, second = base_ports(2)
+    first, second = blocks.take(), blocks.take()
     path = tmp_path / "spread.yaml"
     path.write_text(
         f"""
@@ -210,13 +215,15 @@ links:
             "30",
         ]
         with running(environment, *listening, ready="subscribed") as subscriber:
-            time.sleep(1.0)
+            assert interest_has_spread(Path(north_dir), south=1)
             assert run(environment, "pub", "x", "hi", "--run-dir", north_dir, "-d", "north").returncode == 0
             out, _ = subscriber.communicate(timeout=20)
         assert out == "x: hi\n"
 
 
-def test_an_existing_nats_site_joins_unchanged(environment: dict[str, str], tmp_path: Path) -> None:
+def test_an_existing_nats_site_joins_unchanged(
+    environment: dict[str, str], tmp_path: Path, blocks: PortBlocks
+) -> None:
     with PortReservation() as ports:
         client, leaf, monitor = (ports.take("127.0.0.1") for _ in range(3))
         config = tmp_path / "existing.conf"
@@ -224,15 +231,14 @@ def test_an_existing_nats_site_joins_unchanged(environment: dict[str, str], tmp_
             f'listen: "127.0.0.1:{client}"\nhttp: "127.0.0.1:{monitor}"\nmax_payload: 8MB\n'
             f'leafnodes {{ listen: "127.0.0.1:{leaf}" }}\n'
         )
-        (base,) = base_ports(1)
         path = tmp_path / "mixed.yaml"
         path.write_text(
             f"""
 federation: mixed
 domains:
-  ours: {{base_port: {base}}}
+  ours: {{base_port: {blocks.take()}}}
   theirs:
-    base_port: {base + 50}
+    base_port: {blocks.take()}
     external:
       head: nats://127.0.0.1:{client}
       leaf: nats-leaf://127.0.0.1:{leaf}
@@ -251,14 +257,14 @@ links:
                 server = f"nats://127.0.0.1:{client}"
                 listening = ["sub", "x.>", "--server", server, "--count", "1", "--timeout", "30"]
                 with running(environment, *listening, ready="subscribed") as subscriber:
-                    time.sleep(1.0)
+                    assert interest_has_spread(state(environment) / "mixed", theirs=1)
                     assert run(environment, "pub", "x.y", "hi", "--domain", "ours").returncode == 0
                     out, _ = subscriber.communicate(timeout=20)
                 assert out == "x.y: hi\n"
 
                 listening = ["sub", "big.>", "--domain", "ours", "--count", "1", "--timeout", "30"]
                 with running(environment, *listening, ready="subscribed") as subscriber:
-                    time.sleep(1.0)
+                    assert interest_has_spread(state(environment) / "mixed", ours=1)
                     large = tmp_path / "large"
                     large.write_bytes(b"x" * (1 << 21))
                     for subject, source in (("big.x", large), ("big.y", Path("/dev/null"))):
@@ -316,14 +322,11 @@ topics:
 
 
 def test_ports_in_use_are_reported_before_anything_starts(
-    environment: dict[str, str], tmp_path: Path
+    environment: dict[str, str], tmp_path: Path, pair_file: Path
 ) -> None:
-    path = federation_file(tmp_path)
-    base = int(path.read_text().split("east: {base_port: ")[1].split(",")[0])
-    import socket
-
+    base = int(pair_file.read_text().split("east: {base_port: ")[1].split(",")[0])
     with socket.create_server(("127.0.0.1", base + 3)):
-        result = run(environment, "up", str(path))
+        result = run(environment, "up", str(pair_file))
     assert result.returncode == 2
     assert f"domains.east.base_port: cannot use port {base + 3} on 127.0.0.1" in result.stderr
     assert not list((tmp_path / "state").rglob("*.log"))
@@ -367,7 +370,7 @@ def test_the_harmony_scenario(environment: dict[str, str]) -> None:
 
 def test_interrupting_the_demo_stops_every_process(environment: dict[str, str]) -> None:
     with running(environment, "demo", "--seconds", "300", ready="is up") as demo:
-        time.sleep(1.0)
+        time.sleep(1.0)  # in the midst of its traffic
         children = descendants(demo.pid)
         assert children
         demo.send_signal(signal.SIGINT)

@@ -59,7 +59,7 @@ async def test_probes_find_what_a_tampering_path_did(tmp_path: Path) -> None:
             async with ProbeTraffic(("127.0.0.1", near, PLAIN_OPTIONS), [topic]) as traffic:
                 await traffic.subscribe()
                 await traffic.publish()
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(1.0)  # so long is the stream
                 stream = (await traffic.collect())["tampered"]
             await source.close()
             await into.close()
@@ -78,12 +78,12 @@ async def test_a_native_pair_delays_what_a_short_black_hole_holds(tmp_path: Path
         topic = ProbeTopic("held", 200.0, pair.far)
         async with ProbeTraffic(pair.near, [topic]) as traffic:
             await traffic.subscribe()
-            await asyncio.sleep(0.5)
+            await pair.wants("held")
             await traffic.publish()
             await pair.black_hole(True)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # so long is the black hole
             await pair.black_hole(False)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # and so long the stream goes on
             stream = (await traffic.collect())["held"]
     found = figures(stream, Span(0, 1 << 62), limit_ms=500)
     assert (found.lost, found.duplicated) == (0, 0)

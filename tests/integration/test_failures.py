@@ -126,7 +126,7 @@ async def test_what_is_published_while_the_far_broker_restarts_is_delivered_afte
         for number in range(100):
             await publisher.publish("held", b"%d" % number)
         await publisher.flush()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # the gateway writes to a broker that does not read
     finally:
         os.kill(head.pid, signal.SIGCONT)
     received = [(await subscription.next_msg(timeout=5)).data for _ in range(100)]

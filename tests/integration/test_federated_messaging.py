@@ -93,7 +93,7 @@ async def test_many_messages_arrive_once_and_in_order(
         await seattle.publish("bulk.data", payload)
     async with asyncio.timeout(20):
         await done.wait()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # a second copy would come now
     assert received == sent
 
 
@@ -170,7 +170,7 @@ async def test_queue_groups_get_one_copy_for_each_group_and_domain(chain: Runnin
         return taken.total() >= 450
 
     await eventually(all_taken, "all copies should arrive")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # a copy too many would come now
     assert taken == {
         "orlando workers": 100,
         "orlando audit": 100,
@@ -189,7 +189,7 @@ async def test_interest_is_withdrawn_with_the_last_subscriber(chain: Running, se
     await second.subscribe("fleeting")
     await chain.knows_interest("seattle", "orlando", 1)
     await first.close()
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # a withdrawal too early would come now
     await chain.knows_interest("seattle", "orlando", 1)
     before = (await chain.gateway("seattle")).sent
     await second.close()
@@ -197,7 +197,7 @@ async def test_interest_is_withdrawn_with_the_last_subscriber(chain: Running, se
     assert (await chain.gateway("seattle")).subscribed == 0
     await seattle.publish("fleeting", b"nobody listens")
     await seattle.flush()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # what must not be sent would be sent now
     assert (await chain.gateway("seattle")).sent == before
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from mangrove.host.ports import PortReservation
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
 HOME = Path(pyspark.__file__).parent
@@ -40,11 +40,11 @@ def environment() -> dict[str, str]:
     }
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port of 127.0.0.1 that is held until the test ends; Java servers can listen on it."""
+    with PortReservation() as ports:
+        yield ports.take("127.0.0.1")
 
 
 @contextlib.contextmanager
@@ -112,8 +112,9 @@ def local(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
     return planned(lake, tmp_path_factory.mktemp("local") / "out", "--master", "local[2]")
 
 
-def test_standalone_cluster_gives_the_same_bytes(lake: Path, local: dict[str, bytes], tmp_path: Path) -> None:
-    port = free_port()
+def test_standalone_cluster_gives_the_same_bytes(
+    lake: Path, local: dict[str, bytes], port: int, tmp_path: Path
+) -> None:
     url = f"spark://127.0.0.1:{port}"
     run_class = str(HOME / "bin" / "spark-class")
     master_log = tmp_path / "master.log"
@@ -138,8 +139,9 @@ def test_standalone_cluster_gives_the_same_bytes(lake: Path, local: dict[str, by
         assert all(any((tmp_path / f"work{number}").glob("app-*/*/stderr")) for number in range(2))
 
 
-def test_spark_connect_gives_the_same_bytes(lake: Path, local: dict[str, bytes], tmp_path: Path) -> None:
-    port = free_port()
+def test_spark_connect_gives_the_same_bytes(
+    lake: Path, local: dict[str, bytes], port: int, tmp_path: Path
+) -> None:
     log = tmp_path / "connect.log"
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -154,13 +156,13 @@ def test_spark_connect_gives_the_same_bytes(lake: Path, local: dict[str, bytes],
         assert planned(lake, tmp_path / "out", "--remote", f"sc://127.0.0.1:{port}") == local
 
 
-def test_nobody_there(lake: Path, tmp_path: Path) -> None:
+def test_nobody_there(lake: Path, port: int, tmp_path: Path) -> None:
     """A server that does not answer is a message, not a trace, and nothing is written."""
     result = subprocess.run(
         [
             *(sys.executable, "-m", "mangrove.cli.main", "pipeline", "profile", "--input", str(lake)),
             *("--output", str(tmp_path / "out"), "--capacity", "1", "--brokers", "1"),
-            *("--remote", f"sc://127.0.0.1:{free_port()}"),
+            *("--remote", f"sc://127.0.0.1:{port}"),
         ],
         capture_output=True,
         text=True,

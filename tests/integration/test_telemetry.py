@@ -8,18 +8,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from tests.kit.ports import PortBlocks
 from tests.kit.running import Running
+from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.agent.inspection import gateway_status
 from mangrove.agent.recording import recording
+from mangrove.broker.nats.monitoring import fetch
 from mangrove.lake.files import list_table
+from mangrove.model.shared_names import TAP_NAME
 from mangrove.model.telemetry import TABLES, TOPIC_RATES
 
 SECONDS = 8
@@ -42,6 +47,18 @@ def of_topic(rows: pa.Table, topic: str, **more: str) -> pa.Table:
     return rows.filter(mask)
 
 
+async def tap_asks_for(chain: Running, domain: str, patterns: set[str]) -> None:
+    """Wait until the recorder has learned of these subscriptions and its tap follows them."""
+    page = f"{chain.launched.endpoints[domain].head.monitor_url}/connz?subs=1"
+
+    async def follows() -> bool:
+        connections = json.loads(await fetch(page) or b"{}").get("connections", [])
+        asked = [set(each.get("subscriptions_list", [])) for each in connections if each["name"] == TAP_NAME]
+        return any(patterns <= each for each in asked)
+
+    await eventually(follows, f"the tap in {domain} should follow {patterns}")
+
+
 @pytest.fixture(scope="module")
 async def lake(chain: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight seconds of known traffic: Seattle publishes; Seattle and Orlando subscribe."""
@@ -61,7 +78,8 @@ async def lake(chain: Running, tmp_path_factory: pytest.TempPathFactory) -> Path
             await far.subscribe("far.>"),
         ]
         await chain.knows_interest("seattle", "orlando", 2)
-        await asyncio.sleep(2.5)  # the recorder learns of the subscriptions
+        await tap_asks_for(chain, "seattle", {"alert.>", "sensor.*"})
+        await tap_asks_for(chain, "orlando", {"alert.tsunami", "far.>"})
         start = time.monotonic()
         sent = dict.fromkeys(RATES, 0)
         while (elapsed := time.monotonic() - start) < SECONDS:
@@ -70,7 +88,7 @@ async def lake(chain: Running, tmp_path_factory: pytest.TempPathFactory) -> Path
                     await publisher.publish(topic, b"x" * 100)
                     sent[topic] += 1
             await asyncio.sleep(0.01)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(2.5)  # two rounds of the recorder: the last second is booked after its end
         assert subscriptions
     (directory / "sent.json").write_text(json.dumps(sent))
     assert state.exists()
@@ -170,12 +188,18 @@ def test_closed_loop_from_the_federation_to_a_plan(lake: Path, tmp_path: Path) -
     assert sorted(item for items in allocation.values() for item in items) == sorted(RATES)
 
 
-def test_a_recorder_that_is_killed_leaves_a_good_lake(chain: Running, tmp_path: Path) -> None:
+@pytest.fixture
+def base_port() -> Iterator[int]:
+    with PortBlocks() as blocks:
+        yield blocks.take()
+
+
+def test_a_recorder_that_is_killed_leaves_a_good_lake(chain: Running, tmp_path: Path, base_port: int) -> None:
     """`mangrove up`, killed outright after some seconds: every file that is there can be read."""
     from mangrove.config.load import read_federation
 
     file = tmp_path / "f.yaml"
-    file.write_text("federation: killed\ndomains:\n  solo: {edges: 1, base_port: 25310}\n")
+    file.write_text(f"federation: killed\ndomains:\n  solo: {{edges: 1, base_port: {base_port}}}\n")
     read_federation(file).require()
     process = subprocess.Popen(
         [sys.executable, "-m", "mangrove.cli.main", "up", str(file), "--run-dir", str(tmp_path / "run")],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from tests.kit.waiting import eventually
 
-from mangrove.agent.inspection import gateway_status
+from mangrove.agent.inspection import brokers_follow, gateway_status, wait_for_interest
+from mangrove.host.runtime_file import find_running
 from mangrove.model.status import GatewayStatus
 from mangrove.testbed.local_federation import LocalFederation
 
@@ -43,13 +45,15 @@ class Running:
         return status
 
     async def knows_interest(self, knower: str, of: str, count: int) -> None:
-        """Wait until a gateway knows of exactly so many wanted subjects in a domain."""
+        """Wait until a gateway knows of exactly so many wanted subjects in a domain, and its brokers too."""
 
         async def known() -> bool:
-            return (await self.gateway(knower)).interest.get(of, 0) == count
+            status = await self.gateway(knower)
+            return status.interest.get(of, 0) == count and await brokers_follow(
+                self.launched.endpoints[knower], status
+            )
 
         await eventually(known, f"{knower} should know of {count} subjects wanted in {of}")
-        await asyncio.sleep(0.05)  # the gateway's subscription reaches its head broker
 
     async def at_rest(self) -> None:
         """Wait until nobody knows of any subscriber."""
@@ -67,3 +71,8 @@ class Running:
             )
 
         await eventually(all_up, "all links should be up")
+
+
+def interest_has_spread(run_directory: Path, **wanted: int) -> bool:
+    """Wait until every domain's brokers know so many wanted subjects of each domain named."""
+    return asyncio.run(wait_for_interest(find_running(run_dir=run_directory), wanted))

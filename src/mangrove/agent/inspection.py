@@ -8,6 +8,7 @@ import msgspec
 import nats
 import nats.errors
 
+from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.model.endpoints import DomainEndpoints, Runtime
 from mangrove.model.shared_names import gateway_status_subject
@@ -57,18 +58,40 @@ async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:
         await connection.close()
 
 
+async def brokers_follow(endpoints: DomainEndpoints, gateway: GatewayStatus) -> bool:
+    """Whether a domain's brokers know of everything that its gateway has asked for, and of nothing else.
+
+    Only then does what is published there leave the domain. Brokers without a monitoring page are not asked.
+    """
+    asked: frozenset[str] = frozenset()
+    if endpoints.head.monitor_url is not None:
+        found = await gateway_subscriptions(endpoints.head)
+        if found is None or len(found) != gateway.subscribed:
+            return False
+        asked = found
+    for edge in endpoints.edges:
+        if edge.monitor_url is not None:
+            found = await gateway_subscriptions(edge)
+            if found is None or not asked <= found:
+                return False
+    return True
+
+
 async def wait_for_interest(runtime: Runtime, wanted: dict[str, int], timeout_s: float = 15.0) -> bool:
-    """Wait until all links are up and all gateways know so many subjects of each domain; False if never."""
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    while asyncio.get_running_loop().time() < deadline:
-        statuses = await asyncio.gather(*(gateway_status(domain) for domain in runtime.domains.values()))
-        if all(
+    """Wait until links are up and every domain's brokers know so many subjects of each; False if never."""
+
+    async def knows(endpoints: DomainEndpoints) -> bool:
+        status = await gateway_status(endpoints)
+        return (
             status is not None
             and all(link.up for link in status.links)
             and all(status.interest.get(domain, 0) >= count for domain, count in wanted.items())
-            for status in statuses
-        ):
-            await asyncio.sleep(0.2)  # the gateways' subscriptions reach their head brokers
+            and await brokers_follow(endpoints, status)
+        )
+
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while asyncio.get_running_loop().time() < deadline:
+        if all(await asyncio.gather(*map(knows, runtime.domains.values()))):
             return True
         await asyncio.sleep(0.1)
     return False

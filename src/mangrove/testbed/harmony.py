@@ -18,6 +18,7 @@ STREAMS = (
 )
 SLOWED_DELAY_MS = 55.0
 SETTLE_S = 15.0
+POLL_S = 0.25
 
 Routes = dict[str, tuple[tuple[str, ...], ...]]
 
@@ -52,8 +53,8 @@ class HarmonyScenario:
     async def run(self, seconds: float, tell: Callable[[str], None]) -> list[Phase]:
         """All phases, `seconds` in all."""
         each = seconds / 4
-        started = await self._routes()
         phases = [await self._phase("all is well", "two paths for each topic", _two_each, each, tell)]
+        settled = await self._routes()
         await self._launched.reshape("seattle", "denver", delay_ms=SLOWED_DELAY_MS)
         phases.append(
             await self._phase(
@@ -61,7 +62,7 @@ class HarmonyScenario:
                 "only the tight topic leaves the slow link",
                 lambda routes: (
                     not _uses(routes["alert.capital"], "seattle", "denver")
-                    and routes["feed.orlando"] == started["feed.orlando"]
+                    and routes["feed.orlando"] == settled["feed.orlando"]
                 ),
                 each,
                 tell,
@@ -94,6 +95,16 @@ class HarmonyScenario:
         )
         return phases
 
+    async def routes_established(self) -> bool:
+        """Wait until both topics have their two paths; False if that takes too long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SETTLE_S
+        while not _two_each(await self._routes()):
+            if loop.time() > deadline:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True
+
     async def _phase(
         self,
         name: str,
@@ -111,7 +122,7 @@ class HarmonyScenario:
         start = loop.time()
         held = False
         while loop.time() - start < seconds or (not held and loop.time() - start < seconds + SETTLE_S):
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(POLL_S)
             routes = await self._routes()
             held = holds(routes)
         tell("  " + "; ".join(f"{topic}: {_shown(paths)}" for topic, paths in routes.items()))

@@ -10,7 +10,7 @@ import multiprocessing
 import multiprocessing.queues
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import Synchronized
@@ -22,6 +22,13 @@ STARTUP_TIMEOUT_S = 20.0
 
 BrokerAddress = tuple[str, int, str]
 """Host, port, and CONNECT options as JSON."""
+
+# How far a run is, in the counter of received messages before there are any: the subscriber subscribes; a
+# probe of the publisher comes through, so its side knows of the subscription; the last probe has been read.
+STARTING, SUBSCRIBED, HEARD, READY = -3, -2, -1, 0
+PROBE_S = 0.01
+PROBE = b"PUB load.probe 0\r\n\r\n"
+LAST_PROBE = b"PUB load.begin 0\r\n\r\n"
 
 PLAIN_OPTIONS = '{"verbose":false,"pedantic":false,"protocol":1}'
 
@@ -55,7 +62,7 @@ class Outcome:
 
 def run_load(publish_url: BrokerAddress, subscribe_url: BrokerAddress, load: Load) -> Outcome:
     """Run one load between two brokers."""
-    counter: Synchronized[int] = _context.Value("q", -1)
+    counter: Synchronized[int] = _context.Value("q", STARTING)
     results: multiprocessing.queues.Queue[Outcome] = _context.Queue()
     subscriber = _context.Process(
         target=_subscribe, args=(subscribe_url, load, counter, results), daemon=True
@@ -63,9 +70,8 @@ def run_load(publish_url: BrokerAddress, subscribe_url: BrokerAddress, load: Loa
     publisher = _context.Process(target=_publish, args=(publish_url, load, counter), daemon=True)
     subscriber.start()
     try:
-        _wait_for(lambda: counter.value >= 0, subscriber)
-        time.sleep(0.5)  # interest travels to the publisher's side
         publisher.start()
+        _wait_for(lambda: counter.value >= READY, (subscriber, publisher))
         return results.get(timeout=load.timeout_s + STARTUP_TIMEOUT_S)
     finally:
         end_processes((publisher, subscriber))
@@ -81,13 +87,12 @@ def end_processes(processes: Iterable[SpawnProcess]) -> None:
                 process.join()
 
 
-def _wait_for(condition: object, process: SpawnProcess) -> None:
-    assert callable(condition)
+def _wait_for(condition: Callable[[], bool], processes: Iterable[SpawnProcess]) -> None:
     deadline = time.monotonic() + STARTUP_TIMEOUT_S
     while not condition():
-        if time.monotonic() > deadline or process.exitcode is not None:
-            raise RuntimeError("the load's subscriber did not start")
-        time.sleep(0.01)
+        if time.monotonic() > deadline or any(process.exitcode is not None for process in processes):
+            raise RuntimeError("no message of the load came through")
+        time.sleep(PROBE_S)
 
 
 def open_socket(url: BrokerAddress) -> socket.socket:
@@ -111,6 +116,7 @@ def _subject(number: int) -> bytes:
 
 def _publish(url: BrokerAddress, load: Load, received: Synchronized[int]) -> None:
     connection = open_socket(url)
+    _probe(connection, received)
     if load.rate_msg_s:
         _publish_paced(connection, load)
     else:
@@ -118,6 +124,17 @@ def _publish(url: BrokerAddress, load: Load, received: Synchronized[int]) -> Non
     connection.sendall(b"PING\r\n")
     connection.recv(65536)
     connection.close()
+
+
+def _probe(connection: socket.socket, received: Synchronized[int]) -> None:
+    """Publish until the subscriber hears it, and go on when it has heard the last of it."""
+    while received.value < HEARD:
+        if received.value == SUBSCRIBED:
+            connection.sendall(PROBE)
+        time.sleep(PROBE_S)
+    connection.sendall(LAST_PROBE)
+    while received.value < READY:
+        time.sleep(PROBE_S)
 
 
 def _publish_windowed(connection: socket.socket, load: Load, received: Synchronized[int]) -> None:
@@ -169,12 +186,29 @@ def _subscribe(
     while b"PONG\r\n" not in seen:
         seen += connection.recv(65536)
     message_bytes = len(b"MSG %b 1 %d\r\n\r\n" % (_subject(0), PAYLOAD_BYTES)) + PAYLOAD_BYTES
-    received.value = 0
+    received.value = SUBSCRIBED
+    _hear_probes(connection, received)
     if load.rate_msg_s:
         results.put(_collect_latencies(connection, load, message_bytes))
     else:
         results.put(_count(connection, load, message_bytes, received))
     connection.close()
+
+
+def _hear_probes(connection: socket.socket, received: Synchronized[int]) -> None:
+    """Read probes until the last one; nothing follows before we say that we are ready."""
+    connection.settimeout(STARTUP_TIMEOUT_S)
+    seen = b""
+    while b"MSG load.begin 1 0\r\n\r\n" not in seen:
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionError("the broker closed the connection before the load began")
+        seen += part
+        if part.endswith(b"PING\r\n"):
+            connection.sendall(b"PONG\r\n")
+        if b"MSG load.probe" in seen:
+            received.value = HEARD
+    received.value = READY
 
 
 def _count(connection: socket.socket, load: Load, message_bytes: int, received: Synchronized[int]) -> Outcome:

@@ -6,12 +6,14 @@ Everything is left at the server's defaults, as somebody gets who configures a l
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from mangrove.broker.nats.leaf_subscriptions import leaf_subscriptions
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.server import nats_server
 from mangrove.errors import MangroveError
@@ -28,6 +30,7 @@ from mangrove.testbed.wan import WanLink, WanSettings
 HOST = "127.0.0.1"
 LINK = "native"
 JOINED_TIMEOUT_S = 15.0
+POLL_S = 0.05
 
 
 class NativePair:
@@ -93,13 +96,27 @@ class NativePair:
         """Let the link swallow everything, or let it work again."""
         await send_shape(self._control, LINK, msgspec.structs.replace(self._shape, black_hole=swallows))
 
+    async def wants(self, *subjects: str) -> None:
+        """Wait until the near side knows that these are wanted on the far side."""
+
+        async def known() -> bool:
+            return any(asked.issuperset(subjects) for asked in await leaf_subscriptions(self._near))
+
+        await self._until(known, f"the near side never heard of subscriptions to {', '.join(subjects)}")
+
     async def _joined(self) -> None:
+        async def joined() -> bool:
+            return (await broker_status(self._near, "head")).leaf_nodes > 0
+
+        await self._until(joined, "the native leaf node did not connect")
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]], problem: str) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + JOINED_TIMEOUT_S
-        while not (await broker_status(self._near, "head")).leaf_nodes:
+        while not await condition():
             if loop.time() > deadline:
-                raise MangroveError("the native leaf node did not connect")
-            await asyncio.sleep(0.1)
+                raise MangroveError(problem)
+            await asyncio.sleep(POLL_S)
 
 
 def _config(endpoints: BrokerEndpoints, directory: Path, leafnodes: str) -> str:

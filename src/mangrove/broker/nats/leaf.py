@@ -2,7 +2,7 @@
 
 A leaf node is told at once what the broker's clients and its other leaf nodes subscribe to, gets one copy of
 each message however many of its own subscriptions match, and never gets its own messages back. That is why
-gateways attach this way (docs/decisions/0002-gateway-is-a-leaf-node.md).
+gateways attach this way (docs/decisions/0001-gateway-is-a-leaf-node.md).
 """
 
 from __future__ import annotations

@@ -39,10 +39,12 @@ async def run(seconds: float, seed: int, directory: Path) -> tuple[list[Phase], 
             await traffic.open()
             if not await wait_for_interest(launched.runtime(), traffic.wanted()):
                 raise MangroveError("the gateways did not find together in time")
-            await asyncio.sleep(1.0)  # routes are established
+            scenario = HarmonyScenario(launched, traffic)
+            if not await scenario.routes_established():
+                raise MangroveError("the routes were not established in time")
             publishing = asyncio.create_task(traffic.run(10 * seconds + 120))
             try:
-                phases = await HarmonyScenario(launched, traffic).run(seconds, console.print)
+                phases = await scenario.run(seconds, console.print)
             finally:
                 publishing.cancel()
                 await asyncio.gather(publishing, return_exceptions=True)
