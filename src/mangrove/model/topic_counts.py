@@ -12,15 +12,18 @@ import msgspec
 
 
 class CountCursor(msgspec.Struct, frozen=True, kw_only=True):
-    """A point in the counts of one gateway process; made by the gateway, given back by the reader as it is."""
+    """A point in the counts of a gateway process, which makes it; readers give it back as it is.
+
+    The default is its start.
+    """
 
     epoch: int
-    sequence: int
-    uptime_s: float
-    sent: int
-    delivered: int
-    dropped: int
-    malformed_bodies: int
+    sequence: int = 0
+    uptime_s: float = 0.0
+    sent: int = 0
+    delivered: int = 0
+    dropped: int = 0
+    malformed_bodies: int = 0
 
 
 class TopicCountsRequest(msgspec.Struct, frozen=True, kw_only=True):
