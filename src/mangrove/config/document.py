@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_QUEUE_BYTES
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Late, Order, Scope
@@ -98,6 +99,7 @@ class EdgeDocument(Strict):
 class ExternalDocument(Strict):
     """Brokers that run already."""
 
+    kind: BrokerKind = Field(default=BrokerKind.NATS, description="What kind of brokers they are.")
     head: Annotated[str, _url("nats")] = Field(description="Where clients reach the head broker.")
     leaf: Annotated[str, _url("nats-leaf")] | None = Field(
         default=None, description="Its leaf-node listener; by default port 7422 of the same host."

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Link, Links
-from mangrove.model.status import Arrival, Drop, GatewayStatus, LinkStatus, RouteStatus
+from mangrove.model.status import Arrival, GatewayStatus, LinkStatus, RouteStatus
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.engine import OverlayEngine
 
-MOST_ROWS = 100
+MAX_DROP_ROWS = 100
+MAX_BUSIEST = 20
 
 
 def gateway_report(
@@ -21,29 +24,44 @@ def gateway_report(
     head_connected: bool,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway."""
+    totals = ledger.history.totals
+    interest = engine.subscriptions.interest
     return GatewayStatus(
         domain=engine.domain,
         epoch=engine.epoch,
         uptime_s=uptime_s,
         head_connected=head_connected,
         links=tuple(_link(engine, link, now) for link in links),
-        interest={name: len(known.subjects) for name, known in engine.subscriptions.interest.domains()},
+        interest={name: len(known.subjects) for name, known in interest.domains()},
         subscribed=len(engine.subscriptions.subscribed),
-        sent=ledger.sent.total(),
-        delivered=ledger.delivered.total(),
+        sent=totals.sent.total,
+        delivered=totals.delivered.total,
         duplicates=engine.delivery.verdicts[Verdict.DUPLICATE],
         colour=engine.live.colour,
         failed_links=tuple(sorted(engine.live.failed)),
         parked_bytes=engine.forwarder.parked.held_bytes,
         routes=tuple(_routes(engine)),
         arrivals=tuple(_arrivals(engine)),
-        drops=tuple(
-            Drop(topic=topic, reason=reason, count=count)
-            for (topic, reason), count in ledger.dropped.most_common(MOST_ROWS)
-        ),
-        topics_sent=dict(ledger.sent.most_common(MOST_ROWS)),
-        topics_delivered=dict(ledger.delivered.most_common(MOST_ROWS)),
+        drops=ledger.largest_drops(MAX_DROP_ROWS),
+        dropped=dict(ledger.dropped),
+        busiest_sent=dict(totals.sent.topics.most_common(MAX_BUSIEST)),
+        busiest_delivered=dict(totals.delivered.topics.most_common(MAX_BUSIEST)),
+        requests_sent=totals.sent.requests,
+        requests_delivered=totals.delivered.requests,
+        malformed_bodies=totals.malformed_bodies,
+        refused_connections=links.refused,
+        refused_subjects=interest.refused_subjects,
+        ignored={what: count for what, count in _ignored(engine, ledger) if count},
     )
+
+
+def _ignored(engine: OverlayEngine, ledger: Ledger) -> Iterator[tuple[str, int]]:
+    """What was received, understood and left out. Nothing that is counted is left out here."""
+    yield from engine.ignored.items()
+    yield "link-state advertisement that its sender cannot make", engine.link_state.ignored
+    interest = engine.subscriptions.interest
+    yield "interest update that claims to be of this domain, or of none", interest.ignored_updates
+    yield from ledger.ignored.items()
 
 
 def _link(engine: OverlayEngine, link: Link, now: float) -> LinkStatus:

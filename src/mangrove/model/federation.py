@@ -7,6 +7,7 @@ import math
 
 import msgspec
 
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.topics import TopicRules
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
@@ -27,6 +28,7 @@ class External(msgspec.Struct, frozen=True, kw_only=True):
     leaf: str
     monitor: str | None = None
     edges: tuple[str, ...] = ()
+    kind: BrokerKind = BrokerKind.NATS
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import Federation
 
 
@@ -28,9 +29,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     federation: Federation
     domain: str
-    leaf_url: str
+    head_url: str
+    """Where the gateway attaches to its head broker."""
     management_url: str | None
     listen: tuple[Listen, ...]
     calls: tuple[Call, ...]
     events_path: str = ""
     journal_path: str = ""
+    head_kind: BrokerKind = BrokerKind.NATS

@@ -96,7 +96,7 @@ class NativePair:
     async def _joined(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + JOINED_TIMEOUT_S
-        while not (await broker_status(self._near, "head")).leaf_nodes:
+        while not (await broker_status(self._near, "head")).attached_brokers:
             if loop.time() > deadline:
                 raise MangroveError("the native leaf node did not connect")
             await asyncio.sleep(0.1)

@@ -157,7 +157,7 @@ def test_the_error_carries_the_mistakes(tmp_path: Path) -> None:
 def test_external_brokers_default_to_the_usual_leaf_port() -> None:
     text = "federation: f\ndomains: {a: {external: {head: 'nats://u:p@broker.example:4222'}}}\n"
     reading = parse_federation(text, "f.yaml")
-    assert reading.external_leafs == {
+    assert {path: url for path, (url, _) in reading.external_heads.items()} == {
         "domains.a.external.head": "nats-leaf://u:p@broker.example:7422",
     }
     head = fixed_endpoints(reading.require().domains["a"]).head

@@ -48,8 +48,11 @@ async def _up(
     record: bool,
     as_json: bool,
 ) -> None:
+    from rich.markup import escape
+
     from mangrove.config import read_federation
     from mangrove.host.runtime_file import state_directory
+    from mangrove.model.not_in_force import contract_warnings
     from mangrove.testbed.local_federation import LocalFederation
     from mangrove.testbed.recording import recording
 
@@ -59,6 +62,8 @@ async def _up(
     directory = run_dir or state_directory() / federation.name
     console = stderr_console()
     console.print(_intention(federation, domain))
+    for warning in contract_warnings(federation.topics):
+        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = LocalFederation(
         federation, directory, only=domain, seed=seed, progress=lambda text: console.print(f"  {text}")
     )
@@ -80,12 +85,14 @@ async def _up(
 
 async def unreachable(reading: Reading) -> list[Mistake]:
     """Mistakes that only show on the network: external brokers that cannot be joined."""
-    from mangrove.broker.nats.reach import leaf_problem
+    from mangrove.broker.kinds import kind_of
 
-    problems = await asyncio.gather(*map(leaf_problem, reading.external_leafs.values()))
+    problems = await asyncio.gather(
+        *(kind_of(kind).attach_problem(url) for url, kind in reading.external_heads.values())
+    )
     return [
         Mistake(path, problem)
-        for path, problem in zip(reading.external_leafs, problems, strict=True)
+        for path, problem in zip(reading.external_heads, problems, strict=True)
         if problem
     ]
 
