@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 NOT_UTF8 = "the subject is not UTF-8"
 QUEUE_FULL = "queue to the head broker full"
 MALFORMED = "malformed body"
+NO_INBOX = "a reply to a subject that nobody may answer to"
 
 
 class HeadConnection:
@@ -57,6 +58,7 @@ class HeadConnection:
         self._interest_changed = interest_changed
         self._groups: SubjectTrie[str] = SubjectTrie()
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
+        self._no_inbox = _Refused(ledger, NO_INBOX)
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = LineTable(self._inbound, self._forget_lines)
         self._queue = OutQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
@@ -170,6 +172,9 @@ class HeadConnection:
             return Entry(message.skip, self._too_large)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
+            if not subject or subject.startswith("$"):
+                # The other side would refuse it, and with it what follows in the same frame.
+                return Entry(message.skip, self._no_inbox)
             flow = self._engine.flows.flow_to(domain)
         else:
             flow = self._engine.flows.flow_of(subject)
