@@ -158,8 +158,8 @@ class TopicDocument(Strict):
     separation_km: Annotated[float, Field(ge=0, le=20_040)] = Field(
         default=0.0, description="Least distance between the paths."
     )
-    mirror: bool = Field(default=False, description="Publish to a mirror broker as well.")
-    durable: bool = Field(default=False, description="Keep until consumed.")
+    mirror: bool = Field(default=False, description="Publish to a mirror broker as well. Not in force yet.")
+    durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
     order: Order = Field(default=Order.NONE, description="Keep each publisher's order.")
     late: Late = Field(default=Late.DELIVER, description="What happens after the deadline.")
     scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")
