@@ -22,6 +22,8 @@ MATTER = {"host", "broker", "store", "lake", "config"}
 STUDIES = {"simulation", "pipelines", "evaluation"}
 TOP = {"monitor", "cli", "testbed"}
 BODY_FORMAT = "mangrove.overlay.protocol.bodies"
+BROKER_KINDS = "mangrove.broker.nats"
+KNOW_NO_BROKER_PRODUCT = {"gateway"}  # rooms that go through the seam and the registry alone
 
 # room → rooms of Mangrove that it may import (besides itself)
 MAY_IMPORT: dict[str, set[str]] = {
@@ -114,6 +116,8 @@ def test_module_follows_the_import_rules(path: Path) -> None:
                 problems.append(f"line {line}: {room} may not import {name}")
             if room == "broker" and target == "overlay" and name != BODY_FORMAT:
                 problems.append(f"line {line}: of the overlay, a broker may use the body format alone")
+            if room in KNOW_NO_BROKER_PRODUCT and name.startswith(BROKER_KINDS):
+                problems.append(f"line {line}: {room} asks broker.kinds and names no kind itself")
             continue
         top = parts[0]
         if top == "pyspark" and room != "pipelines":

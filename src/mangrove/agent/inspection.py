@@ -8,11 +8,12 @@ import msgspec
 import nats
 import nats.errors
 
+from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
-from mangrove.broker.nats.monitoring import broker_status
-from mangrove.model.endpoints import DomainEndpoints, Runtime
+from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
+from mangrove.model.not_in_force import contract_warnings
 from mangrove.model.shared_names import gateway_status_subject
-from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus
+from mangrove.model.status import BrokerStatus, DomainStatus, FederationStatus, GatewayStatus
 
 TIMEOUT_S = 2.0
 
@@ -20,7 +21,11 @@ TIMEOUT_S = 2.0
 async def inspect(runtime: Runtime) -> FederationStatus:
     """The state of all domains, asked side by side."""
     domains = await asyncio.gather(*(inspect_domain(domain) for domain in runtime.domains.values()))
-    return FederationStatus(federation=runtime.federation.name, domains=tuple(domains))
+    return FederationStatus(
+        federation=runtime.federation.name,
+        domains=tuple(domains),
+        warnings=contract_warnings(runtime.federation.topics),
+    )
 
 
 async def inspect_domain(endpoints: DomainEndpoints) -> DomainStatus:
@@ -28,12 +33,16 @@ async def inspect_domain(endpoints: DomainEndpoints) -> DomainStatus:
     gateway, brokers = await asyncio.gather(
         gateway_status(endpoints),
         asyncio.gather(
-            broker_status(endpoints.head, "head"),
-            *(broker_status(edge, "edge") for edge in endpoints.edges),
-            broker_status(endpoints.management, "management"),
+            _broker_status(endpoints.head, "head"),
+            *(_broker_status(edge, "edge") for edge in endpoints.edges),
+            _broker_status(endpoints.management, "management"),
         ),
     )
     return DomainStatus(domain=endpoints.domain, brokers=tuple(brokers), gateway=gateway)
+
+
+async def _broker_status(broker: BrokerEndpoints, role: str) -> BrokerStatus:
+    return await kind_of(broker.kind).status(broker, role)
 
 
 async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:

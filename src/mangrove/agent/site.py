@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mangrove.broker.nats.config import data_broker_config, management_broker_config
-from mangrove.broker.nats.server import nats_server
+from mangrove.broker.kinds import kind_of
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
@@ -48,22 +47,16 @@ class Site:
         self.brokers: dict[str, ManagedProcess] = {}
         self.gateway = self._gateway()
         directory = run.path
-        head_leaf_url = self._head_leaf_url()
+        head, management = self._own.head, self._own.management
         limit = federation.max_message_bytes
-        self.brokers[self._own.management.name] = nats_server(
-            self._own.management.name,
-            management_broker_config(self._own.management, directory),
-            directory,
-        )
-        if not self._own.head.external:
-            config = data_broker_config(self._own.head, directory, max_message_bytes=limit)
-            self.brokers[self._own.head.name] = nats_server(self._own.head.name, config, directory)
+        self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
+        if not head.external:
+            self.brokers[head.name] = kind_of(head.kind).server(head, directory, max_message_bytes=limit)
         for edge in self._own.edges:
             if not edge.external:
-                config = data_broker_config(
-                    edge, directory, max_message_bytes=limit, head_leaf_url=head_leaf_url
+                self.brokers[edge.name] = kind_of(edge.kind).server(
+                    edge, directory, max_message_bytes=limit, attach_to=self._head_url()
                 )
-                self.brokers[edge.name] = nats_server(edge.name, config, directory)
 
     async def start(self) -> None:
         """Start the head first, then what attaches to it. On failure everything is stopped again."""
@@ -89,7 +82,8 @@ class Site:
         """Everything that this site started."""
         return [*self.brokers.values(), self.gateway]
 
-    def _head_leaf_url(self) -> str:
+    def _head_url(self) -> str:
+        """Where the gateway and the edge brokers attach."""
         external = self._federation.domains[self.domain].external
         return external.leaf if external is not None else self._own.head.leaf_url
 
@@ -106,7 +100,8 @@ class Site:
         settings = GatewaySettings(
             federation=self._federation,
             domain=self.domain,
-            leaf_url=self._head_leaf_url(),
+            head_url=self._head_url(),
+            head_kind=self._own.head.kind,
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),

@@ -1,1 +1,1 @@
-"""Real brokers: supervise nats-server, render its configuration, poll it, speak its wire protocol."""
+"""Real brokers: the seam towards gateways, and for each kind of broker a folder with all that is its own."""

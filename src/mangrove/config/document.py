@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mangrove.model.address import Address, checked_host
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_QUEUE_BYTES
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Late, Order, Scope
@@ -85,6 +86,7 @@ class EdgeDocument(Strict):
 class ExternalDocument(Strict):
     """Brokers that run already."""
 
+    kind: BrokerKind = Field(default=BrokerKind.NATS, description="What kind of brokers they are.")
     head: Annotated[str, _url("nats")] = Field(description="Where clients reach the head broker.")
     leaf: Annotated[str, _url("nats-leaf")] | None = Field(
         default=None, description="Its leaf-node listener; by default port 7422 of the same host."
@@ -143,8 +145,8 @@ class TopicDocument(Strict):
     separation_km: Annotated[float, Field(ge=0, le=20_040)] = Field(
         default=0.0, description="Least distance between the paths."
     )
-    mirror: bool = Field(default=False, description="Publish to a mirror broker as well.")
-    durable: bool = Field(default=False, description="Keep until consumed.")
+    mirror: bool = Field(default=False, description="Publish to a mirror broker as well. Not in force yet.")
+    durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
     order: Order = Field(default=Order.NONE, description="Keep each publisher's order.")
     late: Late = Field(default=Late.DELIVER, description="What happens after the deadline.")
     scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")

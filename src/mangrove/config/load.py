@@ -14,11 +14,11 @@ from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.address import Address
+from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.model.federation import Domain, Edge, External, Federation, Link
 from mangrove.model.topics import Contract, TopicRules
 
 HINT = "see docs/how-to/write-a-federation-file.md for all keys, with an example"
-DEFAULT_LEAF_PORT = 7422
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Reading:
     source: str
     federation: Federation | None
     mistakes: tuple[Mistake, ...]
-    external_leafs: dict[str, str]
+    external_heads: dict[str, tuple[str, BrokerKind]]
+    """Where gateways are to attach, and to what kind of broker."""
 
     def require(self, further: list[Mistake] | None = None) -> Federation:
         """The federation, or one error with all mistakes and the `further` ones found by looking around."""
@@ -70,7 +71,7 @@ def parse_federation(text: str, source: str) -> Reading:
         mistakes += [_mistake(item) for item in error.errors(include_url=False)]
     mistakes += cross_field_mistakes(raw)
     federation = _federation(document) if document is not None and not mistakes else None
-    return Reading(source, federation, tuple(mistakes), _external_leafs(raw))
+    return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
 def _mistake(item: Any) -> Mistake:
@@ -109,31 +110,32 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
     return ", ".join(where.model_fields)
 
 
-def _external_leafs(raw: Any) -> dict[str, str]:
-    """Leaf-node listeners of external brokers, by their path in the file, as far as they can be told."""
-    found: dict[str, str] = {}
+def _external_heads(raw: Any) -> dict[str, tuple[str, BrokerKind]]:
+    """Where external brokers are to be attached to, by their path in the file, as far as it can be told."""
+    found: dict[str, tuple[str, BrokerKind]] = {}
     domains = raw.get("domains") if isinstance(raw, dict) else None
     for name, domain in domains.items() if isinstance(domains, dict) else ():
         external = domain.get("external") if isinstance(domain, dict) else None
         if isinstance(external, dict):
             key = "leaf" if external.get("leaf") else "head"
             try:
-                found[f"domains.{name}.external.{key}"] = _leaf_url(
-                    str(external.get("head", "")), external.get("leaf")
-                )
+                kind = BrokerKind(external.get("kind", BrokerKind.NATS))
+                url = _attach_url(str(external.get("head", "")), external.get("leaf"), kind)
             except ValueError:
-                continue  # not a URL; that is reported as a mistake of its own
+                continue  # not a URL, or no known kind; that is reported as a mistake of its own
+            found[f"domains.{name}.external.{key}"] = (url, kind)
     return found
 
 
-def _leaf_url(head: str, leaf: str | None) -> str:
+def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
     if leaf:
         return str(leaf)
     parts = urlsplit(head)
     if not parts.hostname:
         raise ValueError(head)
     user = f"{parts.username}:{parts.password}@" if parts.username else ""
-    return f"nats-leaf://{user}{Address(parts.hostname, DEFAULT_LEAF_PORT)}"
+    urls = BROKER_URLS[kind]
+    return f"{urls.attach_scheme}://{user}{Address(parts.hostname, urls.attach_port)}"
 
 
 def _federation(document: FederationDocument) -> Federation:
@@ -150,9 +152,10 @@ def _federation(document: FederationDocument) -> Federation:
             if external is None
             else External(
                 head=external.head,
-                leaf=_leaf_url(external.head, external.leaf),
+                leaf=_attach_url(external.head, external.leaf, external.kind),
                 monitor=external.monitor,
                 edges=tuple(external.edges),
+                kind=external.kind,
             ),
         )
     return Federation(

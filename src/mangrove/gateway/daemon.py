@@ -11,26 +11,28 @@ import gc
 import logging
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
 
 import msgspec
-import nats
 import uvloop
-from nats.aio.msg import Msg
 
+from mangrove.broker.kinds import kind_of
 from mangrove.errors import MangroveError
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
+from mangrove.gateway.management import answer_questions
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.settings import read_settings
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY, gateway_status_subject
 from mangrove.model.status import GatewayStatus
+from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
@@ -56,7 +58,7 @@ class Gateway:
         federation = settings.federation
         self._settings = settings
         self._started = monotonic()
-        self._ledger = Ledger()
+        self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._engine = self._make_engine(epoch)
@@ -65,7 +67,7 @@ class Gateway:
         self._timer: asyncio.TimerHandle | None = None
         self._head = HeadConnection(
             self._engine,
-            settings.leaf_url,
+            partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_url),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
@@ -131,7 +133,7 @@ class Gateway:
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
                 if self._settings.management_url:
-                    tasks.create_task(self._answer_status(self._settings.management_url), name="status")
+                    tasks.create_task(self._answer(self._settings.management_url), name="answers")
                 self._tick()
                 log.info(GATEWAY_READY)
         finally:
@@ -144,34 +146,22 @@ class Gateway:
                 server.close()
             await self._links.close()
 
-    async def _answer_status(self, url: str) -> None:
-        """Answer status requests on the management broker for as long as the gateway lives."""
+    async def _answer(self, url: str) -> None:
+        domain = self._engine.domain
+        answers = {
+            gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
+            gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
+        }
+        await answer_questions(url, f"gateway-{domain}", answers)
 
-        async def answer(message: Msg) -> None:
-            await message.respond(msgspec.json.encode(self.status()))
-
-        async def quiet(error: Exception) -> None:
-            log.debug("management broker: %s", error)
-
-        while True:
-            try:
-                connection = await nats.connect(
-                    url,
-                    name=f"gateway-{self._engine.domain}",
-                    max_reconnect_attempts=-1,
-                    error_cb=quiet,
-                    reconnect_time_wait=0.5,
-                )
-            except (OSError, nats.errors.Error) as error:
-                log.warning("management broker %s: %s; trying again", url, error)
-                await asyncio.sleep(1.0)
-                continue
-            try:
-                await connection.subscribe(gateway_status_subject(self._engine.domain), cb=answer)
-                await asyncio.Event().wait()
-            finally:
-                with contextlib.suppress(nats.errors.Error, OSError):
-                    await connection.close()
+    def _topic_counts(self, request: bytes) -> TopicCounts:
+        """What was counted since the reader's cursor; a request that cannot be read has none."""
+        try:
+            cursor = msgspec.json.decode(request, type=TopicCountsRequest).cursor
+        except msgspec.DecodeError:
+            cursor = None
+        self._head.book()
+        return self._ledger.history.since(cursor, monotonic() - self._started)
 
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""

@@ -1,48 +1,47 @@
-"""The gateway's side towards its own brokers: a leaf-node connection to the head broker.
+"""The gateway's side towards its own brokers: where messages go, and what is booked.
 
 Outward: messages that other domains want are sorted into the engine's flows, a buffer at a time. Inward: the
-bodies of frames are written to the broker as they came, after a check; only where the domain has queue groups
-for a subject are they named in its control line. Interest of the domain's subscribers arrives by itself.
+bodies of frames are checked and handed to the head broker as they came, with the queue groups that the domain
+has for a subject. Interest of the domain's subscribers arrives by itself. How all this is said to a broker is
+a matter of its kind (`mangrove.broker.attachment`); here everything is in the format of a frame's body.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from time import monotonic
-from urllib.parse import urlsplit
 
-from mangrove.broker.nats.leaf import LeafProtocol
+from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.out_queue import OutQueue
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
     Entry,
-    Flow,
     Rewrite,
     WireError,
     parse_message_line,
-    scan,
+    readable,
 )
 
 log = logging.getLogger(__name__)
 
-MAX_KNOWN_LINES = 1 << 16
-RECONNECT_S = 0.2
-DEFAULT_LEAF_PORT = 7422
-REQUESTS = "(requests and replies)"
+NOT_UTF8 = "the subject is not UTF-8"
+QUEUE_FULL = "queue to the head broker full"
+MALFORMED = "malformed body"
+NO_INBOX = "a reply to a subject that nobody may answer to"
 
 
 class HeadConnection:
-    """Keeps the leaf-node connection up and carries messages through it in both directions."""
+    """Owns the attachment to the head broker and carries messages through it in both directions."""
 
     def __init__(
         self,
         engine: OverlayEngine,
-        url: str,
+        attach: Callable[[AttachmentOwner], Attachment],
         ledger: Ledger,
         *,
         max_message_bytes: int,
@@ -50,86 +49,37 @@ class HeadConnection:
         buffer_done: Callable[[], None],
     ) -> None:
         self._engine = engine
-        self._url = url
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
-        self._outbound_lines: dict[bytes, Entry] = {}
-        self._inbound_lines: dict[bytes, Entry] = {}
-        # Requests and replies have subjects that are used once: booked, but not remembered.
-        self._outbound_once: list[Entry] = []
-        self._inbound_once: list[Entry] = []
-        self._too_large = _TooLarge(ledger, max_message_bytes)
-        self._queue = OutQueue(
-            queue_bytes, lambda body: ledger.drop_body(body, "queue to the head broker full")
-        )
-        self._keep = _Keep(self._queue)
-        self._protocol: LeafProtocol | None = None
-        self._lost = asyncio.Event()
+        self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
+        self._no_inbox = _Refused(ledger, NO_INBOX)
+        self.sorter = LineTable(self._outbound, self._forget_lines)
+        self._inbound_lines = LineTable(self._inbound, self._forget_lines)
+        self._queue = OutQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
+        self._attachment = attach(self)
         self.connected = False
-
-    # -- connection ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Connect, and connect again whenever the broker goes away, until cancelled."""
-        loop = asyncio.get_running_loop()
-        parts = urlsplit(self._url)
-        failed = False
-        try:
-            while True:
-                self._lost.clear()
-                protocol = LeafProtocol(
-                    f"gateway-{self._engine.domain}", self._url, self, self._outbound_lines
-                )
-                self._protocol = protocol
-                try:
-                    await loop.create_connection(
-                        lambda p=protocol: p,  # type: ignore[misc]
-                        parts.hostname or "127.0.0.1",
-                        parts.port or DEFAULT_LEAF_PORT,
-                    )
-                except OSError as error:
-                    self._protocol = None
-                    if not failed:
-                        log.warning("head broker %s: %s; trying again", self._where, error)
-                    failed = True
-                else:
-                    failed = False
-                    await self._lost.wait()
-                await asyncio.sleep(RECONNECT_S)
-        finally:
-            if self._protocol is not None:
-                self._protocol.close("the gateway stops")
+        """Stay attached to the head broker until cancelled."""
+        await self._attachment.run()
 
-    @property
-    def _where(self) -> str:
-        parts = urlsplit(self._url)
-        return f"{parts.hostname}:{parts.port}"
+    # -- the broker comes and goes ------------------------------------------------------------------------
 
-    def leaf_ready(self) -> None:
+    def attached(self) -> None:
         """Subscribe to what the other domains want, and let waiting messages out."""
-        assert self._protocol is not None
-        info = self._protocol.info
-        log.info(
-            "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
-        )
         self.connected = True
-        self._protocol.subscribe(f"{REPLY_PREFIX}>")
-        for subject in self._engine.wanted_elsewhere():
-            self._protocol.subscribe(subject)
+        self._attachment.subscribe([f"{REPLY_PREFIX}>", *self._engine.wanted_elsewhere()])
         self._open_queue()
 
-    def leaf_lost(self, reason: str) -> None:
+    def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
-        log.warning("lost the head broker %s: %s", self._where, reason)
         self.connected = False
-        self._protocol = None
         self._queue.shut()
         self._engine.head_lost(monotonic())
-        self._lost.set()
 
-    def leaf_writable(self, writable: bool) -> None:
-        """The broker's socket can take more, or for now cannot."""
+    def writable(self, writable: bool) -> None:
+        """The broker can take more, or for now cannot."""
         if writable:
             self._open_queue()
         else:
@@ -141,133 +91,123 @@ class HeadConnection:
         A broker that has just restarted would throw away what comes before its subscribers have returned.
         """
         if self.connected and self._engine.head_settled:
-            self._queue.open(self._write)
-
-    def _write(self, messages: bytes) -> None:
-        if self._protocol is not None:
-            self._protocol.write(messages)
+            self._queue.open()
 
     # -- interest -----------------------------------------------------------------------------------------
 
-    def leaf_interest(self, subject: str, group: str, wanted: bool) -> None:
+    def interest(self, subject: str, group: str, wanted: bool) -> None:
         """A subscription came or went somewhere in this domain."""
         if is_internal(subject):
             return
         if self._engine.change_local_interest(subject, group, wanted):
-            self.forget_lines()
+            self._forget_lines()
+
+    def ignored(self, what: str) -> None:
+        """Something from the broker was left out."""
+        self._ledger.ignore(what)
 
     def serve(self) -> None:
         """The subscribers of a broker that was away are back, or given up."""
-        self.forget_lines()
+        self._forget_lines()
         self._open_queue()
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
-        self.forget_lines()
-        if self._protocol is None or not self.connected:
-            return
-        for subject in add:
-            self._protocol.subscribe(subject)
-        for subject in remove:
-            self._protocol.unsubscribe(subject)
+        self._forget_lines()
+        if self.connected:
+            self._attachment.subscribe(add)
+            self._attachment.unsubscribe(remove)
 
-    def forget_lines(self) -> None:
+    def _forget_lines(self) -> None:
         """What lines mean has changed: book their counts and learn them anew."""
-        self.book()
-        self._outbound_lines.clear()
-        self._inbound_lines.clear()
+        self.sorter.forget(self._ledger.sent)
+        self._inbound_lines.forget(self._ledger.delivered)
 
     def book(self) -> None:
         """Bring the ledger up to date."""
-        self._ledger.fold(self._outbound_lines.values(), self._ledger.sent)
-        self._ledger.fold(self._inbound_lines.values(), self._ledger.delivered)
+        self.sorter.book(self._ledger.sent)
+        self._inbound_lines.book(self._ledger.delivered)
 
     # -- outward ------------------------------------------------------------------------------------------
 
-    def leaf_buffer_done(self) -> None:
+    def buffer_done(self) -> None:
         """One buffer from the broker is sorted: send it on."""
-        if self._outbound_once:
-            self._ledger.fold(self._outbound_once, self._ledger.sent)
-            self._outbound_once.clear()
+        self.sorter.book_requests(self._ledger.sent)
         self._buffer_done()
 
-    def leaf_message_line(self, line: bytes) -> Entry:
+    def _outbound(self, line: bytes) -> Entry:
         """Where a message from this domain's clients goes."""
-        message = parse_message_line(line)
+        try:
+            message = parse_message_line(line)
+        except WireError:
+            # One client's odd subject must not cost the whole domain its connection.
+            if readable(line) == line:
+                raise
+            skip = parse_message_line(readable(line)).skip
+            return Entry(skip, _Unreadable(self._ledger, len(line) + skip))
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
             return Entry(message.skip, self._too_large)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
+            if not subject or subject.startswith("$"):
+                # The other side would refuse it, and with it what follows in the same frame.
+                return Entry(message.skip, self._no_inbox)
             flow = self._engine.route_reply(domain)
         else:
             flow = self._engine.route(subject)
         if flow is None:
-            entry = Entry(message.skip, DISCARD)
-        elif reply or subject is not message.subject:
+            return Entry(message.skip, DISCARD)
+        if reply or subject is not message.subject:
             if reply and not reply.startswith(REPLY_PREFIX):
                 reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
             rewrite = Rewrite(line, message.line(subject, reply), message.skip, flow)
-            entry = Entry(message.skip, rewrite, REQUESTS)
-            self._outbound_once.append(entry)
-            return entry
-        else:
-            entry = Entry(message.skip, flow, subject)
-        if len(self._outbound_lines) >= MAX_KNOWN_LINES:
-            self.forget_lines()
-        self._outbound_lines[line] = entry
-        return entry
+            return Entry(message.skip, rewrite, once=True)
+        return Entry(message.skip, flow, subject)
 
     # -- inward -------------------------------------------------------------------------------------------
 
     def deliver(self, body: bytes) -> None:
-        """Write the messages of a frame to the head broker."""
+        """Hand the messages of a frame to the head broker, now or when it can take them."""
+        self._queue.send(body)
+
+    def _hand_over(self, body: bytes) -> None:
         try:
-            if scan(body, self._inbound_lines, self._inbound_line) != len(body):
-                raise WireError("the last message is cut off")
+            self._inbound_lines.take(body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
-            self._ledger.drop("(malformed)", "malformed body")
-        if self._inbound_once:
-            self._ledger.fold(self._inbound_once, self._ledger.delivered)
-            self._inbound_once.clear()
+            self._ledger.refuse_body(MALFORMED)
+        self._inbound_lines.book_requests(self._ledger.delivered)
 
-    def _inbound_line(self, line: bytes) -> Entry:
+    def _inbound(self, line: bytes) -> Entry:
+        """Where a message from another domain goes."""
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
         groups = self._engine.queue_groups(message.subject)
-        flow: Flow = self._keep
-        if groups:
-            new_line = message.line(message.subject, message.reply, groups)
-            flow = Rewrite(line, new_line, message.skip, self._keep)
+        outlet = self._attachment.outlet(line, message, groups)
         if message.reply or is_internal(message.subject):
-            entry = Entry(message.skip, flow, REQUESTS)
-            self._inbound_once.append(entry)
-            return entry
-        entry = Entry(message.skip, flow, message.subject)
-        if len(self._inbound_lines) >= MAX_KNOWN_LINES:
-            self.forget_lines()
-        self._inbound_lines[line] = entry
-        return entry
+            return Entry(message.skip, outlet, once=True)
+        return Entry(message.skip, outlet, message.subject)
 
 
-class _Keep:
-    """The flow of checked messages to the head broker."""
+class _Refused:
+    """The flow of messages that are refused for a reason, and booked by topic."""
 
-    def __init__(self, queue: OutQueue) -> None:
-        self._queue = queue
-
-    def take(self, messages: bytes) -> None:
-        self._queue.send(messages)
-
-
-class _TooLarge:
-    """The flow of messages above the limit: refused and booked by topic."""
-
-    def __init__(self, ledger: Ledger, limit_bytes: int) -> None:
+    def __init__(self, ledger: Ledger, reason: str) -> None:
         self._ledger = ledger
-        self._reason = f"larger than the federation's limit of {limit_bytes} bytes"
+        self._reason = reason
 
     def take(self, messages: bytes) -> None:
         self._ledger.drop_body(messages, self._reason)
+
+
+class _Unreadable:
+    """The flow of one line whose subject cannot be read: there is no topic to book its messages under."""
+
+    def __init__(self, ledger: Ledger, message_bytes: int) -> None:
+        self._ledger = ledger
+        self._message_bytes = message_bytes
+
+    def take(self, messages: bytes) -> None:
+        self._ledger.drop_unnamed(NOT_UTF8, len(messages) // self._message_bytes)

@@ -7,39 +7,43 @@ from collections.abc import Callable
 
 
 class OutQueue:
-    """Passes buffers straight to a writer while it can take them, and holds them while it cannot.
+    """Passes bodies straight on while the broker can take them, and holds them as they came while it cannot.
 
-    The bound counts what is held here; the socket's own buffer is bounded by its high-water mark.
+    They are looked into when they are passed on: what they mean may have changed while they waited. The bound
+    counts what is held here; the socket's own buffer is bounded by its high-water mark.
     """
 
-    def __init__(self, limit_bytes: int, dropped: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, limit_bytes: int, deliver: Callable[[bytes], None], dropped: Callable[[bytes], None]
+    ) -> None:
         self._limit_bytes = limit_bytes
+        self._deliver = deliver
         self._dropped = dropped
-        self._write: Callable[[bytes], None] | None = None
+        self._open = False
         self._held: deque[bytes] = deque()
         self.held_bytes = 0
 
-    def send(self, messages: bytes) -> None:
-        """Write now, or when the socket can take it."""
-        if self._write is not None:
-            self._write(messages)
+    def send(self, body: bytes) -> None:
+        """Deliver now, or when the broker can take it."""
+        if self._open:
+            self._deliver(body)
             return
-        self._held.append(messages)
-        self.held_bytes += len(messages)
+        self._held.append(body)
+        self.held_bytes += len(body)
         while self.held_bytes > self._limit_bytes:
             self._dropped(self._pop())
 
     def _pop(self) -> bytes:
-        messages = self._held.popleft()
-        self.held_bytes -= len(messages)
-        return messages
+        body = self._held.popleft()
+        self.held_bytes -= len(body)
+        return body
 
-    def open(self, write: Callable[[bytes], None]) -> None:
-        """The socket can take more: let out what waited."""
-        self._write = write
-        while self._held and self._write is not None:
-            write(self._pop())
+    def open(self) -> None:
+        """The broker can take more: let out what waited, until it cannot again."""
+        self._open = True
+        while self._held and self._open:
+            self._deliver(self._pop())
 
     def shut(self) -> None:
-        """The socket is full or gone."""
-        self._write = None
+        """The broker is full or gone."""
+        self._open = False

@@ -6,10 +6,11 @@ import msgspec
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import LinkEnd, Links
-from mangrove.model.status import Drop, GatewayStatus, LinkFigures, LinkStatus
+from mangrove.model.status import GatewayStatus, LinkFigures, LinkStatus
 from mangrove.overlay.engine import OverlayEngine
 
-MOST_ROWS = 100
+MAX_DROP_ROWS = 100
+MAX_BUSIEST = 20
 
 
 def gateway_report(
@@ -21,8 +22,9 @@ def gateway_report(
     uptime_s: float,
     head_connected: bool,
 ) -> GatewayStatus:
-    """Everything that `mangrove status` shows of a gateway."""
+    """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
+    totals = ledger.history.totals
     return GatewayStatus(
         domain=engine.domain,
         epoch=engine.epoch,
@@ -31,20 +33,24 @@ def gateway_report(
         links=tuple(_link(overlay.links[link.peer], link) for link in links),
         interest=overlay.interest,
         subscribed=overlay.subscribed,
-        sent=ledger.sent.total(),
-        delivered=ledger.delivered.total(),
+        sent=totals.sent.total,
+        delivered=totals.delivered.total,
         duplicates=overlay.duplicates,
         colour=overlay.colour,
         failed_links=overlay.failed_links,
         parked_bytes=overlay.parked_bytes,
         routes=overlay.routes,
         arrivals=overlay.arrivals,
-        drops=tuple(
-            Drop(topic=topic, reason=reason, count=count)
-            for (topic, reason), count in ledger.dropped.most_common(MOST_ROWS)
-        ),
-        topics_sent=dict(ledger.sent.most_common(MOST_ROWS)),
-        topics_delivered=dict(ledger.delivered.most_common(MOST_ROWS)),
+        drops=ledger.largest_drops(MAX_DROP_ROWS),
+        dropped=dict(ledger.dropped),
+        busiest_sent=dict(totals.sent.topics.most_common(MAX_BUSIEST)),
+        busiest_delivered=dict(totals.delivered.topics.most_common(MAX_BUSIEST)),
+        requests_sent=totals.sent.requests,
+        requests_delivered=totals.delivered.requests,
+        malformed_bodies=totals.malformed_bodies,
+        refused_connections=links.refused,
+        refused_subjects=overlay.refused_subjects,
+        ignored={**overlay.ignored, **ledger.ignored},
     )
 
 

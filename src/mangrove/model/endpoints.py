@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mangrove.model.address import Address
+from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.model.federation import Domain, External, Federation
 
 # Offsets from a domain's base port. A domain takes EDGE_OFFSET + EDGE_STRIDE × edges ports.
@@ -28,16 +29,20 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     leaf_port: int | None = None
     external: bool = False
     user_info: str = ""
+    kind: BrokerKind = BrokerKind.NATS
 
     @property
     def client_url(self) -> str:
-        """URL for NATS clients."""
-        return f"nats://{self.user_info}{Address(self.host, self.client_port)}"
+        """URL for clients."""
+        return f"{BROKER_URLS[self.kind].client_scheme}://{self.user_info}{self._at(self.client_port)}"
 
     @property
     def leaf_url(self) -> str:
-        """URL for leaf nodes, which is how gateways attach."""
-        return f"nats-leaf://{self.user_info}{Address(self.host, self.leaf_port or 0)}"
+        """URL where gateways and edge brokers attach, in NATS as leaf nodes."""
+        return f"{BROKER_URLS[self.kind].attach_scheme}://{self.user_info}{self._at(self.leaf_port or 0)}"
+
+    def _at(self, port: int) -> Address:
+        return Address(self.host, port)
 
     @property
     def monitor_url(self) -> str | None:
@@ -100,8 +105,11 @@ def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
         )
         for number in range(len(domain.edges))
     ]
-    for number, url in enumerate(domain.external.edges if domain.external else ()):
-        edges.append(_external_broker(f"{domain.name}-edge{number + 1}", url))
+    if domain.external is not None:
+        edges += [
+            _external_broker(f"{domain.name}-edge{number + 1}", url, domain.external.kind)
+            for number, url in enumerate(domain.external.edges)
+        ]
     return DomainEndpoints(
         domain=domain.name,
         head=head,
@@ -122,18 +130,19 @@ def fixed_endpoints(domain: Domain) -> DomainEndpoints:
     return lay_out(domain, lambda offset: domain.base_port + offset)
 
 
-def _external_broker(name: str, url: str) -> BrokerEndpoints:
+def _external_broker(name: str, url: str, kind: BrokerKind) -> BrokerEndpoints:
     parts = urlsplit(url)
     return BrokerEndpoints(
         name=name,
         host=parts.hostname or "",
         client_port=parts.port or 0,
         external=True,
+        kind=kind,
         user_info=parts.netloc.rpartition("@")[0] + "@" if "@" in parts.netloc else "",
     )
 
 
 def _external_head(domain: Domain, external: External) -> BrokerEndpoints:
-    broker = _external_broker(f"{domain.name}-head", external.head)
+    broker = _external_broker(f"{domain.name}-head", external.head, external.kind)
     monitor = urlsplit(external.monitor).port if external.monitor else None
     return msgspec.structs.replace(broker, leaf_port=urlsplit(external.leaf).port, monitor_port=monitor)

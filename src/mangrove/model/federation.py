@@ -8,6 +8,7 @@ import math
 import msgspec
 
 from mangrove.model.address import Address
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import TopicRules
 
@@ -29,6 +30,7 @@ class External(msgspec.Struct, frozen=True, kw_only=True):
     leaf: str
     monitor: str | None = None
     edges: tuple[str, ...] = ()
+    kind: BrokerKind = BrokerKind.NATS
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.address import Address
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import Federation
 
 
@@ -21,7 +22,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     federation: Federation
     domain: str
-    leaf_url: str
+    head_url: str
+    """Where the gateway attaches to its head broker."""
     management_url: str | None
     listen: tuple[Address, ...]
     calls: tuple[Call, ...]
@@ -29,3 +31,4 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     journal_path: str = ""
     stimuli_path: str = ""
     """Where to record what the engine is told; empty: nowhere."""
+    head_kind: BrokerKind = BrokerKind.NATS

@@ -89,23 +89,39 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     routes: tuple[RouteStatus, ...]
     arrivals: tuple[Arrival, ...]
     drops: tuple[Drop, ...]
-    topics_sent: dict[str, int] = {}
-    topics_delivered: dict[str, int] = {}
+    """By topic and reason, the largest; `dropped` holds all."""
+    dropped: dict[str, int] = {}
+    """By reason, completely: also messages whose topic is not told."""
+    busiest_sent: dict[str, int] = {}
+    """For people. Who wants counts by topic asks for them: `model.topic_counts`."""
+    busiest_delivered: dict[str, int] = {}
+    requests_sent: int = 0
+    """Requests and replies, of `sent`: their subjects are used once, so they are no topics."""
+    requests_delivered: int = 0
+    malformed_bodies: int = 0
+    """Bodies of frames that could not be read to the end; what came before was delivered."""
+    refused_connections: int = 0
+    """From strangers, or from neighbours that did not greet as they should."""
+    refused_subjects: int = 0
+    """Wanted subjects beyond the limit of a domain, or malformed: nobody is sent their messages."""
+    ignored: dict[str, int] = {}
+    """Control messages and subscriptions that were left out, by what they were."""
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker counts."""
+    """What a broker counts, whatever its kind calls it."""
 
     version: str = ""
     uptime: str = ""
     connections: int = 0
     subscriptions: int = 0
-    in_msgs: int = 0
-    out_msgs: int = 0
-    in_bytes: int = 0
-    out_bytes: int = 0
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
     slow_consumers: int = 0
-    leaf_nodes: int = 0
+    attached_brokers: int = 0
+    """Other brokers and gateways that hang on this one."""
     memory_bytes: int = 0
     cpu_percent: float = 0.0
 
@@ -142,6 +158,8 @@ class FederationStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     federation: str
     domains: tuple[DomainStatus, ...]
+    warnings: tuple[str, ...] = ()
+    """What the federation file asks for and does not get."""
 
     @property
     def healthy(self) -> bool:

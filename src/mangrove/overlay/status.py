@@ -50,8 +50,10 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int
     routes: tuple[RouteStatus, ...]
     arrivals: tuple[Arrival, ...]
-    counted: dict[str, int]
-    """What was ignored, refused or left out, by what it was; nothing that never happened."""
+    refused_subjects: int
+    """Subjects that were malformed or beyond the limit of their domain."""
+    ignored: dict[str, int]
+    """What was received, understood and left out, by what it was; nothing that never happened."""
 
 
 def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
@@ -66,18 +68,17 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         duplicates=sources.delivery.verdicts[Verdict.DUPLICATE],
         routes=tuple(_routes(sources)),
         arrivals=tuple(_arrivals(sources)),
-        counted={what: count for what, count in _counted(sources).items() if count},
+        refused_subjects=sources.remote.interest.refused_subjects,
+        ignored={what: count for what, count in _ignored(sources).items() if count},
     )
 
 
-def _counted(sources: StatusSources) -> dict[str, int]:
+def _ignored(sources: StatusSources) -> dict[str, int]:
     interest = sources.remote.interest
     return {
-        "subjects refused (malformed, or beyond the limit of a domain)": interest.refused_subjects,
-        "interest updates ignored (in the name of another domain)": interest.ignored_updates,
-        "link-state advertisements ignored (in the name of another domain)": sources.link_state.ignored,
-        "frames too old to be told from duplicates": sources.delivery.verdicts[Verdict.TOO_OLD],
-        "events that were not written down": sources.events.lost,
+        "link-state advertisement that its sender cannot make": sources.link_state.ignored,
+        "interest update that claims to be of this domain, or of none": interest.ignored_updates,
+        "event that was not written down": sources.events.lost,
         **sources.ignored,
     }
 

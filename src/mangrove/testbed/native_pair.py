@@ -106,7 +106,7 @@ class NativePair:
 
     async def _joined(self) -> None:
         async def joined() -> bool:
-            return (await broker_status(self._near, "head")).leaf_nodes > 0
+            return (await broker_status(self._near, "head")).attached_brokers > 0
 
         await self._until(joined, "the native leaf node did not connect")
 

@@ -8,6 +8,7 @@ import pytest
 
 from mangrove.config import load_federation, parse_federation
 from mangrove.errors import InputError, InvalidDocumentError
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import fixed_endpoints
 from mangrove.model.topics import Late, Scope
 
@@ -157,11 +158,24 @@ def test_the_error_carries_the_mistakes(tmp_path: Path) -> None:
 def test_external_brokers_default_to_the_usual_leaf_port() -> None:
     text = "federation: f\ndomains: {a: {external: {head: 'nats://u:p@broker.example:4222'}}}\n"
     reading = parse_federation(text, "f.yaml")
-    assert reading.external_leafs == {
+    assert {path: url for path, (url, _) in reading.external_heads.items()} == {
         "domains.a.external.head": "nats-leaf://u:p@broker.example:7422",
     }
     head = fixed_endpoints(reading.require().domains["a"]).head
     assert (head.external, head.leaf_port, head.client_url) == (True, 7422, "nats://u:p@broker.example:4222")
+
+
+def test_external_brokers_are_of_a_known_kind() -> None:
+    text = "federation: f\ndomains: {a: {external: {kind: %s, head: 'nats://broker.example:4222'}}}\n"
+    federation = parse_federation(text % "nats", "f.yaml").require()
+    assert federation.domains["a"].external is not None
+    assert federation.domains["a"].external.kind is BrokerKind.NATS
+    assert fixed_endpoints(federation.domains["a"]).head.kind is BrokerKind.NATS
+    unknown = parse_federation(text % "carrier-pigeon", "f.yaml")
+    assert [(mistake.path, mistake.allowed) for mistake in unknown.mistakes] == [
+        ("domains.a.external.kind", "'nats'")
+    ]
+    assert unknown.external_heads == {}, "nobody knows how to look whether it can be reached"
 
 
 def test_topology_hash_depends_on_what_gateways_must_agree_on() -> None:

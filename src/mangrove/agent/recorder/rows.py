@@ -54,10 +54,10 @@ def sample_rows(second: Second, head: str) -> Rows:
             "reachable": broker.reachable,
         }
         for name, total in (
-            ("msgs_in", broker.in_msgs),
-            ("msgs_out", broker.out_msgs),
-            ("bytes_in", broker.in_bytes),
-            ("bytes_out", broker.out_bytes),
+            ("msgs_in", broker.messages_in),
+            ("msgs_out", broker.messages_out),
+            ("bytes_in", broker.bytes_in),
+            ("bytes_out", broker.bytes_out),
             ("slow_consumers", broker.slow_consumers),
         ):
             columns[name] = second.since(broker.name, name, total=total) if broker.reachable else 0
@@ -94,7 +94,7 @@ def delivery_rows(second: Second) -> Rows:
     arrived: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     if gateway is not None:
-        for topic, total in gateway.topics_delivered.items():
+        for topic, total in gateway.busiest_delivered.items():
             arrived[topic] = second.counters.since_known(("arrived", topic), total)
         for drop in gateway.drops:
             dropped[drop.topic] += second.counters.since_known(("drop", drop.topic, drop.reason), drop.count)
@@ -129,7 +129,7 @@ def rate_rows(second: Second, head: str) -> Rows:
     }
     gateway = second.status.gateway
     if gateway is not None:
-        for topic, total in gateway.topics_sent.items():
+        for topic, total in gateway.busiest_sent.items():
             sent = second.counters.since_known(("sent", topic), total)
             # Wanted elsewhere and not here: only the gateway sees it, and it knows no sizes.
             if sent and topic not in entered:

@@ -1,4 +1,4 @@
-"""A connection to a broker as one of its leaf nodes.
+"""One connection to a nats-server as one of its leaf nodes.
 
 A leaf node is told at once what the broker's clients and its other leaf nodes subscribe to, gets one copy of
 each message however many of its own subscriptions match, and never gets its own messages back. That is why
@@ -9,39 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from mangrove.broker.attachment import AttachmentOwner
 from mangrove.host.sockets import prepare
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER_BYTES = 1 << 20
-
-
-class LeafHandler(Protocol):
-    """What the owner of a leaf connection is told. All calls happen in the event loop."""
-
-    def leaf_ready(self) -> None:
-        """The broker accepted the connection."""
-
-    def leaf_interest(self, subject: str, group: str, wanted: bool) -> None:
-        """Clients of the broker want `subject` (as members of queue `group`, if given), or no longer."""
-
-    def leaf_message_line(self, line: bytes) -> Entry:
-        """What to do with the message that this control line announces. Must have no side effect."""
-
-    def leaf_buffer_done(self) -> None:
-        """All messages of one buffer have been handed out."""
-
-    def leaf_lost(self, reason: str) -> None:
-        """The connection is gone."""
-
-    def leaf_writable(self, writable: bool) -> None:
-        """The socket can, or for now cannot, take more."""
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -54,9 +33,12 @@ class BrokerInfo(msgspec.Struct, frozen=True):
 
 
 class LeafProtocol(asyncio.Protocol):
-    """Speaks the leaf-node protocol over one socket, a whole buffer at a time."""
+    """Speaks the leaf-node protocol over one socket, a whole buffer at a time.
 
-    def __init__(self, name: str, url: str, handler: LeafHandler, known: dict[bytes, Entry]) -> None:
+    The first `PONG` means that the broker accepted the connection. `closed` is set when it has ended.
+    """
+
+    def __init__(self, name: str, url: str, owner: AttachmentOwner) -> None:
         parts = urlsplit(url)
         self._credentials = {
             key: unquote(value)
@@ -64,14 +46,16 @@ class LeafProtocol(asyncio.Protocol):
             if value
         }
         self._name = name
-        self._handler = handler
-        self._known = known
+        self._owner = owner
+        self._known = owner.sorter.known
         self._held = bytearray()
         self._needed = 0
         self._ready = False
         self._error = ""
         self._transport: asyncio.Transport | None = None
+        self._where = f"{parts.hostname}:{parts.port}"
         self.info = BrokerInfo()
+        self.closed = asyncio.Event()
 
     # -- asyncio ------------------------------------------------------------------------------------------
 
@@ -94,20 +78,23 @@ class LeafProtocol(asyncio.Protocol):
         except WireError as error:
             self.close(str(error))
             return
-        self._handler.leaf_buffer_done()
+        self._owner.buffer_done()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner why."""
         self._transport = None
-        self._handler.leaf_lost(self._error or str(exc or "the broker closed the connection"))
+        reason = self._error or str(exc or "the broker closed the connection")
+        log.warning("lost the head broker %s: %s", self._where, reason)
+        self.closed.set()
+        self._owner.lost(reason)
 
     def pause_writing(self) -> None:
         """The socket is full."""
-        self._handler.leaf_writable(False)
+        self._owner.writable(False)
 
     def resume_writing(self) -> None:
         """The socket drained."""
-        self._handler.leaf_writable(True)
+        self._owner.writable(True)
 
     # -- sending ------------------------------------------------------------------------------------------
 
@@ -116,16 +103,16 @@ class LeafProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
-    def subscribe(self, subject: str) -> None:
-        """Ask for the messages of a subject."""
-        self.write(f"LS+ {subject}\r\n".encode())
+    def subscribe(self, subjects: Iterable[str]) -> None:
+        """Ask for the messages of subjects."""
+        self.write("".join(f"LS+ {subject}\r\n" for subject in subjects).encode())
 
-    def unsubscribe(self, subject: str) -> None:
-        """End a subscription."""
-        self.write(f"LS- {subject}\r\n".encode())
+    def unsubscribe(self, subjects: Iterable[str]) -> None:
+        """End subscriptions."""
+        self.write("".join(f"LS- {subject}\r\n" for subject in subjects).encode())
 
     def close(self, reason: str) -> None:
-        """Close the connection; `leaf_lost` follows with this reason."""
+        """Close the connection; the owner is told with this reason."""
         self._error = self._error or reason
         if self._transport is not None:
             self._transport.close()
@@ -142,7 +129,7 @@ class LeafProtocol(asyncio.Protocol):
         verb = line[:5]
         if verb in (b"LMSG ", b"HMSG "):
             entry = self._known.get(line)
-            return entry if entry is not None else self._handler.leaf_message_line(line)
+            return entry if entry is not None else self._owner.sorter.resolve(line)
         self._control(line)
         return Entry(len(CRLF), None)
 
@@ -150,14 +137,12 @@ class LeafProtocol(asyncio.Protocol):
         verb, _, rest = line.partition(b" ")
         match verb:
             case b"LS+" | b"LS-":
-                subject, _, group = rest.decode().partition(" ")
-                self._handler.leaf_interest(subject, group.split(" ")[0], verb == b"LS+")
+                self._interest(rest, verb == b"LS+")
             case b"PING":
                 self.write(b"PONG\r\n")
             case b"PONG":
                 if not self._ready:
-                    self._ready = True
-                    self._handler.leaf_ready()
+                    self._attached()
             case b"INFO":
                 self._greet(rest)
             case b"-ERR":
@@ -168,6 +153,23 @@ class LeafProtocol(asyncio.Protocol):
             case _:
                 # Also refuses LMSG/HMSG lines in a form that we never asked for.
                 parse_message_line(line)
+
+    def _attached(self) -> None:
+        self._ready = True
+        info = self.info
+        log.info(
+            "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
+        )
+        self._owner.attached()
+
+    def _interest(self, rest: bytes, wanted: bool) -> None:
+        # nats-server lets its clients use any bytes; one of them must not cost the domain its connection.
+        try:
+            subject, _, group = rest.decode().partition(" ")
+        except UnicodeDecodeError:
+            self._owner.ignored("subscription that is not UTF-8")
+            return
+        self._owner.interest(subject, group.split(" ")[0], wanted)
 
     def _greet(self, text: bytes) -> None:
         try:

@@ -14,17 +14,38 @@ from mangrove.model.status import BrokerFigures, BrokerStatus
 TIMEOUT_S = 2.0
 
 
-class _Varz(BrokerFigures, frozen=True, kw_only=True):
-    """The broker's page `/varz`, with its own names where they differ from ours."""
+class _Varz(msgspec.Struct, frozen=True):
+    """The broker's page `/varz`, in its own names."""
 
+    version: str = ""
+    uptime: str = ""
+    connections: int = 0
+    subscriptions: int = 0
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    slow_consumers: int = 0
     leafnodes: int = 0
     mem: int = 0
     cpu: float = 0.0
 
-    def figures(self) -> dict[str, object]:
+    def figures(self) -> BrokerFigures:
         """What the broker counts, in our names."""
-        known = {name: getattr(self, name) for name in BrokerFigures.__struct_fields__}
-        return known | {"leaf_nodes": self.leafnodes, "memory_bytes": self.mem, "cpu_percent": self.cpu}
+        return BrokerFigures(
+            version=self.version,
+            uptime=self.uptime,
+            connections=self.connections,
+            subscriptions=self.subscriptions,
+            messages_in=self.in_msgs,
+            messages_out=self.out_msgs,
+            bytes_in=self.in_bytes,
+            bytes_out=self.out_bytes,
+            slow_consumers=self.slow_consumers,
+            attached_brokers=self.leafnodes,
+            memory_bytes=self.mem,
+            cpu_percent=self.cpu,
+        )
 
 
 def _get(url: str) -> bytes:
@@ -53,7 +74,7 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
         varz = msgspec.json.decode(page, type=_Varz)
     except msgspec.DecodeError:
         return known
-    return msgspec.structs.replace(known, reachable=True, **varz.figures())
+    return msgspec.structs.replace(known, reachable=True, **msgspec.structs.asdict(varz.figures()))
 
 
 async def _answers(host: str, port: int) -> bool:

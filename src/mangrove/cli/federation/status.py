@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from mangrove.model.status import FederationStatus, LinkStatus
+    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
 
 FederationOption = Annotated[
     str | None, typer.Option("--federation", "-f", help="Which one, if several run on this machine.")
@@ -46,6 +48,8 @@ def _plain(found: FederationStatus) -> dict[str, object]:
 
 
 def _render(found: FederationStatus, console: Console) -> None:
+    from rich.markup import escape
+
     brokers = _table(
         f"Brokers of {found.federation}",
         ("broker", "state", "uptime"),
@@ -65,6 +69,7 @@ def _render(found: FederationStatus, console: Console) -> None:
         ("note",),
     )
     drops = _table("Dropped messages", ("gateway", "topic", "reason"), ("count",))
+    others = _table("Also counted", ("gateway", "what"), ("count",))
     for domain in found.domains:
         for broker in domain.brokers:
             brokers.add_row(
@@ -72,10 +77,10 @@ def _render(found: FederationStatus, console: Console) -> None:
                 _state(broker.reachable, "up", "unreachable"),
                 broker.uptime,
                 f"{broker.connections:,}",
-                f"{broker.leaf_nodes:,}",
+                f"{broker.attached_brokers:,}",
                 f"{broker.subscriptions:,}",
-                f"{broker.in_msgs:,}",
-                f"{broker.out_msgs:,}",
+                f"{broker.messages_in:,}",
+                f"{broker.messages_out:,}",
                 f"{broker.memory_bytes / 1e6:.0f} MB",
             )
         gateway = domain.gateway
@@ -125,9 +130,30 @@ def _render(found: FederationStatus, console: Console) -> None:
             )
         for drop in gateway.drops:
             drops.add_row(domain.domain, drop.topic, drop.reason, f"{drop.count:,}")
-    for table in (brokers, gateways, links, routes, arrivals, drops):
+        for what, count in _also_counted(gateway):
+            others.add_row(domain.domain, what, f"{count:,}")
+    for table in (brokers, gateways, links, routes, arrivals, drops, others):
         if table.row_count:
             console.print(table)
+    for warning in found.warnings:
+        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+
+
+def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
+    """Everything that a gateway counted and that has no column of its own, as far as it happened."""
+    named: Counter[str] = Counter()
+    for drop in gateway.drops:
+        named[drop.reason] += drop.count
+    counts = {
+        "requests and replies sent": gateway.requests_sent,
+        "requests and replies delivered": gateway.requests_delivered,
+        "bodies refused as malformed": gateway.malformed_bodies,
+        "connections refused": gateway.refused_connections,
+        "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
+        **{f"dropped on other topics: {reason}": n - named[reason] for reason, n in gateway.dropped.items()},
+        **{f"ignored: {what}": count for what, count in gateway.ignored.items()},
+    }
+    return ((what, count) for what, count in counts.items() if count)
 
 
 def _table(

@@ -54,9 +54,12 @@ async def _up(
     stimuli: bool,
     as_json: bool,
 ) -> None:
+    from rich.markup import escape
+
     from mangrove.agent.recording import recording
     from mangrove.config import read_federation
     from mangrove.host.run_directory import RunDirectory, default_run_directory
+    from mangrove.model.not_in_force import contract_warnings
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     reading = read_federation(file)
@@ -64,6 +67,8 @@ async def _up(
     run = RunDirectory(run_dir) if run_dir else default_run_directory(federation.name)
     console = stderr_console()
     console.print(_intention(federation, domain))
+    for warning in contract_warnings(federation.topics):
+        console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = _launcher(federation, run.path, domain, seed, stimuli, lambda text: console.print(f"  {text}"))
     into = (lake or run.telemetry) if record else None
     async with launched, recording(launched, into) as note:
@@ -99,12 +104,14 @@ def _launcher(
 
 async def unreachable(reading: Reading) -> list[Mistake]:
     """Mistakes that only show on the network: external brokers that cannot be joined."""
-    from mangrove.broker.nats.reach import leaf_problem
+    from mangrove.broker.kinds import kind_of
 
-    problems = await asyncio.gather(*map(leaf_problem, reading.external_leafs.values()))
+    problems = await asyncio.gather(
+        *(kind_of(kind).attach_problem(url) for url, kind in reading.external_heads.values())
+    )
     return [
         Mistake(path, problem)
-        for path, problem in zip(reading.external_leafs, problems, strict=True)
+        for path, problem in zip(reading.external_heads, problems, strict=True)
         if problem
     ]
 

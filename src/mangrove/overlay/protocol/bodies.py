@@ -1,13 +1,12 @@
-"""Whole buffers of the leaf-node protocol: find the messages in them without touching each byte twice.
-
-A leaf node exchanges messages as
+"""The format of a frame's body: whole messages, each a control line and a payload.
 
     LMSG <subject> [reply] <size>\\r\\n<payload>\\r\\n
     HMSG <subject> [reply] <header size> <total size>\\r\\n<headers and payload>\\r\\n
 
-in both directions, so what one head broker sends can be written to another head broker as it is. Where the
-receiving broker has queue groups for the subject it must be told which, instead of the optional reply:
-`| <group> …` without a reply, `+ <reply> <group> …` with one.
+This is part of the overlay's protocol, beside `frames`: all gateways read and write it, whatever brokers they
+serve. It was chosen to be what NATS exchanges with its leaf nodes, so that where both ends are NATS a body is
+handed on as it came; every other kind of broker translates between this and its own form
+(`mangrove.broker.attachment`).
 
 `scan` walks a buffer from control line to control line. What a line means is looked up by the *whole line*
 (subject and sizes repeat, so a dictionary answers for thousands of messages what was parsed once); adjacent
@@ -38,14 +37,19 @@ class Flow(Protocol):
 
 
 class Entry:
-    """What a control line means: how far the next line is, where the message goes, how often it was seen."""
+    """What a control line means: how far the next line is, where the message goes, how often it was seen.
 
-    __slots__ = ("count", "flow", "skip", "topic")
+    Messages are booked under `topic`, and not at all if it is empty. With `once`, the line will not come
+    again (a request or a reply): it need not be remembered, and its subject is no topic.
+    """
 
-    def __init__(self, skip: int, flow: Flow | None, topic: str = "") -> None:
+    __slots__ = ("count", "flow", "once", "skip", "topic")
+
+    def __init__(self, skip: int, flow: Flow | None, topic: str = "", *, once: bool = False) -> None:
         self.skip = skip
         self.flow = flow
         self.topic = topic
+        self.once = once
         self.count = 0
 
 
@@ -89,15 +93,19 @@ class Message:
     header_bytes: int  # -1 without headers
     size_bytes: int  # headers and payload
 
-    def line(self, subject: str, reply: str, groups: tuple[str, ...] = ()) -> bytes:
-        """The control line for the same payload under another subject, reply or set of queue groups."""
-        verb = "LMSG" if self.header_bytes < 0 else "HMSG"
-        if groups:
-            target = f"+ {reply} {' '.join(groups)} " if reply else f"| {' '.join(groups)} "
-        else:
-            target = f"{reply} " if reply else ""
-        headers = "" if self.header_bytes < 0 else f"{self.header_bytes} "
-        return f"{verb} {subject} {target}{headers}{self.size_bytes}".encode()
+    def line(self, subject: str, reply: str) -> bytes:
+        """The control line for the same payload under another subject or reply."""
+        return f"{self.verb} {subject} {f'{reply} ' if reply else ''}{self.sizes}".encode()
+
+    @property
+    def verb(self) -> str:
+        """First word of the control line."""
+        return "LMSG" if self.header_bytes < 0 else "HMSG"
+
+    @property
+    def sizes(self) -> str:
+        """Last words of the control line."""
+        return f"{self.size_bytes}" if self.header_bytes < 0 else f"{self.header_bytes} {self.size_bytes}"
 
     @property
     def skip(self) -> int:
@@ -106,7 +114,7 @@ class Message:
 
 
 def parse_message_line(line: bytes) -> Message:
-    """Parse an LMSG or HMSG line that names no queue groups, or raise WireError."""
+    """Parse a control line, or raise WireError."""
     try:
         verb, subject, *rest = line.decode().split(" ")
         if verb == "LMSG" and 1 <= len(rest) <= 2:
@@ -122,6 +130,11 @@ def parse_message_line(line: bytes) -> Message:
     if not subject or "\x00" in subject:
         raise WireError(f"malformed control line {line[:80]!r}: no subject")
     return message
+
+
+def readable(line: bytes) -> bytes:
+    """The line with all that is not UTF-8 replaced: brokers may let clients use any bytes in subjects."""
+    return line.decode(errors="replace").encode()
 
 
 def _size(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Scanning buffers of the leaf-node protocol."""
+"""Scanning bodies, and other buffers of whole messages."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ def test_malformed_lines_are_refused(line: bytes) -> None:
         parse_message_line(line)
 
 
-def test_queue_groups_are_named_in_the_line() -> None:
+def test_a_line_is_written_for_another_subject_and_reply() -> None:
     plain, headers = Message("a", "", -1, 5), Message("a", "r", 12, 20)
-    assert plain.line("a", "", ("g", "h")) == b"LMSG a | g h 5"
-    assert headers.line("a", "r", ("g",)) == b"HMSG a + r g 12 20"
     assert plain.line("b", "r") == b"LMSG b r 5"
+    assert headers.line("a", "") == b"HMSG a 12 20"
 
 
 def test_adjacent_messages_of_one_flow_stay_one_slice() -> None:

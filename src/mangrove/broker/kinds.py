@@ -1,0 +1,61 @@
+"""The kinds of brokers: one folder and one entry here for each.
+
+Everything outside this room asks `kind_of(…)` and names no broker product.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.broker.nats.kind import NatsKind
+from mangrove.host.process import ManagedProcess
+from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.status import BrokerStatus
+
+if TYPE_CHECKING:
+    # What a tap and a page of subscriptions are is told by the first kind; another one offers the same.
+    from mangrove.broker.nats.subscriptions import Subscriptions
+    from mangrove.broker.nats.tap import Tap
+
+
+class Kind(Protocol):
+    """What can be done with the brokers of one kind."""
+
+    def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
+        """A gateway's attachment to the head broker at `url`, under `name`; it does nothing until it runs."""
+
+    def server(
+        self,
+        broker: BrokerEndpoints,
+        directory: Path,
+        *,
+        max_message_bytes: int,
+        attach_to: str | None = None,
+    ) -> ManagedProcess:
+        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`."""
+
+    def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
+        """A broker for control traffic."""
+
+    async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
+        """A broker's account of itself; one that does not answer is not reachable."""
+
+    async def attach_problem(self, url: str) -> str:
+        """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""
+
+    async def subscriptions(self, broker: BrokerEndpoints) -> Subscriptions | None:
+        """Who subscribes to what at a broker; None if it is away."""
+
+    def tap(self, head: BrokerEndpoints) -> Tap:
+        """A listener that samples what passes a head broker."""
+
+
+KINDS: dict[BrokerKind, Kind] = {BrokerKind.NATS: NatsKind()}
+
+
+def kind_of(name: BrokerKind) -> Kind:
+    """What can be done with brokers of this kind."""
+    return KINDS[name]

@@ -1,0 +1,59 @@
+"""NATS as a kind of broker: everything that the rest of Mangrove asks of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.broker.nats.config import data_broker_config, management_broker_config
+from mangrove.broker.nats.leaf_attachment import LeafAttachment
+from mangrove.broker.nats.monitoring import broker_status
+from mangrove.broker.nats.reach import leaf_problem
+from mangrove.broker.nats.server import nats_server
+from mangrove.broker.nats.subscriptions import Subscriptions, subscriptions
+from mangrove.broker.nats.tap import Tap
+from mangrove.host.process import ManagedProcess
+from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.status import BrokerStatus
+
+
+class NatsKind:
+    """Brokers that are nats-servers; gateways and edges attach as leaf nodes."""
+
+    def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
+        """A gateway's attachment to the leaf-node listener at `url`."""
+        return LeafAttachment(name, url, owner)
+
+    def server(
+        self,
+        broker: BrokerEndpoints,
+        directory: Path,
+        *,
+        max_message_bytes: int,
+        attach_to: str | None = None,
+    ) -> ManagedProcess:
+        """A head broker, or an edge broker that is a leaf node of the head at `attach_to`."""
+        config = data_broker_config(
+            broker, directory, max_message_bytes=max_message_bytes, head_leaf_url=attach_to
+        )
+        return nats_server(broker.name, config, directory)
+
+    def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
+        """A management broker."""
+        return nats_server(broker.name, management_broker_config(broker, directory), directory)
+
+    async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
+        """A broker's account of itself."""
+        return await broker_status(broker, role)
+
+    async def attach_problem(self, url: str) -> str:
+        """Why a gateway could not attach at `url`, or an empty string."""
+        return await leaf_problem(url)
+
+    async def subscriptions(self, broker: BrokerEndpoints) -> Subscriptions | None:
+        """Who subscribes to what at a broker; None if it is away."""
+        return await subscriptions(broker)
+
+    def tap(self, head: BrokerEndpoints) -> Tap:
+        """A listener that samples what passes a head broker."""
+        return Tap(head.client_url)

@@ -1,0 +1,29 @@
+"""The kinds of brokers that a domain may have, and how their URLs look.
+
+What a kind can do is in its folder of `mangrove.broker`; here is only what a federation file needs to know.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class BrokerKind(StrEnum):
+    """A kind of broker. Each has an entry in `mangrove.broker.kinds`."""
+
+    NATS = "nats"
+
+
+class BrokerUrls(msgspec.Struct, frozen=True):
+    """How the addresses of a kind of broker are written."""
+
+    client_scheme: str
+    attach_scheme: str
+    """Of the listener where gateways and edge brokers attach."""
+    attach_port: int
+    """Where that listener is if nobody says so."""
+
+
+BROKER_URLS = {BrokerKind.NATS: BrokerUrls("nats", "nats-leaf", 7422)}

@@ -1,0 +1,131 @@
+"""A head broker in memory: the seam's other side, driven by a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+
+from tests.kit.engines import federation, learn, with_links
+
+from mangrove.broker.attachment import AttachmentOwner
+from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.ledger import Ledger
+from mangrove.model.topics import TopicRules
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import Instruction, SendFrame, ServeHead
+from mangrove.overlay.protocol.bodies import Flow, Message
+from mangrove.overlay.protocol.control_messages import InterestUpdate, control_body
+from mangrove.overlay.protocol.frames import FrameType
+
+
+class FakeAttachment:
+    """Keeps what its owner says; tells its owner what a test wants it to hear."""
+
+    def __init__(self, owner: AttachmentOwner) -> None:
+        self.owner = owner
+        self.subscribed: list[str] = []
+        self.written: list[bytes] = []
+        self.grouped: list[tuple[tuple[str, ...], bytes]] = []
+        self.full_after: int | None = None
+
+    async def run(self) -> None:
+        self.owner.attached()
+
+    def subscribe(self, subjects: Iterable[str]) -> None:
+        self.subscribed += subjects
+
+    def unsubscribe(self, subjects: Iterable[str]) -> None:
+        for subject in subjects:
+            self.subscribed.remove(subject)
+
+    def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
+        return _Grouped(self, groups) if groups else self
+
+    def take(self, messages: bytes) -> None:
+        """A run of messages for plain subscribers reaches the broker."""
+        self.written.append(messages)
+        if self.full_after is not None and len(self.written) >= self.full_after:
+            self.owner.writable(False)
+
+    def publish(self, *messages: bytes) -> None:
+        """The domain's publishers sent this, and it was read in one buffer."""
+        self.owner.sorter.take(b"".join(messages))
+        self.owner.buffer_done()
+
+    def subscribers(self, *changes: tuple[str, str, bool]) -> None:
+        """Subscriptions came or went in the domain, told in one buffer."""
+        for subject, group, wanted in changes:
+            self.owner.interest(subject, group, wanted)
+        self.owner.buffer_done()
+
+
+class _Grouped:
+    def __init__(self, attachment: FakeAttachment, groups: tuple[str, ...]) -> None:
+        self._attachment = attachment
+        self._groups = groups
+
+    def take(self, messages: bytes) -> None:
+        self._attachment.grouped.append((self._groups, messages))
+
+
+class Head:
+    """The head connection of domain `a`, with neighbours `b` and `c`, a real engine and a fake broker."""
+
+    def __init__(
+        self, *, rules: TopicRules | None = None, max_message_bytes: int = 100, queue_bytes: int = 1000
+    ) -> None:
+        shape = federation(("a", "b"), ("a", "c"), topics=rules)
+        self.engine: OverlayEngine = with_links(shape, "a")
+        self.ledger = Ledger("a", epoch=1)
+        self.flushed: list[tuple[int, bytes]] = []
+        self.interest: list[tuple[set[str], set[str]]] = []
+        self.attachments: list[FakeAttachment] = []
+        self.connection = HeadConnection(
+            self.engine,
+            self._attach,
+            self.ledger,
+            max_message_bytes=max_message_bytes,
+            queue_bytes=queue_bytes,
+            buffer_done=self._flush,
+        )
+
+    @property
+    def broker(self) -> FakeAttachment:
+        return self.attachments[0]
+
+    def wanted_by(self, domain: str, *subjects: str) -> None:
+        """Subscribers in another domain want subjects."""
+        learn(self.engine, domain, list(subjects), domain)
+        self.connection.change_subscriptions(subjects, ())
+
+    def messages_out(self) -> list[bytes]:
+        """What left for other domains so far."""
+        return [body for _, body in self.flushed]
+
+    def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
+        self.attachments.append(FakeAttachment(owner))
+        return self.attachments[-1]
+
+    def _flush(self) -> None:
+        gathered = [self.engine.flow(flow_id) for flow_id, _ in self.engine.gathered()]
+        self.flushed += [(flow.destinations, b"".join(flow._pieces)) for flow in gathered]
+        self._carry_out(self.engine.flush(monotonic()))
+
+    def after(self, seconds: float) -> None:
+        """So much later, timers are served."""
+        self._carry_out(self.engine.handle_timer(monotonic() + seconds))
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, ServeHead):
+                self.connection.serve()
+            elif isinstance(instruction, SendFrame) and instruction.frame.type is FrameType.INTEREST:
+                update = control_body(instruction.frame)
+                assert isinstance(update, InterestUpdate)
+                if instruction.peer == "b":  # the same is told to all neighbours
+                    self.interest.append((set(update.added), set(update.removed)))
+
+
+def message(subject: str, payload: bytes = b"x", reply: str = "") -> bytes:
+    """A whole message in the body format."""
+    return Message(subject, reply, -1, len(payload)).line(subject, reply) + b"\r\n" + payload + b"\r\n"

@@ -1,0 +1,141 @@
+"""The leaf-node protocol on a transport in memory: control lines, messages in pieces, foreign bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from tests.kit.attachments import Head, message
+
+from mangrove.broker.kinds import KINDS
+from mangrove.broker.nats.leaf import LeafProtocol
+from mangrove.broker.nats.leaf_attachment import LeafAttachment, line_for_groups
+from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
+from mangrove.overlay.protocol.bodies import Message, parse_message_line
+
+INFO = b'INFO {"server_name":"s","version":"2.11","headers":true,"max_payload":100}\r\n'
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = b""
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.data += bytes(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def take(self) -> bytes:
+        data, self.data = self.data, b""
+        return data
+
+
+class Attached:
+    """A head connection whose attachment speaks the leaf-node protocol to a test."""
+
+    def __init__(self) -> None:
+        self.head = Head()
+        self.wire = Wire()
+        owner = self.head.connection
+        self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
+        self.protocol = LeafProtocol("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
+        self.attachment._protocol = self.protocol
+        owner._attachment = self.attachment
+        self.protocol.connection_made(cast("asyncio.BaseTransport", self.wire))
+
+    def greeted(self) -> Attached:
+        self.protocol.data_received(INFO)
+        self.protocol.data_received(b"PONG\r\n")
+        return self
+
+
+async def test_the_greeting_gives_credentials_and_the_answer_makes_it_attached() -> None:
+    attached = Attached()
+    attached.protocol.data_received(INFO[:20])
+    assert attached.wire.take() == b"", "half a line says nothing"
+    attached.protocol.data_received(INFO[20:])
+    connect = attached.wire.take()
+    assert connect.startswith(b"CONNECT {")
+    assert b'"user":"user","pass":"pass!"' in connect
+    assert connect.endswith(b"}\r\nPING\r\n")
+    assert not attached.head.connection.connected
+    attached.protocol.data_received(b"PONG\r\n")
+    assert attached.head.connection.connected
+    assert attached.wire.take() == b"LS+ _MGR.>\r\n"
+
+
+async def test_interest_arrives_with_and_without_groups() -> None:
+    attached = Attached().greeted()
+    attached.protocol.data_received(b"LS+ x\r\nLS+ y workers 2\r\nPING\r\nLS- x\r\n")
+    assert attached.head.interest == [({"y"}, set())], "x came and went before anybody was told"
+    assert attached.wire.take().endswith(b"PONG\r\n")
+    attached.head.connection.deliver(message("y"))
+    assert attached.wire.take() == b"LMSG y | workers 1\r\nx\r\n"
+
+
+async def test_a_subscription_that_is_not_utf8_is_left_out_and_counted() -> None:
+    attached = Attached().greeted()
+    attached.protocol.data_received(b"LS+ \xff\xfe\r\nLS+ x\r\n")
+    assert attached.head.interest == [({"x"}, set())]
+    assert attached.head.ledger.ignored == {"subscription that is not UTF-8": 1}
+    assert not attached.wire.closed
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+async def test_a_message_in_two_pieces_is_sent_on_whole(cut: int) -> None:
+    attached = Attached().greeted()
+    attached.head.wanted_by("b", "x")
+    stream = message("x", b"1" * 40) + b"LS+ z\r\n" + message("x", b"2")
+    attached.protocol.data_received(stream[:cut])
+    attached.protocol.data_received(stream[cut:])
+    assert b"".join(attached.head.messages_out()) == message("x", b"1" * 40) + message("x", b"2")
+    assert attached.head.interest == [({"z"}, set())]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"LMSG x 2\r\nabc\r\n", b"LMSG x | g 1\r\nx\r\n", b"MSG x 1 1\r\nx\r\n", b"INFO {\r\n", b"x" * 40_000],
+)
+async def test_a_broker_that_does_not_speak_the_protocol_loses_the_connection(garbage: bytes) -> None:
+    attached = Attached().greeted()
+    attached.protocol.data_received(garbage)
+    assert attached.wire.closed
+    attached.protocol.connection_lost(None)
+    assert not attached.head.connection.connected
+    assert attached.protocol.closed.is_set()
+
+
+async def test_a_broker_without_headers_is_refused() -> None:
+    attached = Attached()
+    attached.protocol.data_received(b'INFO {"server_name":"s","version":"1","headers":false}\r\n')
+    assert attached.wire.closed
+
+
+async def test_a_full_socket_makes_messages_wait() -> None:
+    attached = Attached().greeted()
+    attached.wire.take()
+    attached.protocol.pause_writing()
+    attached.head.connection.deliver(message("x"))
+    assert attached.wire.take() == b""
+    attached.protocol.resume_writing()
+    assert attached.wire.take() == message("x")
+
+
+def test_queue_groups_are_named_in_the_line() -> None:
+    plain, headers = Message("a", "", -1, 5), Message("a", "r", 12, 20)
+    assert line_for_groups(plain, ("g", "h")) == b"LMSG a | g h 5"
+    assert line_for_groups(headers, ("g",)) == b"HMSG a + r g 12 20"
+    assert parse_message_line(plain.line("a", "")) == plain
+
+
+def test_every_kind_has_an_entry_and_urls() -> None:
+    assert set(KINDS) == set(BROKER_URLS) == set(BrokerKind)

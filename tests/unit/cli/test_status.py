@@ -1,0 +1,52 @@
+"""What `mangrove status` shows of what was counted."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from mangrove.cli.federation.status import _render
+from mangrove.model.status import DomainStatus, Drop, FederationStatus, GatewayStatus
+
+
+def gateway(**counted: object) -> GatewayStatus:
+    plain = {
+        "domain": "a", "epoch": 1, "uptime_s": 1.0, "head_connected": True, "links": (), "interest": {},
+        "subscribed": 0, "sent": 0, "delivered": 0, "duplicates": 0, "colour": 0, "failed_links": (),
+        "parked_bytes": 0, "routes": (), "arrivals": (), "drops": (),
+    }  # fmt: skip
+    return GatewayStatus(**{**plain, **counted})  # type: ignore[arg-type]
+
+
+def shown(status: GatewayStatus, warnings: tuple[str, ...] = ()) -> str:
+    console = Console(width=140, record=True, quiet=False, file=None, force_terminal=False)
+    domain = DomainStatus(domain="a", brokers=(), gateway=status)
+    with console.capture() as capture:
+        _render(FederationStatus(federation="f", domains=(domain,), warnings=warnings), console)
+    return capture.get()
+
+
+def test_everything_that_was_counted_is_shown() -> None:
+    text = shown(
+        gateway(
+            drops=(Drop(topic="x", reason="late", count=3),),
+            dropped={"late": 10},
+            requests_sent=11,
+            requests_delivered=12,
+            malformed_bodies=13,
+            refused_connections=14,
+            refused_subjects=15,
+            ignored={"route message without a way": 16},
+        )
+    )
+    also = text[text.index("Also counted") :]
+    for count in (7, 11, 12, 13, 14, 15, 16):
+        assert f" {count}" in also, text
+    assert "dropped on other topics: late" in also
+
+
+def test_a_quiet_gateway_has_nothing_else_to_tell() -> None:
+    assert "Also counted" not in shown(gateway())
+
+
+def test_warnings_are_shown_as_they_are() -> None:
+    assert "warning: topics[0] (x): `mirror` …" in shown(gateway(), ("topics[0] (x): `mirror` …",))

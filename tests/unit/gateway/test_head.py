@@ -1,0 +1,290 @@
+"""The head connection against a broker in memory: where messages go, what is refused, what is booked."""
+
+from __future__ import annotations
+
+import pytest
+from tests.kit.attachments import Head, message
+
+from mangrove.model.topics import Contract, Scope, TopicRules
+from mangrove.overlay.protocol.bodies import WireError
+
+HOLDOVER_S = 6.0
+
+
+@pytest.fixture
+async def head() -> Head:
+    made = Head()
+    await made.connection.run()
+    return made
+
+
+# -- outward ----------------------------------------------------------------------------------------------
+
+
+async def test_messages_go_where_they_are_wanted_in_one_body_for_each_set_of_domains(head: Head) -> None:
+    head.wanted_by("b", "x", "y")
+    head.wanted_by("c", "y")
+    head.broker.publish(message("x", b"1"), message("x", b"2"), message("y", b"3"), message("z", b"4"))
+    assert sorted(head.flushed) == [
+        (0b010, message("x", b"1") + message("x", b"2")),
+        (0b110, message("y", b"3")),
+    ]
+    head.connection.book()
+    assert head.ledger.sent.topics == {"x": 2, "y": 1}
+    assert "z" not in head.ledger.sent.topics, "nobody wants it: it did not leave"
+
+
+async def test_what_a_line_means_is_learned_anew_when_interest_changes(head: Head) -> None:
+    head.wanted_by("b", "x")
+    head.broker.publish(message("x"))
+    head.wanted_by("c", "x")
+    head.broker.publish(message("x"))
+    assert [destinations for destinations, _ in head.flushed] == [0b010, 0b110]
+    head.connection.book()
+    assert head.ledger.history.totals.sent.topics == {"x": 2}
+
+
+async def test_the_broker_is_asked_for_what_other_domains_want_and_again_when_it_is_back(head: Head) -> None:
+    head.wanted_by("b", "x")
+    assert head.broker.subscribed == ["_MGR.>", "x"]
+    head.broker.subscribed.clear()
+    head.broker.owner.lost("gone")
+    head.connection.change_subscriptions(("y",), ())
+    assert head.broker.subscribed == [], "a broker that is away is told when it is back"
+    await head.connection.run()
+    assert head.broker.subscribed == ["_MGR.>", "x"]
+    head.connection.change_subscriptions((), ("x",))
+    assert head.broker.subscribed == ["_MGR.>"]
+
+
+async def test_a_request_gets_a_reply_subject_that_leads_back_and_is_no_topic(head: Head) -> None:
+    head.wanted_by("b", "service")
+    head.broker.publish(message("service", b"?", reply="_INBOX.1"))
+    assert head.messages_out() == [message("service", b"?", reply="_MGR.a._INBOX.1")]
+    assert head.ledger.sent.requests == 1
+    assert not head.ledger.sent.topics
+
+
+async def test_a_reply_goes_to_the_domain_of_the_requester_under_its_own_inbox(head: Head) -> None:
+    head.broker.publish(message("_MGR.c._INBOX.1", b"!"))
+    assert head.flushed == [(0b100, message("_INBOX.1", b"!"))]
+    assert head.ledger.sent.requests == 1
+
+
+async def test_a_reply_subject_that_was_rewritten_already_is_kept(head: Head) -> None:
+    head.wanted_by("b", "service")
+    head.broker.publish(message("service", b"?", reply="_MGR.c._INBOX.1"))
+    assert head.messages_out() == [message("service", b"?", reply="_MGR.c._INBOX.1")]
+
+
+@pytest.mark.parametrize("subject", ["$SYS.X", "_INBOX.1", "_MGR.nowhere.x", "_MGR.a.x"])
+async def test_internal_subjects_and_replies_to_nowhere_stay(head: Head, subject: str) -> None:
+    head.wanted_by("b", ">")
+    head.broker.publish(message(subject))
+    assert head.messages_out() == []
+
+
+@pytest.mark.parametrize("subject", ["_MGR.b", "_MGR.b.", "_MGR.b.$SYS.X", "_MGR."])
+async def test_a_reply_that_the_other_side_would_refuse_does_not_spoil_its_frame(
+    head: Head, subject: str
+) -> None:
+    """One client must not make the other side throw away everybody's messages of the same frame."""
+    head.wanted_by("b", ">")
+    head.broker.publish(message(subject), message("x"))
+    assert head.messages_out() == [message("x")]
+    assert head.ledger.dropped == {"a reply to a subject that nobody may answer to": 1}
+    totals = head.ledger.history.totals
+    assert (totals.dropped.requests, totals.sent.requests) == (1, 0)
+
+
+async def test_topics_of_one_domain_stay_there() -> None:
+    rules = TopicRules((Contract(match="plant.>", scope=Scope.DOMAIN),))
+    head = Head(rules=rules)
+    await head.connection.run()
+    head.wanted_by("b", ">")
+    head.broker.publish(message("plant.x"), message("alert"))
+    assert head.messages_out() == [message("alert")]
+
+
+async def test_messages_above_the_limit_are_refused_and_booked_under_their_topic(head: Head) -> None:
+    head.wanted_by("b", "x")
+    head.broker.publish(message("x", b"a" * 101), message("x", b"a" * 101), message("x", b"a" * 100))
+    assert head.messages_out() == [message("x", b"a" * 100)]
+    reason = "larger than the federation's limit of 100 bytes"
+    assert head.ledger.dropped == {reason: 2}
+    assert head.ledger.history.current.dropped.topics == {"x": 2}
+
+
+async def test_a_subject_that_is_not_utf8_costs_its_message_and_not_the_connection(head: Head) -> None:
+    head.wanted_by("b", ">")
+    head.broker.publish(b"LMSG \xff\xfe 1\r\nx\r\n" * 3, message("x"))
+    assert head.messages_out() == [message("x")]
+    assert head.ledger.dropped == {"the subject is not UTF-8": 3}
+    head.connection.book()
+    totals = head.ledger.history.totals
+    assert (totals.dropped.other, totals.sent.requests, dict(totals.sent.topics)) == (3, 0, {"x": 1})
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"PUB x 1\r\nx\r\n",
+        b"LMSG x\r\n",
+        b"LMSG x -1\r\n\r\n",
+        b"LMSG x 5\r\nabc\r\n",
+        b"LMSG x 1\r\nxyLS+ z\r\n",
+    ],
+)
+async def test_what_is_not_the_format_is_an_error_of_the_attachment(head: Head, garbage: bytes) -> None:
+    head.wanted_by("b", ">")
+    with pytest.raises(WireError):
+        head.broker.publish(message("x"), garbage)
+
+
+# -- inward -----------------------------------------------------------------------------------------------
+
+
+async def test_bodies_reach_the_broker_as_they_came_runs_of_messages_whole(head: Head) -> None:
+    body = message("x", b"1") + message("y", b"2") + message("x", b"3")
+    head.connection.deliver(body)
+    assert head.broker.written == [body]
+    head.connection.book()
+    assert head.ledger.delivered.topics == {"x": 2, "y": 1}
+
+
+async def test_requests_and_replies_that_arrive_are_no_topics(head: Head) -> None:
+    head.connection.deliver(message("service", reply="_MGR.b._INBOX.1") + message("_INBOX.2"))
+    head.connection.book()
+    assert len(head.broker.written) == 1
+    assert (head.ledger.delivered.requests, dict(head.ledger.delivered.topics)) == (2, {})
+
+
+async def test_queue_groups_are_handed_over_with_the_message(head: Head) -> None:
+    head.broker.subscribers(("x", "workers", True), ("*", "others", True), ("y", "", True))
+    head.connection.deliver(message("x"))
+    head.connection.deliver(message("y"))
+    assert head.broker.grouped == [(("others", "workers"), message("x")), (("others",), message("y"))]
+    head.broker.subscribers(("*", "others", False))
+    head.connection.deliver(message("x") + message("y"))
+    assert head.broker.grouped[2:] == [(("workers",), message("x"))]
+    assert head.broker.written == [message("y")]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        message("$SYS.REQ.SERVER.PING"),
+        message("$JS.API.STREAM.DELETE.x"),
+        b"LMSG x | group 1\r\nx\r\n",
+        b"LMSG x 1\r\nxyz\r\n",
+        b"LMSG x 10\r\ncut off",
+        b"LS+ >\r\n",
+        b"LMSG \xff 1\r\nx\r\n",
+        b"\r\n",
+        b"garbage without an end of line",
+    ],
+)
+async def test_a_malformed_body_is_refused_from_there_on_and_counted(head: Head, bad: bytes) -> None:
+    head.connection.deliver(message("good") + bad + message("lost"))
+    assert b"".join(head.broker.written) in (b"", message("good")), "never a byte of what is wrong"
+    assert head.ledger.history.totals.malformed_bodies == 1
+    assert not head.ledger.history.totals.dropped.topics, "there is no topic to book it under"
+    head.connection.deliver(message("next"))
+    assert head.broker.written[-1] == message("next")
+
+
+# -- the broker is away -----------------------------------------------------------------------------------
+
+
+async def test_messages_wait_while_the_broker_is_away_and_until_its_subscribers_are_back(head: Head) -> None:
+    head.broker.subscribers(("x", "", True))
+    head.broker.owner.lost("gone")
+    head.connection.deliver(message("x", b"1"))
+    assert not head.connection.connected
+    await head.connection.run()
+    assert head.connection.connected
+    assert head.broker.written == [], "the broker is back, its subscribers are not"
+    head.broker.subscribers(("x", "", True))
+    assert head.broker.written == [message("x", b"1")]
+    assert head.interest == [({"x"}, set())], "nothing flapped"
+
+
+async def test_subscribers_that_do_not_come_back_are_given_up(head: Head) -> None:
+    head.broker.subscribers(("x", "", True), ("y", "group", True))
+    head.broker.owner.lost("gone")
+    head.connection.deliver(message("x"))
+    await head.connection.run()
+    head.broker.subscribers(("x", "", True))
+    assert head.broker.written == []
+    head.after(HOLDOVER_S)
+    assert head.broker.written == [message("x")]
+    assert head.interest[-1] == (set(), {"y"})
+    head.connection.deliver(message("y"))
+    assert head.broker.grouped == [], "the group is gone with its subscribers"
+
+
+async def test_queue_groups_are_those_of_the_time_of_delivery(head: Head) -> None:
+    head.broker.subscribers(("x", "old", True))
+    head.broker.owner.lost("gone")
+    head.connection.deliver(message("x"))
+    await head.connection.run()
+    head.broker.subscribers(("x", "old", True), ("x", "new", True))
+    head.connection.deliver(message("x", b"2"))
+    assert head.broker.grouped[-1] == (("new", "old"), message("x", b"2"))
+
+
+async def test_what_does_not_fit_while_the_broker_is_away_is_dropped_oldest_first_and_booked_once() -> None:
+    head = Head(queue_bytes=2 * len(message("x", b"1")))
+    for payload in (b"1", b"2", b"3"):
+        head.connection.deliver(message("x", payload))
+    head.connection.deliver(message("x", b"4", reply="r")[:-2])  # malformed, and it does not fit either
+    await head.connection.run()
+    head.connection.book()
+    totals = head.ledger.history.totals
+    assert totals.delivered.total + totals.dropped.total == 3, "each message is either delivered or dropped"
+    assert head.ledger.dropped["queue to the head broker full"] == totals.dropped.topics["x"]
+    assert head.broker.written[-1] == message("x", b"3")
+    assert totals.malformed_bodies == 1
+
+
+async def test_messages_for_queue_groups_that_are_dropped_are_booked_under_their_topic() -> None:
+    head = Head(queue_bytes=10)
+    await head.connection.run()
+    head.broker.subscribers(("jobs", "workers", True))
+    head.broker.owner.writable(False)
+    head.connection.deliver(message("jobs"))
+    totals = head.ledger.history.totals
+    assert (dict(totals.dropped.topics), totals.malformed_bodies) == ({"jobs": 1}, 0)
+    assert totals.delivered.total == 0
+
+
+async def test_a_broker_that_is_full_stops_the_queue_in_order(head: Head) -> None:
+    head.broker.full_after = 1
+    for payload in (b"1", b"2", b"3"):
+        head.connection.deliver(message("x", payload))
+    assert head.broker.written == [message("x", b"1")]
+    head.broker.full_after = 2
+    head.broker.owner.writable(True)
+    assert head.broker.written == [message("x", b"1"), message("x", b"2")]
+    head.broker.full_after = None
+    head.broker.owner.writable(True)
+    assert head.broker.written == [message("x", payload) for payload in (b"1", b"2", b"3")]
+
+
+# -- interest ---------------------------------------------------------------------------------------------
+
+
+async def test_interest_is_passed_on_once_a_buffer_and_internal_subjects_never(head: Head) -> None:
+    head.broker.subscribers(
+        ("x", "", True), ("x", "group", True), ("$SYS.>", "", True), ("_INBOX.1", "", True)
+    )
+    assert head.interest == [({"x"}, set())]
+    head.broker.subscribers(("x", "", False))
+    assert len(head.interest) == 1, "the group still wants it"
+    head.broker.subscribers(("x", "group", False))
+    assert head.interest[1:] == [(set(), {"x"})]
+
+
+async def test_what_the_attachment_leaves_out_is_counted(head: Head) -> None:
+    head.broker.owner.ignored("subscription that is not UTF-8")
+    assert head.ledger.ignored == {"subscription that is not UTF-8": 1}
