@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.kit.ports import PortBlocks
 from tests.kit.running import interest_has_spread
+from tests.kit.freezing import freeze
 
 from mangrove.broker.nats.server import nats_server_binary
 from mangrove.host.ports import PortReservation
@@ -79,11 +80,14 @@ def wait_gone(processes: list[psutil.Process], timeout: float = 10) -> None:
 
 @contextlib.contextmanager
 def running(
-    environment: dict[str, str], *arguments: str, ready: str = "Running."
+    environment: dict[str, str],
+    *arguments: str,
+    ready: str = "Running.",
+    command: Sequence[str] = MANGROVE,
 ) -> Iterator[subprocess.Popen[str]]:
     """A command that keeps running; ended at the latest with the test."""
     process = subprocess.Popen(
-        [*MANGROVE, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stderr is not None
@@ -167,6 +171,42 @@ def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str]
         up.kill()
         up.wait()
         wait_gone(children)
+
+
+def test_frozen_processes_do_not_keep_it_from_stopping(environment: dict[str, str], pair_file: Path) -> None:
+    """Several processes of a site hang; one after the other they would take their whole grace each."""
+    with running(environment, "up", str(pair_file)) as up:
+        children = descendants(up.pid)
+        for child in children:
+            if any("east-" in argument for argument in child.cmdline()):
+                freeze(child.pid)
+        frozen = [child for child in children if child.status() == psutil.STATUS_STOPPED]
+        assert len(frozen) == 4, "gateway, management, head and edge broker of one site"
+        up.send_signal(signal.SIGINT)
+        _, said = up.communicate(timeout=12)
+        assert up.returncode == 130
+        for name in ("east-gateway", "east-management", "east-head", "east-edge1"):
+            assert f"{name} did not end" in said
+        assert "west" not in said, "what does not hang is not killed"
+        wait_gone(children)
+
+
+def test_one_site_runs_without_the_testbed(environment: dict[str, str], pair_file: Path) -> None:
+    """`up --domain` is production: from start to end nothing of the testbed is loaded."""
+    script = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print('loaded:', [n for n in sys.modules if n.startswith('mangrove.')]))\n"
+        "from mangrove.cli.main import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", script]
+    path = str(pair_file)
+    with running(environment, "up", path, "--domain", "east", command=command) as up:
+        up.send_signal(signal.SIGINT)
+        out, _ = up.communicate(timeout=20)
+    loaded = out.partition("loaded:")[2]
+    assert "mangrove.agent.launcher" in loaded
+    assert "mangrove.testbed" not in loaded
 
 
 def test_sites_on_different_addresses(

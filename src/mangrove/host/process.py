@@ -23,7 +23,9 @@ from mangrove.errors import MangroveError
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 30.0
-STOP_WITHIN_S = 4.0  # everything, however many processes: whoever pressed Ctrl-C waits five seconds at most
+# Whoever presses Ctrl-C waits five seconds at most: for all processes together, and for one that is alone.
+STOP_WITHIN_S = 3.0
+STOP_GRACE_S = 1.5
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 STABLE_AFTER_S = 10.0
@@ -74,7 +76,7 @@ class ManagedProcess:
             raise
         self._watcher = asyncio.create_task(self._watch(), name=f"watch {self.name}")
 
-    async def stop(self, grace_s: float = STOP_WITHIN_S) -> None:
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """End the process and stop watching it; what has not ended by itself after `grace_s` is killed."""
         if self._watcher is not None:
             self._watcher.cancel()
@@ -147,7 +149,7 @@ class ManagedProcess:
             else:
                 log.warning("%s is back (restart %d)", self.name, self.restarts)
 
-    async def _terminate(self, grace_s: float = STOP_WITHIN_S) -> None:
+    async def _terminate(self, grace_s: float = STOP_GRACE_S) -> None:
         process = self._process
         if process is None or process.returncode is not None:
             return
