@@ -98,10 +98,12 @@ class Launcher:
     async def stop(self) -> None:
         """Stop all processes, within seconds whatever state they are in, and give the ports back."""
         gateways = [site.gateway for site in self.sites.values()]
-        await stop_in_order(gateways, [process for process in self.processes() if process not in gateways])
-        self.ports.release()
-        if self._lock is not None:
-            self._lock.close()
+        try:
+            await stop_in_order(gateways, [each for each in self.processes() if each not in gateways])
+        finally:
+            self.ports.release()
+            if self._lock is not None:
+                self._lock.close()
 
     def runtime(self) -> Runtime:
         """Where everything listens."""

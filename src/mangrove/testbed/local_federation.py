@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from mangrove.agent.launcher import Launcher, log
+from mangrove.agent.launcher import Launcher
 from mangrove.errors import InputError
 from mangrove.host.process import ManagedProcess
 from mangrove.model.address import Address
@@ -15,6 +16,8 @@ from mangrove.model.endpoints import Runtime
 from mangrove.model.federation import Federation
 from mangrove.testbed.emulated_links import EmulatedLinks
 from mangrove.testbed.shaping import Shape
+
+log = logging.getLogger(__name__)
 
 
 class LocalFederation(Launcher):
