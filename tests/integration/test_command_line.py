@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.kit.freezing import freeze
 from tests.kit.ports import PortBlocks
 from tests.kit.running import interest_has_spread
-from tests.kit.freezing import freeze
 
 from mangrove.broker.nats.server import nats_server_binary
 from mangrove.host.ports import PortReservation
