@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from mangrove.cli.federation.status import _render
+from mangrove.cli.federation.status_tables import show_status
 from mangrove.model.status import DomainStatus, Drop, FederationStatus, GatewayStatus
 
 
@@ -21,7 +21,7 @@ def shown(status: GatewayStatus, warnings: tuple[str, ...] = ()) -> str:
     console = Console(width=140, record=True, quiet=False, file=None, force_terminal=False)
     domain = DomainStatus(domain="a", brokers=(), gateway=status)
     with console.capture() as capture:
-        _render(FederationStatus(federation="f", domains=(domain,), warnings=warnings), console)
+        show_status(FederationStatus(federation="f", domains=(domain,), warnings=warnings), console)
     return capture.get()
 
 

@@ -30,6 +30,8 @@ def story(
     as_json: JsonOption = False,
 ) -> None:
     """Tell why something happened: an event with its causes and its consequences; or the latest events."""
+    from rich.table import Table
+
     from mangrove.host.runtime_file import find_running_directory
 
     events = read_events(find_running_directory(federation, run_dir).events)
@@ -40,11 +42,17 @@ def story(
         print_json([document(event) for event in chosen])
         return
     console = stdout_console()
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for event in chosen:
         mark = "▶" if event.id == event_id else " "
         moment = time.strftime("%H:%M:%S", time.localtime(event.at)) + f".{int(event.at * 1000) % 1000:03d}"
-        because = f"  ← {event.cause}" if event.cause else ""
-        console.print(f"{mark} {moment}  {event.id:<16} {in_words(event)}[dim]{because}[/dim]")
+        because = f"  [dim]← {event.cause}[/dim]" if event.cause else ""
+        table.add_row(f"{mark} {moment}", event.id, in_words(event) + because)
+    if chosen:
+        console.print(table)
     if not chosen:
         console.print("nothing has happened yet")
 
