@@ -1,8 +1,9 @@
 """Lays a table out for a width. Pure: columns, rows and a width in, lines of styled text out.
 
-Where there is no room, in this order: headings break over several lines; long texts move beneath their row;
-names are shortened in the middle, as far as they stay different; columns are left out, the least important
-first, and a line says which; the name gets a line of its own. Numbers and words are never cut.
+Where there is no room, in this order: headings break over several lines; long texts wrap in what is left of
+the width, or move beneath their row; names are shortened in the middle, as far as they stay different;
+columns are left out, the least important first, and a line says which; the name gets a line of its own.
+Numbers and words are never cut.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mangrove.cli.tables.shortening import distinct_width, shorten, wrap
 GAP = 2
 INDENT = 2
 LEAST_NAME = 16
+LEAST_TEXT = 40
 ESSENTIAL, USEFUL, EXTRA = 3, 2, 1
 
 
@@ -32,7 +34,7 @@ class Kind(Enum):
     NUMBER = auto()
     """Right-aligned; never cut."""
     DETAILS = auto()
-    """Long text: the last columns of a wide screen, lines beneath the row of a narrow one."""
+    """Long text: the last columns of a wide screen; wrapped, or beneath the row, on a narrow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,7 @@ def lay_out(
             else entry.cells[at]
             for at in plan.widths
         }
-        if any(cell.text for cell in texts.values()):
-            lines.append(_line(columns, plan, texts, offset))
+        lines += _cells(columns, plan, texts, offset)
         for at in plan.beneath:
             lines += _beneath(columns[at].heading, entry.cells[at], width)
     if plan.left_out:
@@ -140,10 +141,14 @@ def _plan(columns: Sequence[Column], measured: _Measured, width: int) -> _Plan:
     filled = [at for at, column in enumerate(columns) if measured.cells[at] or _stays_empty(column)]
     details = [at for at in filled if columns[at].kind is Kind.DETAILS]
     others = [at for at in filled if at not in details]
-    for beside in range(len(details), -1, -1):
+    for beside in range(len(details), 0, -1):
         shown = sorted(others + details[:beside])
         if _total(measured.natural, shown) <= width:
             return _Plan(_spread(columns, measured, shown, width), details[beside:])
+    room = width - _total(measured.natural, others) - GAP
+    if details and room >= LEAST_TEXT:
+        widths = _spread(columns, measured, others, width - room - GAP)
+        return _Plan({**widths, details[0]: room}, details[1:])
     kept = _fitting(columns, measured.least, others, width)
     cramped = measured.least[0] > width // 2 and len(kept) < len(others)
     own_line = columns[0].kind is Kind.NAME and (cramped or _total(measured.least, kept) > width)
@@ -229,6 +234,22 @@ def _headings(columns: Sequence[Column], plan: _Plan, offset: int, width: int) -
         yield _line(columns, plan, texts, offset)
     wide = sum(plan.widths.values()) + GAP * max(len(plan.widths) - 1, 0) + offset
     yield (Styled("─" * min(wide, width), "dim"),)
+
+
+def _cells(columns: Sequence[Column], plan: _Plan, texts: dict[int, Styled], offset: int) -> Iterator[Line]:
+    """A row: one line, or as many as its longest text needs; none if nothing is in it."""
+    if not any(cell.text for cell in texts.values()):
+        return
+    broken = {
+        at: wrap(text, plan.widths[at]) if columns[at].kind is Kind.DETAILS else [text]
+        for at, (text, _) in texts.items()
+    }
+    for number in range(max(map(len, broken.values()))):
+        part = {
+            at: Styled(lines[number] if number < len(lines) else "", texts[at].style)
+            for at, lines in broken.items()
+        }
+        yield _line(columns, plan, part, offset)
 
 
 def _line(columns: Sequence[Column], plan: _Plan, texts: dict[int, Styled], offset: int) -> Line:
