@@ -49,7 +49,7 @@ def demo(
         print_json({"demo": name, "seconds": seconds, "seed": seed, "streams": reports})
     else:
         console = stdout_console()
-        _table(reports).show(console)
+        what_arrived(reports).show(console)
         verdict = "0 lost, 0 duplicated" if not failed else "[red]messages were lost or duplicated[/red]"
         console.print(f"Every message has a unique id; each is expected once per subscriber: {verdict}.")
     if failed:
@@ -139,7 +139,8 @@ async def _run_with_progress(traffic: Traffic, seconds: float, console: Console)
             running.cancel()
 
 
-def _table(reports: list[StreamReport]) -> Table:
+def what_arrived(reports: list[StreamReport]) -> Table:
+    """The account of all streams."""
     from mangrove.cli.tables.table import Table, bad, details_column, name_column, number_column
 
     table = Table(
