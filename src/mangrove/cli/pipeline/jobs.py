@@ -199,4 +199,6 @@ def _finish(
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
+    if isinstance(value, int):
+        return f"{value:,}"
     return "-" if value is None else str(value)

@@ -195,6 +195,7 @@ def _show_profile(found: Any, summary: dict[str, Any]) -> None:
     table = Table(
         f"{summary['topics']} topics at peak, busiest first",
         name_column("topic"),
+        name_column("domain", USEFUL),
         number_column("msg/s"),
         number_column("deviation"),
         number_column("burst", USEFUL),
@@ -205,8 +206,10 @@ def _show_profile(found: Any, summary: dict[str, Any]) -> None:
     )
     busiest = np.argsort(-figures.mean_rate, kind="stable")
     for place in busiest[:BUSIEST]:
+        domain, topic = found.topics[place]
         table.add(
-            found.topics[place][1],
+            topic,
+            domain,
             f"{figures.mean_rate[place]:.5g}",
             f"{figures.variance[place] ** 0.5:.4g}",
             f"{figures.burst_factor[place]:.3g}",
