@@ -112,6 +112,12 @@ def test_wide_characters_count_twice() -> None:
     assert wrap("東京東京", 4) == ["東京", "東京"]
 
 
+def test_lines_break_between_words_and_end_without_blanks() -> None:
+    assert wrap("seattle → denver  ← seattle-15", 18) == ["seattle → denver", "← seattle-15"]
+    assert wrap("", 5) == [""]
+    assert wrap("abcdefgh ij", 3) == ["abc", "def", "gh", "ij"]
+
+
 def test_names_that_cannot_share_the_line_get_one_of_their_own() -> None:
     table = Table("", name_column("topic"), number_column("sent"), number_column("delivered"))
     names = [f"{'a' * left}x{'a' * (44 - left)}" for left in range(45)]

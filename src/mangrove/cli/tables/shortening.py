@@ -68,7 +68,7 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append("")
             word = word[len(part) :]
         lines[-1] = word
-    return lines
+    return [line.rstrip() for line in lines]
 
 
 def _cut(names: list[str], forms: list[str], width: int) -> dict[str, str]:
