@@ -48,5 +48,15 @@ def test_a_quiet_gateway_has_nothing_else_to_tell() -> None:
     assert "Also counted" not in shown(gateway())
 
 
+def test_the_busiest_topics_are_shown_and_the_rest_is_counted() -> None:
+    text = shown(
+        gateway(busiest_sent={f"topic{n}": 1000 + n for n in range(12)}, busiest_delivered={"x": 5000})
+    )
+    lines = text[text.index("Busiest topics") :].splitlines()
+    assert lines[3].split() == ["x", "0", "5,000"]
+    assert lines[4].split() == ["topic11", "1,011", "0"]
+    assert "… and 3 more; --json has everything" in lines
+
+
 def test_warnings_are_shown_as_they_are() -> None:
     assert "warning: topics[0] (x): `mirror` …" in shown(gateway(), ("topics[0] (x): `mirror` …",))
