@@ -140,13 +140,12 @@ def missed(result: dict[str, Any]) -> list[str]:
 
 def render(result: dict[str, Any], console: Console) -> None:
     """Show the measurements."""
-    from rich.table import Table
+    from mangrove.cli.tables.table import Table, number_column
 
-    table = Table(title="search against genetic")
-    for column in ("size", "genetic", "in s", "search", "in s", "times as fast", "search to its end", "in s"):
-        table.add_column(column, justify="right")
+    headings = ("size", "genetic", "in s", "search", "in s", "times as fast", "search to its end", "in s")
+    table = Table("search against genetic", *map(number_column, headings))
     for race in result["races"]:
-        table.add_row(
+        table.add(
             f"{race['items']} x {race['brokers']}",
             f"{race['genetic_joint_ok']:.6f}",
             f"{race['genetic_s']:.2f}",
@@ -156,7 +155,7 @@ def render(result: dict[str, Any], console: Console) -> None:
             f"{race['search_full_joint_ok']:.6f}",
             f"{race['search_full_s']:.2f}",
         )
-    console.print(table)
+    table.show(console)
     large = result["large"]
     console.print(
         f"{large['items']} x {large['brokers']}: {large['joint_ok']:.6f} in {large['seconds']:.2f} s, "

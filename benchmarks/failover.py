@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from mangrove.agent.inspection import inspect, wait_for_interest
+from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
 from mangrove.model.endpoints import DomainEndpoints
@@ -214,14 +213,15 @@ def missed(result: dict[str, object]) -> list[str]:
 def render(result: dict[str, object], console: Console) -> None:
     """One table, a section for each phase."""
     phases = _phases(result)
-    table = Table(title=f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms", box=SIMPLE_HEAD)
-    table.add_column("phase, topic", no_wrap=True)
-    for column in ("sent", "lost", "twice", "gap", "worst", "p50", "late"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = Table(
+        f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms",
+        name_column("phase, topic"),
+        *map(number_column, ("sent", "lost", "twice", "gap", "worst", "p50", "late")),
+    )
     for phase, topics in phases.items():
-        table.add_row(f"[bold]{phase}[/bold]")
+        table.section(phase)
         for topic, row in topics.items():
-            table.add_row(
+            table.add(
                 f"  {topic}",
                 f"{row.sent:,}",
                 f"{row.lost:,}",
@@ -231,7 +231,7 @@ def render(result: dict[str, object], console: Console) -> None:
                 _ms(row.p50_ms),
                 f"{row.late / max(row.sent, 1):.1%}",
             )
-    console.print(table)
+    table.show(console)
     pause = max(row.longest_send_gap_ms for topics in phases.values() for row in topics.values())
     console.print(
         f"gap: longest silence at the subscriber (the publishers' own: {pause:,.0f} ms); worst, p50: "

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from mangrove.broker.nats.server import nats_server
+from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -187,35 +187,41 @@ def missed(result: dict[str, object]) -> list[str]:
 def render(result: dict[str, object], console: Console) -> None:
     """Two tables: throughput and latency."""
     throughput = msgspec.convert(result["throughput"], dict[str, dict[str, object]])
-    table = Table(title="Throughput, 256-byte messages (median of the rounds)")
-    for column in ("load", "native leaf node", "two gateways", "ratio"):
-        table.add_column(column, justify="left" if column == "load" else "right")
+    table = Table(
+        "Throughput, 256-byte messages (median of the rounds)",
+        name_column("load"),
+        *map(number_column, ("native leaf node", "two gateways", "ratio")),
+    )
     for title, row in throughput.items():
-        table.add_row(
+        table.add(
             title,
             f"{row['native_msg_s']:,.0f} msg/s",
             f"{row['mangrove_msg_s']:,.0f} msg/s",
             f"{row['ratio']:.2f}",
         )
-    console.print(table)
-    table = Table(title=f"Latency at {LATENCY_RATE_MSG_S:,.0f} msg/s")
-    for column in ("path", "p50", "p99", "arrived"):
-        table.add_column(column, justify="left" if column == "path" else "right")
+    table.show(console)
+    table = Table(
+        f"Latency at {LATENCY_RATE_MSG_S:,.0f} msg/s",
+        name_column("path"),
+        *map(number_column, ("p50", "p99", "arrived")),
+    )
     latency = msgspec.convert(result["latency_at_5000_msg_s"], dict[str, dict[str, float]])
     for path, figures in latency.items():
-        table.add_row(
+        table.add(
             path,
             f"{figures['p50_ms']:.2f} ms",
             f"{figures['p99_ms']:.2f} ms",
             f"{figures['received']:,.0f} of {figures['sent']:,.0f}",
         )
-    console.print(table)
-    table = Table(title="CPU time for each message (one topic)")
-    table.add_column("path")
+    table.show(console)
     cpu = msgspec.convert(result["cpu_us_per_message"], dict[str, dict[str, float]])
-    for name in next(iter(cpu.values())):
-        table.add_column(name if name.startswith("gateway") else f"nats-server {name}", justify="right")
+    processes = next(iter(cpu.values()))
+    table = Table(
+        "CPU time for each message (one topic)",
+        name_column("path"),
+        *(number_column(each if each.startswith("gateway") else f"nats-server {each}") for each in processes),
+    )
     for path, figures in cpu.items():
-        table.add_row(path, *(f"{spent:.2f} µs" for spent in figures.values()))
-    console.print(table)
+        table.add(path, *(f"{spent:.2f} µs" for spent in figures.values()))
+    table.show(console)
     console.print(f"bar: ratio at least {RATIO_BAR} for one topic; aim {RATIO_AIM}")

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from mangrove.agent.inspection import gateway_status, wait_for_interest
+from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
 from mangrove.model.status import Drop
@@ -180,20 +179,18 @@ def missed(result: dict[str, object]) -> list[str]:
 def render(result: dict[str, object], console: Console) -> None:
     """One table, a section for each run, and the drops below it."""
     table = Table(
-        title=f"A link of {result['bandwidth_mbps']:g} Mbit/s at {result['overload']:g}× its bandwidth "
+        f"A link of {result['bandwidth_mbps']:g} Mbit/s at {result['overload']:g}× its bandwidth "
         f"for {result['seconds']:g} s",
-        box=SIMPLE_HEAD,
+        name_column("run, class"),
+        *map(number_column, ("sent", "delivered", "in time", "p50 ms", "p99 ms", "dropped")),
     )
-    table.add_column("run, class", no_wrap=True)
-    for column in ("sent", "delivered", "in time", "p50 ms", "p99 ms", "dropped"):
-        table.add_column(column, justify="right", no_wrap=True)
     before = ""
     for row in _rows(result):
         if row.run != before:
-            table.add_row(f"[bold]{row.run}[/bold]")
+            table.section(row.run)
             before = row.run
         found = row.figures
-        table.add_row(
+        table.add(
             f"  {row.name}",
             f"{found.sent:,}",
             f"{found.delivered:,}",
@@ -202,7 +199,7 @@ def render(result: dict[str, object], console: Console) -> None:
             "–" if found.p99_ms is None else f"{found.p99_ms:,.0f}",
             f"{sum(row.dropped.values()):,}",
         )
-    console.print(table)
+    table.show(console)
     for row in _rows(result):
         for reason, count in row.dropped.items():
             console.print(f"{row.run}, {row.name}: {count:,} dropped: {reason}")

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+
+from mangrove.cli.tables.table import Table, name_column, number_column
 
 FULL = (2000, 86400)
 QUICK = (100, 7200)
@@ -67,34 +68,37 @@ def run(seed: int, quick: bool) -> dict[str, Any]:
 
 def render(result: dict[str, Any], console: Console) -> None:
     """Two tables."""
-    table = Table(title=f"profile, {result['topics']} topics, every second counted", title_justify="left")
-    for column in ("size", "rows", "seconds", "rows/s", "peak memory"):
-        table.add_column(column, justify="right")
+    table = Table(
+        f"profile, {result['topics']} topics, every second counted",
+        name_column("size"),
+        *map(number_column, ("rows", "seconds", "rows/s", "peak memory")),
+    )
     for size in ("eighth", "full"):
         one = result[size]
-        table.add_row(
+        table.add(
             size,
             f"{one['rows']:,}",
             f"{one['seconds']:.1f}",
             f"{one['rows'] / one['seconds']:,.0f}",
             f"{one['peak_bytes'] / 2**30:.2f} GiB",
         )
-    console.print(table)
+    table.show(console)
     console.print(f"time grew {result['growth']:.2f} times while rows grew {result['linear']:.2f} times")
     same = result["comparison"]
     table = Table(
-        title=f"the same statistics, {same['rows']:,} rows, {same['topics']} topics", title_justify="left"
+        f"the same statistics, {same['rows']:,} rows, {same['topics']} topics",
+        name_column("way"),
+        number_column("seconds"),
+        number_column("against profile"),
     )
-    for column in ("way", "seconds", "against profile"):
-        table.add_column(column, justify="left" if column == "way" else "right")
     for way, label in (
         ("profile", "mangrove profile"),
         ("pandas", "pandas: pivot and cov"),
         ("row_matrix", "Spark: pivot and RowMatrix.computeCovariance"),
         ("correlation", "Spark: pivot and ml.stat.Correlation"),
     ):
-        table.add_row(label, f"{same[way]:.2f}", f"{same[way] / same['profile']:.2f}")
-    console.print(table)
+        table.add(label, f"{same[way]:.2f}", f"{same[way] / same['profile']:.2f}")
+    table.show(console)
     console.print(f"largest relative difference to pandas: {same['difference']:.1e}")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
 from mangrove.evaluation.gap import GapSetup, choose_pairs
 from mangrove.routing.constraints import Constraints
 from mangrove.routing.gap import GapOptions, alternative_path
@@ -147,9 +147,12 @@ def missed(result: Result) -> list[str]:
 def render(result: Result, console: Console) -> None:
     """Both parts as tables."""
     gap = result["gap"]
-    table = Table(title=f"{gap['pairs']} pairs on {gap['nodes']} nodes and {gap['links']} links")
-    for heading in ("work", "seconds", "ratio"):
-        table.add_column(heading, justify="left" if heading == "work" else "right")
+    table = Table(
+        f"{gap['pairs']} pairs on {gap['nodes']} nodes and {gap['links']} links",
+        name_column("work"),
+        number_column("seconds"),
+        number_column("ratio"),
+    )
     plain = gap["dijkstra_s"]
     for label, key in (
         ("plain Dijkstra, one search per pair", "dijkstra_s"),
@@ -157,22 +160,21 @@ def render(result: Result, console: Console) -> None:
         ("GAP: primary and separated alternative", "gap_s"),
         ("GAP with a delay limit of 1.5 × the primary", "gap_delay_limited_s"),
     ):
-        table.add_row(label, f"{gap[key]:.3f}", f"{gap[key] / plain:.2f}")
-    console.print(table)
-    tables = Table(title="Failover tables, all single link and node failures")
-    for heading in (
-        "overlay",
-        "colours",
-        "seconds",
-        "tables",
-        "a broker's part",
-        "all tables kept",
-        "look-up",
-    ):
-        tables.add_column(heading, justify="left" if heading == "overlay" else "right")
-    for name, row in result["tables"].items():
-        tables.add_row(
-            name,
+        table.add(label, f"{gap[key]:.3f}", f"{gap[key] / plain:.2f}")
+    table.show(console)
+    tables = Table(
+        "Failover tables, all single link and node failures",
+        name_column("overlay"),
+        number_column("colours"),
+        number_column("seconds"),
+        number_column("tables"),
+        number_column("a broker's part", USEFUL),
+        number_column("all tables kept", USEFUL),
+        number_column("look-up"),
+    )
+    for overlay, row in result["tables"].items():
+        tables.add(
+            overlay,
             str(row["colours"]),
             f"{row['seconds']:.2f}",
             f"{row['condensed_bytes'] / 1e6:.1f} MB",
@@ -180,6 +182,6 @@ def render(result: Result, console: Console) -> None:
             f"{row['uncondensed_bytes'] / 1e6:.1f} MB",
             f"{row['lookup_ns']:.0f} ns",
         )
-    console.print(tables)
+    tables.show(console)
     peak = max(row["peak_rss_bytes"] for row in result["tables"].values())
     console.print(f"peak memory of the process: {peak / 1e6:.0f} MB")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from mangrove.cli.demonstration import demo
 from mangrove.cli.federation import link, pubsub, replay, status, story, up
 from mangrove.cli.measurement import bench, evaluate
+from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
 from mangrove.cli.routing import route
@@ -54,12 +55,21 @@ def main() -> None:
     try:
         app()
     except MangroveError as error:
-        sys.stderr.write(f"error: {error.message}\n")
-        if error.hint:
-            sys.stderr.write(f"hint: {error.hint}\n")
-        sys.exit(error.exit_code)
+        _fail(error)
+    except ModuleNotFoundError as error:
+        missing = missing_library(error)
+        if missing is None:
+            raise
+        _fail(missing)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _fail(error: MangroveError) -> NoReturn:
+    sys.stderr.write(f"error: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from mangrove.cli.federation.status import _render
+from mangrove.cli.federation.status_tables import show_status
 from mangrove.model.status import DomainStatus, Drop, FederationStatus, GatewayStatus
 
 
@@ -21,7 +21,7 @@ def shown(status: GatewayStatus, warnings: tuple[str, ...] = ()) -> str:
     console = Console(width=140, record=True, quiet=False, file=None, force_terminal=False)
     domain = DomainStatus(domain="a", brokers=(), gateway=status)
     with console.capture() as capture:
-        _render(FederationStatus(federation="f", domains=(domain,), warnings=warnings), console)
+        show_status(FederationStatus(federation="f", domains=(domain,), warnings=warnings), console)
     return capture.get()
 
 
@@ -46,6 +46,16 @@ def test_everything_that_was_counted_is_shown() -> None:
 
 def test_a_quiet_gateway_has_nothing_else_to_tell() -> None:
     assert "Also counted" not in shown(gateway())
+
+
+def test_the_busiest_topics_are_shown_and_the_rest_is_counted() -> None:
+    text = shown(
+        gateway(busiest_sent={f"topic{n}": 1000 + n for n in range(12)}, busiest_delivered={"x": 5000})
+    )
+    lines = text[text.index("Busiest topics") :].splitlines()
+    assert lines[3].split() == ["x", "0", "5,000"]
+    assert lines[4].split() == ["topic11", "1,011", "0"]
+    assert "… and 3 more; --json has everything" in lines
 
 
 def test_warnings_are_shown_as_they_are() -> None:

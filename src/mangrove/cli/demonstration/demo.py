@@ -18,8 +18,8 @@ from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
+    from mangrove.cli.tables.table import Table
     from mangrove.testbed.harmony import Phase
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
 
@@ -49,7 +49,7 @@ def demo(
         print_json({"demo": name, "seconds": seconds, "seed": seed, "streams": reports})
     else:
         console = stdout_console()
-        console.print(_table(reports))
+        what_arrived(reports).show(console)
         verdict = "0 lost, 0 duplicated" if not failed else "[red]messages were lost or duplicated[/red]"
         console.print(f"Every message has a unique id; each is expected once per subscriber: {verdict}.")
     if failed:
@@ -139,33 +139,30 @@ async def _run_with_progress(traffic: Traffic, seconds: float, console: Console)
             running.cancel()
 
 
-def _table(reports: list[StreamReport]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def what_arrived(reports: list[StreamReport]) -> Table:
+    """The account of all streams."""
+    from mangrove.cli.tables.table import Table, bad, details_column, name_column, number_column
 
     table = Table(
-        title="What arrived (times in milliseconds)",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
+        "What arrived (times in milliseconds)",
+        name_column("topic"),
+        *map(number_column, ("sent", "delivered", "in time", "lost", "dupl.", "p50", "p99", "limit")),
+        details_column(""),
     )
-    table.add_column("topic", no_wrap=True)
-    for column in ("sent", "delivered", "in time", "lost", "dupl.", "p50", "p99", "limit"):
-        table.add_column(column, justify="right", no_wrap=True)
     for report in reports:
         share = report.in_time / report.delivered if report.delivered else 0.0
         sites = len(report.subscribers)
         where = report.subscribers[0] if sites == 1 else f"{sites} sites"
-        table.add_row(
-            f"{report.topic}\n[dim]{report.publisher} → {where}[/dim]",
+        table.add(
+            report.topic,
             f"{report.sent:,}",
             f"{report.delivered:,}",
             f"{share:.1%}",
-            f"[red]{report.lost:,}[/red]" if report.lost else "0",
-            f"[red]{report.duplicated:,}[/red]" if report.duplicated else "0",
+            bad(f"{report.lost:,}") if report.lost else "0",
+            bad(f"{report.duplicated:,}") if report.duplicated else "0",
             f"{report.p50_ms:.0f}",
             f"{report.p99_ms:.0f}",
             f"{report.deadline_ms:.0f}" if report.deadline_ms else "–",
+            f"{report.publisher} → {where}",
         )
     return table

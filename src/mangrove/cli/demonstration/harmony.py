@@ -56,27 +56,28 @@ async def run(seconds: float, seed: int, directory: Path) -> tuple[list[Phase], 
 
 def render(phases: list[Phase], reports: list[StreamReport]) -> None:
     """A table of phases, and the account of all messages."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from mangrove.cli.tables.table import Table, details_column, name_column, number_column
 
-    table = Table(title="What happened", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("phase, topic", "paths"):
-        table.add_column(column)
-    for column in ("in time", "longest gap"):
-        table.add_column(column, justify="right")
+    table = Table(
+        "What happened",
+        name_column("phase, topic"),
+        number_column("in time"),
+        number_column("longest gap"),
+        details_column("paths"),
+    )
     for phase in phases:
-        outcome = "[green]✓[/green]" if phase.held else "[red]✗[/red]"
-        table.add_row(f"[bold]{phase.name}[/bold]", f"{outcome} {phase.expectation}", "", "")
+        mark, style = ("✓", "green") if phase.held else ("✗", "red")
+        table.section(f"{mark} {phase.name}: {phase.expectation}", style)
         for topic in phase.topics:
             share = topic.in_time / topic.delivered if topic.delivered else 0.0
-            table.add_row(
+            table.add(
                 f"  {topic.topic}",
-                "\n".join(" → ".join(path) for path in topic.routes),
                 f"{share:.1%}",
                 f"{topic.longest_gap_ms:.0f} ms",
+                "; ".join(" → ".join(path) for path in topic.routes),
             )
     console = stdout_console()
-    console.print(table)
+    table.show(console)
     for report in reports:
         console.print(
             f"{report.topic}: {report.sent:,} sent, {report.delivered:,} delivered, {report.lost:,} lost, "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.federation.story import in_words
+from mangrove.cli.federation.story import show_events
 from mangrove.cli.output import JsonOption, print_json, stdout_console
 from mangrove.errors import EXIT_NEGATIVE
 
@@ -68,10 +68,8 @@ def _show(recording: Recording, result: Replay, last: int) -> None:
         f"{result.count:,} stimuli in {_seconds(result):,.1f} s"
     )
     shown = result.events[len(result.events) - min(last, len(result.events)) :]
-    for event in shown:
-        moment = event.at - (result.first_at or 0.0)
-        because = f"  ← {event.cause}" if event.cause else ""
-        console.print(f"  {moment:9.3f} s  {event.id:<16} {in_words(event)}[dim]{because}[/dim]")
+    first_at = result.first_at or 0.0
+    show_events([(f"{event.at - first_at:9.3f} s", event) for event in shown], console)
     if result.identical:
         console.print("[green]Every decision is the same as then.[/green]")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,8 @@ from mangrove.cli.output import JsonOption, print_json, stdout_console
 from mangrove.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mangrove.overlay.events.event_log import Event
 
 LAST = 30
@@ -40,13 +43,26 @@ def story(
         print_json([document(event) for event in chosen])
         return
     console = stdout_console()
-    for event in chosen:
-        mark = "▶" if event.id == event_id else " "
-        moment = time.strftime("%H:%M:%S", time.localtime(event.at)) + f".{int(event.at * 1000) % 1000:03d}"
-        because = f"  ← {event.cause}" if event.cause else ""
-        console.print(f"{mark} {moment}  {event.id:<16} {in_words(event)}[dim]{because}[/dim]")
+    marked = [f"{'▶' if event.id == event_id else ' '} {clock(event.at)}" for event in chosen]
+    show_events(list(zip(marked, chosen, strict=True)), console)
     if not chosen:
         console.print("nothing has happened yet")
+
+
+def clock(at: float) -> str:
+    """The time of day, to the millisecond."""
+    return time.strftime("%H:%M:%S", time.localtime(at)) + f".{int(at * 1000) % 1000:03d}"
+
+
+def show_events(events: Sequence[tuple[str, Event]], console: Console) -> None:
+    """A line for each event, or a few on a narrow screen: when, which, what, and because of what."""
+    from mangrove.cli.tables.table import Styled, Table, details_column, word_column
+
+    table = Table("", word_column(""), word_column(""), details_column(""), max_rows=max(len(events), 1))
+    for moment, event in events:
+        words = event.happening.sentence() + (f"  ← {event.cause}" if event.cause else "")
+        table.add(moment, event.id, Styled(words, COLOURS[event.happening.tone.value]))
+    table.show(console)
 
 
 def read_events(directory: Path) -> list[Event]:
@@ -76,12 +92,3 @@ def related(events: list[Event], event_id: str) -> list[Event]:
         if event.cause in consequences:
             consequences.add(event.id)
     return [event for event in events if event.id in chosen | consequences]
-
-
-def in_words(event: Event) -> str:
-    """One line about an event, coloured by how it should be read."""
-    from rich.markup import escape
-
-    colour = COLOURS[event.happening.tone.value]
-    words = escape(event.happening.sentence())
-    return f"[{colour}]{words}[/{colour}]" if colour else words

@@ -124,23 +124,22 @@ def _intention(federation: Federation, domain: str | None) -> str:
 
 def show_endpoints(runtime: Runtime, only: str | None) -> None:
     """A table of where clients connect."""
-    from rich.table import Table
-
+    from mangrove.cli.tables.table import Table, details_column, name_column
     from mangrove.model.address import Address
 
-    table = Table(title=f"Federation {runtime.federation.name}", title_justify="left")
-    for column in ("domain", "publish to (head)", "subscribe at (edges)", "MQTT"):
-        table.add_column(column)
-    for name, domain in runtime.domains.items():
-        if only in (None, name):
-            table.add_row(
-                name,
-                domain.head.client_url,
-                "\n".join(edge.client_url for edge in domain.edges) or domain.head.client_url,
-                "\n".join(
-                    str(Address(broker.host, broker.mqtt_port))
-                    for broker in (domain.edges or (domain.head,))
-                    if broker.mqtt_port
-                ),
-            )
-    stdout_console().print(table)
+    table = Table(
+        f"Federation {runtime.federation.name}",
+        name_column("domain"),
+        details_column("publish to (head)"),
+        details_column("subscribe at (edges)"),
+        details_column("MQTT"),
+    )
+    for domain, endpoints in runtime.domains.items():
+        if only not in (None, domain):
+            continue
+        first = (domain, endpoints.head.client_url)
+        for broker in endpoints.edges or (endpoints.head,):
+            mqtt = str(Address(broker.host, broker.mqtt_port)) if broker.mqtt_port else ""
+            table.add(*first, broker.client_url, mqtt)
+            first = ("", "")
+    table.show(stdout_console())

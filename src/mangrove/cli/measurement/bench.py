@@ -1,4 +1,4 @@
-"""`mangrove bench NAME`: run a benchmark of the source checkout.
+"""`mangrove bench NAME`: run a benchmark, of the source checkout or as it came with the package.
 
 A benchmark is a module `benchmarks/NAME.py` with
 
@@ -10,6 +10,7 @@ A benchmark is a module `benchmarks/NAME.py` with
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,8 @@ import typer
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE, InputError
 
-BENCHMARKS = Path(__file__).resolve().parents[4] / "benchmarks"
+# The folder at the top of a checkout; built as a wheel, it is a folder of the package.
+PLACES = tuple(Path(__file__).resolve().parents[up] / "benchmarks" for up in (4, 2))
 
 
 def bench(
@@ -32,44 +34,44 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """Run a benchmark; each prints a ratio measured in one run."""
-    names = _names()
+    files = _files()
     if name == "list":
-        _list(names, as_json)
+        _list(files, as_json)
         return
-    if name not in (*names, "all"):
+    if name not in (*files, "all"):
         raise InputError(
-            f"there is no benchmark {name!r}", hint=f"choose one of: {', '.join(names) or '(none found)'}"
+            f"there is no benchmark {name!r}", hint=f"choose one of: {', '.join(files) or '(none found)'}"
         )
-    documents = [_run(each, seed, quick, as_json) for each in (names if name == "all" else [name])]
+    chosen = files.values() if name == "all" else [files[name]]
+    documents = [_run(path, seed, quick, as_json) for path in chosen]
     if as_json:
         print_json(documents if name == "all" else documents[0])
     if any(document["missed"] for document in documents):
         raise typer.Exit(EXIT_NEGATIVE)
 
 
-def _run(name: str, seed: int, quick: bool, as_json: bool) -> dict[str, object]:
-    module = _load(name)
+def _run(path: Path, seed: int, quick: bool, as_json: bool) -> dict[str, object]:
+    module = _load(path)
     result: dict[str, object] = module.run(seed=seed, quick=quick)
     missed: list[str] = module.missed(result)
     if not as_json:
         module.render(result, stdout_console())
     for line in missed:
         stderr_console().print(f"[red]missed:[/red] {line}")
-    return {"benchmark": name, "seed": seed, **result, "missed": missed}
+    return {"benchmark": path.stem, "seed": seed, **result, "missed": missed}
 
 
-def _names() -> list[str]:
-    if not BENCHMARKS.is_dir():
+def _files() -> dict[str, Path]:
+    folder = next((place for place in PLACES if place.is_dir()), None)
+    if folder is None:
         raise InputError(
-            "the benchmarks are not installed with the package",
-            hint="run `mangrove bench` from a source checkout, after `make setup`",
+            f"the benchmarks are missing: there is no {PLACES[-1]}", hint="install the package again"
         )
-    return sorted(path.stem for path in BENCHMARKS.glob("[a-z]*.py"))
+    return {path.stem: path for path in sorted(folder.glob("[a-z]*.py"))}
 
 
-def _load(name: str) -> ModuleType:
-    path = BENCHMARKS / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"mangrove_benchmarks_{name}", path)
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"mangrove_benchmarks_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(f"cannot load {path}")
     module = importlib.util.module_from_spec(spec)
@@ -77,11 +79,18 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-def _list(names: list[str], as_json: bool) -> None:
-    summaries = {name: ((_load(name).__doc__ or "").strip().splitlines() or [""])[0] for name in names}
+def _list(files: dict[str, Path], as_json: bool) -> None:
+    """First lines of the docstrings; nothing is imported, some benchmarks need libraries of an extra."""
+    from mangrove.cli.tables.table import Table, details_column, word_column
+
+    summaries = {}
+    for name, path in files.items():
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        summaries[name] = docstring.partition("\n")[0]
     if as_json:
         print_json(summaries)
         return
-    console = stdout_console()
+    table = Table("", word_column("benchmark"), details_column("what is compared"))
     for name, summary in summaries.items():
-        console.print(f"[bold]{name:<12}[/bold] {summary}")
+        table.add(name, summary)
+    table.show(stdout_console())

@@ -27,8 +27,8 @@ def allocation(
 ) -> None:
     """Genetic against round-robin allocation, 100 topics on 3 brokers (tables 4-6 to 4-8 of RQMOM)."""
     from rich.progress import Progress
-    from rich.table import Table
 
+    from mangrove.cli.tables.table import Table, name_column, number_column
     from mangrove.evaluation import allocation as experiment
 
     console = stderr_console()
@@ -38,15 +38,18 @@ def allocation(
     if as_json:
         print_json(summary)
     else:
-        table = Table(title=f"Joint probability that all brokers are fine, mean of {seeds} seeds from {seed}")
-        for column in ("test", "start", "round robin", "genetic", "search", "improvement of genetic"):
-            table.add_column(column)
+        table = Table(
+            f"Joint probability that all brokers are fine, mean of {seeds} seeds from {seed}",
+            name_column("test"),
+            name_column("start"),
+            *map(number_column, ("round robin", "genetic", "search", "improvement of genetic")),
+        )
         for test, rows in summary.means.items():
             for row in rows:
                 numbers = (f"{row[name]:.6f}" for name in ("round_robin", "genetic", "search"))
-                table.add_row(test, str(row["start"]), *numbers, f"{row['improvement']:.1%}")
+                table.add(test, str(row["start"]), *numbers, f"{row['improvement']:.1%}")
         out = stdout_console()
-        out.print(table)
+        table.show(out)
         for finding, count in summary.held.items():
             out.print(f"{count:>3} of {seeds}: {finding}")
     if any(count < seeds for count in summary.held.values()):

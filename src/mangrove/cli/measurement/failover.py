@@ -112,26 +112,25 @@ def _plain_struct(value: object) -> dict[str, object]:
 
 
 def _show_failover(summaries: Sequence[FailoverSummary]) -> None:
-    from rich.table import Table
-
+    from mangrove.cli.tables.table import Table, name_column, number_column
     from mangrove.evaluation.failover import INTERVAL_S, LABELS, SCHEMES
 
     console = stdout_console()
     for summary in summaries:
         table = Table(
-            title=f"One {summary.failure} fails silently: {summary.nodes} sites, {summary.links} links"
+            f"One {summary.failure} fails silently: {summary.nodes} sites, {summary.links} links",
+            name_column("protocol"),
+            *map(number_column, ("delivers again, ms", "worst, ms", "all agree, ms", "messages lost")),
         )
-        for heading in ("protocol", "delivers again, ms", "worst, ms", "all agree, ms", "messages lost"):
-            table.add_column(heading, justify="left" if heading == "protocol" else "right")
         for scheme in SCHEMES:
-            table.add_row(
+            table.add(
                 LABELS[scheme],
                 summary.reconverged_ms[scheme].rounded(0),
                 f"{summary.worst_reconverged_ms[scheme]:.0f}",
                 summary.agreed_ms[scheme].rounded(0),
                 summary.lost[scheme].rounded(1),
             )
-        console.print(table)
+        table.show(console)
     seeds = summaries[0].seeds
     console.print(
         f"seeds {seeds[0]} to {seeds[-1]}; lost of each stream of {1 / INTERVAL_S:g} messages a second; "
@@ -152,14 +151,15 @@ def _show_schedules(totals: ScheduleTotals, seed: int, minutes: float) -> None:
 
 
 def _show_false_alarms(rows: Sequence[FalseAlarms]) -> None:
-    from rich.table import Table
+    from mangrove.cli.tables.table import Table, name_column, number_column
 
-    table = Table(title="Heartbeats every 50 ms over a link that never fails")
-    headings = ("jitter", "false alarms\nan hour", "with a fixed\n125 ms", "detection, ms", "not used, %")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "jitter" else "right")
+    table = Table(
+        "Heartbeats every 50 ms over a link that never fails",
+        name_column("jitter"),
+        *map(number_column, ("false alarms an hour", "with a fixed 125 ms", "detection, ms", "not used, %")),
+    )
     for row in rows:
-        table.add_row(
+        table.add(
             row.jitter,
             row.per_hour.rounded(1),
             row.fixed_per_hour.rounded(0),
@@ -167,7 +167,7 @@ def _show_false_alarms(rows: Sequence[FalseAlarms]) -> None:
             f"{100 * row.unusable_share.mean:.2f}",
         )
     console = stdout_console()
-    console.print(table)
+    table.show(console)
     seeds = rows[0].seeds
     console.print(
         f"seeds {seeds[0]} to {seeds[-1]}, {rows[0].hours:g} h of virtual time each; "

@@ -170,38 +170,45 @@ def _gap_document(summary: GapSummary) -> dict[str, object]:
 
 
 def _show_gap(summary: GapSummary) -> None:
-    from rich.table import Table
-
+    from mangrove.cli.tables.table import Styled, Table, name_column, number_column
     from mangrove.evaluation.gap import METHODS, PUBLISHED_FAILURES, PUBLISHED_IMPROVEMENT
 
     setup, console = summary.setup, stdout_console()
     known = setup.published_setting
-    table = Table(title="Failures avoided, as a share of those with the primary path alone")
-    table.add_column(f"radius {summary.unit}".rstrip(), justify="right")
-    table.add_column("primary\nfails", justify="right")
-    for method in METHODS:
-        table.add_column(method.replace("_", " ") + ("\n(published)" if known else ""), justify="right")
+    table = Table(
+        "Failures avoided, as a share of those with the primary path alone",
+        number_column(f"radius {summary.unit}".rstrip()),
+        number_column("primary fails"),
+        *(number_column(method.replace("_", " ")) for method in METHODS),
+    )
     for position, radius in enumerate(setup.radii):
-        primary = summary.failures["primary"][position]
-        cells = [primary.rounded(0)]
-        cells += [str(summary.improvement[method][position]) for method in METHODS]
+        table.add(
+            f"{radius:g}",
+            summary.failures["primary"][position].rounded(0),
+            *(str(summary.improvement[method][position]) for method in METHODS),
+        )
         if known:
-            cells[0] += f"\n({PUBLISHED_FAILURES[position]})"
-            for column, method in enumerate(METHODS, start=1):
-                cells[column] += f"\n({PUBLISHED_IMPROVEMENT[method][position]:.3f})"
-        table.add_row(f"{radius:g}", *cells)
-    console.print(table)
-    paths = Table(title="The alternatives")
-    for heading in ("method", "proximity (share of near nodes)", "the same, common ends left out", "stretch"):
-        paths.add_column(heading, justify="left" if heading == "method" else "right")
+            published = (f"{PUBLISHED_IMPROVEMENT[method][position]:.3f}" for method in METHODS)
+            table.add(
+                "published",
+                *(Styled(text, "dim") for text in (str(PUBLISHED_FAILURES[position]), *published)),
+            )
+    table.show(console)
+    paths = Table(
+        "The alternatives",
+        name_column("method"),
+        number_column("proximity (share of near nodes)"),
+        number_column("the same, common ends left out"),
+        number_column("stretch"),
+    )
     for method in METHODS:
-        paths.add_row(
+        paths.add(
             method.replace("_", " "),
             str(summary.near_share[method]),
             str(summary.inner_near_share[method]),
             str(summary.stretch[method]),
         )
-    console.print(paths)
+    paths.show(console)
     console.print(_conditions(setup, summary))
 
 
@@ -218,25 +225,23 @@ def _conditions(setup: GapSetup, summary: GapSummary) -> str:
 
 
 def _show_tables(result: TablesResult) -> None:
-    from rich.table import Table
-
+    from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
     from mangrove.evaluation.tables import SCHEMES
 
     console = stdout_console()
     labels = {"pcrt": "PCRT tables", "recomputed": "recomputed", "layers": "layers"}
     for summary in result.summaries:
-        table = Table(title=f"Every single {summary.failure} failing")
-        for heading in (
-            "scheme",
-            "hops, all pairs",
-            "hops, pairs hit",
-            "stretch, pairs hit",
-            "worst",
-            "no path",
-        ):
-            table.add_column(heading, justify="left" if heading == "scheme" else "right")
+        table = Table(
+            f"Every single {summary.failure} failing",
+            name_column("scheme"),
+            number_column("hops, all pairs", USEFUL),
+            number_column("hops, pairs hit"),
+            number_column("stretch, pairs hit"),
+            number_column("worst"),
+            number_column("no path"),
+        )
         for scheme in SCHEMES:
-            table.add_row(
+            table.add(
                 labels[scheme],
                 str(summary.mean_hops[scheme]),
                 str(summary.mean_hops_hit[scheme]),
@@ -244,7 +249,7 @@ def _show_tables(result: TablesResult) -> None:
                 f"{summary.worst_stretch[scheme]:.2f}",
                 str(summary.undelivered[scheme]),
             )
-        console.print(table)
+        table.show(console)
     console.print(
         f"{result.nodes} nodes and {result.links} links, seeds {result.seeds[0]} to {result.seeds[-1]}; "
         f"{result.layers.mean:.1f} routing layers on average; ± is the 95 % interval of the mean"

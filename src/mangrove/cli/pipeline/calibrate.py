@@ -32,6 +32,8 @@ def calibrate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure the broker at saturation over subscribers × filters × message size."""
+    from mangrove.lake.writer import LakeWriter  # what is missing is missed before anything is measured
+    from mangrove.model.telemetry import CALIBRATION_RUNS
     from mangrove.testbed.calibration_load import Combination
 
     grid = [
@@ -43,9 +45,6 @@ def calibrate(
         )
     ]
     rows = run_async(_measure_all(grid * repeats, messages, broker_type, seed))
-    from mangrove.lake.writer import LakeWriter
-    from mangrove.model.telemetry import CALIBRATION_RUNS
-
     writer = LakeWriter(lake)
     writer.add(CALIBRATION_RUNS, rows)
     writer.flush()
@@ -130,23 +129,28 @@ def _numbers(option: str, text: str, *, least: int) -> list[int]:
 
 
 def _show(rows: list[dict[str, Any]], lake: Path, seed: int, as_json: bool) -> None:
-    from rich.table import Table
+    from mangrove.cli.tables.table import EXTRA, Table, number_column
 
     if as_json:
         print_json({"lake": str(lake), "seed": seed, "runs": rows})
         return
-    table = Table()
-    for column in ("subscribers", "filters", "bytes", "µs/message", "broker's processor µs"):
-        table.add_column(column, justify="right")
+    table = Table(
+        "Runs",
+        number_column("subscribers"),
+        number_column("filters"),
+        number_column("bytes"),
+        number_column("µs/message"),
+        number_column("broker's processor µs", EXTRA),
+    )
     for row in sorted(rows, key=lambda r: (r["message_bytes"], r["replication"], r["filters"])):
-        table.add_row(
+        table.add(
             f"{row['replication']:g}",
             f"{row['filters']:g}",
             str(row["message_bytes"]),
             f"{row['processing_time_s'] * 1e6:.2f}",
             f"{row['cpu_time_s'] * 1e6:.2f}",
         )
-    stdout_console().print(table)
+    table.show(stdout_console())
     stderr_console().print(
         f"seed {seed}; next: mangrove pipeline calibrate --input {lake} --output DIR", soft_wrap=True
     )

@@ -18,6 +18,16 @@ from mangrove.cli.pipeline.session import (
     report_skipped,
     spark_session,
 )
+from mangrove.cli.tables.layout import Column
+from mangrove.cli.tables.table import (
+    EXTRA,
+    USEFUL,
+    Table,
+    details_column,
+    name_column,
+    number_column,
+    word_column,
+)
 from mangrove.errors import EXIT_NEGATIVE, InputError
 
 TargetOption = Annotated[float, typer.Option(help="Share of messages that must be in time.")]
@@ -40,7 +50,15 @@ def calibrate(
 
         progress("fitting broker models")
         summary = calibration.run(spark, input_, output, time)
-    columns = ("broker_type", "message_bytes", "runs", "t_rcv", "t_fltr", "t_tx", "relative_rms")
+    columns = {
+        "broker_type": name_column("broker type"),
+        "message_bytes": number_column("bytes"),
+        "runs": number_column("runs", EXTRA),
+        "t_rcv": number_column("t_rcv"),
+        "t_fltr": number_column("t_fltr"),
+        "t_tx": number_column("t_tx"),
+        "relative_rms": number_column("relative rms", USEFUL),
+    }
     _finish(summary, summary["models"], columns, output, as_json)
 
 
@@ -58,7 +76,14 @@ def availability(
 
         progress("counting outages")
         summary = job.run(spark, input_, output)
-    columns = ("kind", "component", "observed_s", "failures", "failure_probability", "mean_repair_s")
+    columns = {
+        "kind": word_column("kind"),
+        "component": name_column("component"),
+        "observed_s": number_column("observed s", EXTRA),
+        "failures": number_column("failures"),
+        "failure_probability": number_column("failure probability"),
+        "mean_repair_s": number_column("mean repair s", USEFUL),
+    }
     _finish(summary, summary["rows"], columns, output, as_json)
 
 
@@ -90,9 +115,18 @@ def slo(
             progress("adding up deliveries")
             summary = slo_job.run(spark, input_, output, target)
     if stream:
-        _finish(summary, [], (), output, as_json, f"{summary['windows']} finished windows")
+        _finish(summary, [], {}, output, as_json, f"{summary['windows']} finished windows")
         return
-    columns = ("domain", "topic", "route", "delivered", "in_time_ratio", "budget_burn", "p50_ms", "p99_ms")
+    columns = {
+        "topic": name_column("topic"),
+        "domain": name_column("domain"),
+        "delivered": number_column("delivered"),
+        "in_time_ratio": number_column("in time"),
+        "budget_burn": number_column("budget burn", USEFUL),
+        "p50_ms": number_column("p50 ms", EXTRA),
+        "p99_ms": number_column("p99 ms"),
+        "route": details_column("route"),
+    }
     note = f"{len(summary['worst_hours'])} worst hours, {len(summary['anomalies'])} anomalies"
     _finish(summary, summary["routes"], columns, output, as_json, note)
 
@@ -120,7 +154,7 @@ def cases(
         progress("computing cases")
         summary = job.run(spark, input_, output, seed, solver, double=double)
     note = f"{summary['cases']} cases, {len(summary['infeasible'])} break a constraint; seed {seed}"
-    _finish(summary, [], (), output, as_json, note)
+    _finish(summary, [], {}, output, as_json, note)
     for line in summary["infeasible"]:
         stderr_console().print(f"[red]infeasible[/red]: {line}")
     if summary["infeasible"]:
@@ -136,32 +170,27 @@ def report(
     from mangrove.pipelines.jobs import report as job
 
     summary = job.run(input_, output)
-    _finish(summary, [], (), output, as_json, f"page: {summary['page']}")
+    _finish(summary, [], {}, output, as_json, f"page: {summary['page']}")
 
 
 def _finish(
     summary: dict[str, Any],
     rows: list[dict[str, Any]],
-    columns: tuple[str, ...],
+    columns: dict[str, Column],
     output: Path,
     as_json: bool,
     note: str = "",
 ) -> None:
-    from rich.table import Table
-
     report_skipped(summary)
     if as_json:
         print_json(summary)
         return
     console = stdout_console()
     if rows:
-        table = Table()
-        for column in columns:
-            numeric = isinstance(rows[0][column], int | float)
-            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-        for row in rows[:40]:
-            table.add_row(*(_shown(row[column]) for column in columns))
-        console.print(table)
+        table = Table("", *columns.values())
+        for row in rows:
+            table.add(*(_shown(row[key]) for key in columns))
+        table.show(console)
     if note:
         console.print(note, soft_wrap=True)
     stderr_console().print(f"written to {output}", soft_wrap=True)
@@ -170,4 +199,6 @@ def _finish(
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
+    if isinstance(value, int):
+        return f"{value:,}"
     return "-" if value is None else str(value)

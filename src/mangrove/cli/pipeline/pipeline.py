@@ -25,6 +25,8 @@ from mangrove.cli.pipeline.session import (
 from mangrove.errors import InputError
 
 app = typer.Typer(help="Turn recorded telemetry into plans, on Spark.", no_args_is_help=True)
+BUSIEST = 10
+
 app.command("calibrate")(pipeline_jobs.calibrate)
 app.command("availability")(pipeline_jobs.availability)
 app.command("slo")(pipeline_jobs.slo)
@@ -186,24 +188,38 @@ def _read_json(path: Path) -> Any:
 
 def _show_profile(found: Any, summary: dict[str, Any]) -> None:
     import numpy as np
-    from rich.table import Table
+
+    from mangrove.cli.tables.table import EXTRA, USEFUL, Table, name_column, number_column
 
     figures = found.statistics
-    table = Table(title=f"{summary['topics']} topics at peak, busiest first", title_justify="left")
-    for column in ("topic", "msg/s", "deviation", "burst", "copies", "filters", "bytes"):
-        table.add_column(column, justify="left" if column == "topic" else "right")
-    for number in np.argsort(-figures.mean_rate, kind="stable")[:10]:
-        table.add_row(
-            found.topics[number][1],
-            f"{figures.mean_rate[number]:.5g}",
-            f"{figures.variance[number] ** 0.5:.4g}",
-            f"{figures.burst_factor[number]:.3g}",
-            f"{figures.replication[number]:.3g}",
-            f"{figures.filters[number]:.3g}",
-            f"{figures.message_bytes[number]:.4g}",
+    table = Table(
+        f"{summary['topics']} topics at peak, busiest first",
+        name_column("topic"),
+        name_column("domain", USEFUL),
+        number_column("msg/s"),
+        number_column("deviation"),
+        number_column("burst", USEFUL),
+        number_column("copies", USEFUL),
+        number_column("filters", USEFUL),
+        number_column("bytes", EXTRA),
+        elsewhere="topics.parquet",
+    )
+    busiest = np.argsort(-figures.mean_rate, kind="stable")
+    for place in busiest[:BUSIEST]:
+        domain, topic = found.topics[place]
+        table.add(
+            topic,
+            domain,
+            f"{figures.mean_rate[place]:.5g}",
+            f"{figures.variance[place] ** 0.5:.4g}",
+            f"{figures.burst_factor[place]:.3g}",
+            f"{figures.replication[place]:.3g}",
+            f"{figures.filters[place]:.3g}",
+            f"{figures.message_bytes[place]:.4g}",
         )
+    table.leave_out(len(busiest[BUSIEST:]))
     console = stdout_console()
-    console.print(table)
+    table.show(console)
     for domain, spans in summary["peaks"].items():
         console.print(f"peak in {domain} (UTC): {', '.join(spans)}")
     rate = summary["rows"] / max(summary["seconds"], 1e-9)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from mangrove.cli.output import stderr_console
-from mangrove.errors import MangroveError
 
 InputOption = Annotated[
     str, typer.Option("--input", help="The telemetry lake: a directory or an object store's URL.")
@@ -34,13 +33,8 @@ def spark_session(
     master: str | None, remote: str | None, memory: str = "2g"
 ) -> Iterator[tuple[Any, Callable[[str], None]]]:
     """A Spark session, and a way to say what goes on."""
-    try:
-        from mangrove.pipelines.spark_session import session
-    except ModuleNotFoundError as error:
-        raise MangroveError(
-            f"the pipelines' libraries are not installed ({error.name} is missing)",
-            hint="pip install 'mangrove-messaging[pipelines]'",
-        ) from None
+    from mangrove.pipelines.spark_session import session
+
     console = stderr_console()
     with console.status("starting Spark …") as status:
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from mangrove.cli.tables.table import (
+    EXTRA,
+    USEFUL,
+    Table,
+    bad,
+    details_column,
+    name_column,
+    number_column,
+    word_column,
+)
+
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from mangrove.planning.judgement.result import Result
     from mangrove.planning.policies.case_base import CaseBase
@@ -21,20 +31,31 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
     if not result.feasible:
         console.print(f"[red]infeasible[/red]: {result.reason}")
         console.print("The closest allocation:")
-    table = _table("broker", "items", "mean msg/s", "deviation", "capacity", "risk", "gain over round robin")
+    table = Table(
+        "Allocation",
+        name_column("broker"),
+        number_column("items"),
+        number_column("mean msg/s"),
+        number_column("deviation", EXTRA),
+        number_column("capacity"),
+        number_column("risk"),
+        number_column("gain over round robin", USEFUL),
+        details_column("which"),
+    )
     for broker, load, before in zip(
         result.problem.brokers, result.assessment.loads, baseline.assessment.loads, strict=True
     ):
-        table.add_row(
+        table.add(
             broker,
-            names(result.allocation[broker]),
+            f"{len(result.allocation[broker]):,}",
             f"{load.mean_rate_msg_s:.6g}",
             f"{load.deviation_msg_s:.4g}",
             f"{load.capacity_msg_s:.6g}",
             probability(load.log_risk),
             gain(before.log_risk, load.log_risk),
+            names(result.allocation[broker]),
         )
-    console.print(table)
+    table.show(console)
     joint, before_joint = result.assessment.joint_ok, baseline.assessment.joint_ok
     console.print(f"all brokers fine: [bold]{joint:.6f}[/bold] (round robin {before_joint:.6f})")
     if result.proven_optimal:
@@ -51,37 +72,59 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
 
 def show_mirrors(plan: MirrorPlan, console: Console) -> None:
     """Where items go when a broker fails, and the risk afterwards."""
-    table = _table("if this fails", "its items go to", "largest risk after", "all fine after", "")
+    table = Table(
+        "Mirrors",
+        name_column("if this fails"),
+        name_column("its items go to"),
+        number_column("items"),
+        number_column("largest risk after"),
+        number_column("all fine after"),
+        word_column(""),
+        details_column("which"),
+    )
     for failover in plan.failovers:
         by_target: dict[str, list[str]] = {}
         for item, target in failover.moves.items():
             by_target.setdefault(target, []).append(item)
         worst = max(load.log_risk for load in failover.after.assessment.loads)
-        table.add_row(
-            failover.broker,
-            "\n".join(f"{target}: {names(items)}" for target, items in sorted(by_target.items())) or "-",
-            probability(worst),
-            f"{failover.after.assessment.joint_ok:.6f}",
-            "" if failover.after.feasible else "[red]breaks constraints[/red]",
-        )
-    console.print(table)
+        feasible = failover.after.feasible
+        figures = (probability(worst), f"{failover.after.assessment.joint_ok:.6f}")
+        first = (failover.broker, *figures, "" if feasible else bad("breaks constraints"))
+        for target, items in sorted(by_target.items()) or [("-", [])]:
+            broker, risk, joint, note = first
+            table.add(
+                broker, target, f"{len(items):,}", risk, joint, note, names(items), matters=not feasible
+            )
+            first = ("", "", "", "")
+    table.show(console)
 
 
 def show_cases(base: CaseBase, console: Console) -> None:
     """One row for each case."""
-    table = _table("state", "failed", "load", "switched off", "all fine", "largest risk", "solver", "")
+    table = Table(
+        "Cases",
+        word_column("state"),
+        number_column("load"),
+        number_column("all fine"),
+        number_column("largest risk"),
+        name_column("solver", USEFUL),
+        word_column(""),
+        details_column("failed"),
+        details_column("switched off"),
+    )
     for case in base.cases:
-        table.add_row(
+        table.add(
             case.state.kind.value,
-            names(list(case.state.failed)),
             f"{case.state.load:g}",
-            names(list(case.off)),
             f"{case.joint_ok:.6f}",
             f"{max(case.risk.values()):.3g}",
             case.solver + (" (proven)" if case.proven else ""),
-            "" if case.feasible else "[red]breaks constraints[/red]",
+            "" if case.feasible else bad("breaks constraints"),
+            names(list(case.state.failed)) if case.state.failed else "",
+            names(list(case.off)) if case.off else "",
+            matters=not case.feasible,
         )
-    console.print(table)
+    table.show(console)
 
 
 def names(values: list[str]) -> str:
@@ -107,12 +150,3 @@ def gain(before: float, after: float) -> str:
         return "-" if after == -math.inf else "(was 0)"
     share = -math.expm1(min(after - before, 700.0))
     return f"{share:+.1%}" if share >= -1 else f"risk x{1 - share:.3g}"
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    for index, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="left" if index < 2 else "right")
-    return table

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mangrove.cli.output import stdout_console
+from mangrove.cli.tables.table import USEFUL, Table, details_column, name_column, number_column, word_column
 
 if TYPE_CHECKING:
     from mangrove.routing.disaster import DisasterReport
@@ -47,32 +48,35 @@ def _inner_proximity(graph: Graph, plan: PathPlan) -> float | None:
 
 def show_plan(graph: Graph, plan: PathPlan, method: str) -> None:
     """The paths as a table."""
-    from rich.table import Table
-
     from mangrove.routing.proximity import inner_near_share, near_share
     from mangrove.routing.resilience import resiliency
 
-    table = Table(title=f"Paths by {method}")
-    table.add_column(no_wrap=True)
-    table.add_column("path")
-    for heading in ("delay", "hops", "proximity", "…without ends", "resiliency"):
-        table.add_column(heading, justify="right")
-    for number, path in enumerate(plan.paths):
+    table = Table(
+        f"Paths by {method}",
+        word_column(""),
+        number_column("delay"),
+        number_column("hops"),
+        number_column("proximity"),
+        number_column("…without ends", USEFUL),
+        number_column("resiliency"),
+        details_column("path"),
+    )
+    for place, path in enumerate(plan.paths):
         near = inner = ""
-        if number > 0 and plan.separation is not None:
+        if place > 0 and plan.separation is not None:
             near = f"{near_share(graph, plan.paths[0], path, plan.separation):.2f}"
             inner = f"{inner_near_share(graph, plan.paths[0], path, plan.separation):.2f}"
-        table.add_row(
-            "primary" if number == 0 else f"alt. {number}",
-            " – ".join(graph.named(path)),
+        table.add(
+            "primary" if place == 0 else f"alt. {place}",
             f"{graph.length(path):.4g}",
             str(len(path) - 1),
             near,
             inner,
             f"{resiliency(graph, [path]):.6f}",
+            " – ".join(graph.named(path)),
         )
     console = stdout_console()
-    console.print(table)
+    table.show(console)
     kept = "" if plan.separation is None else f"separation {plan.separation:.4g}{_unit(graph)}; "
     steps = f"; penalised searches: {plan.penalty_steps}" if plan.penalty_steps else ""
     console.print(f"{kept}resiliency of the set {plan.resiliency:.6f}{steps}")
@@ -104,22 +108,22 @@ def tables_document(made: FailoverTables, broker: str | None) -> dict[str, Any]:
 
 def show_tables(made: FailoverTables, broker: str | None) -> None:
     """What the tables take, and the super routing table of one broker."""
-    from rich.table import Table
-
     console = stdout_console()
     graph, size = made.book.graph, made.size()
     if broker is not None:
-        table = Table(title=f"Super routing table of {broker}")
-        for heading in ("address", "destination", "next hop", "colours"):
-            table.add_column(heading, justify="right" if heading == "address" else "left")
+        table = Table(
+            f"Super routing table of {broker}",
+            number_column("address"),
+            name_column("destination"),
+            name_column("next hop"),
+            details_column("colours"),
+        )
         for entry in made.broker(broker).super_table():
             shown = ", ".join(str(colour) for colour in entry.colours[:16])
             more = f", … ({len(entry.colours)} in all)" if len(entry.colours) > 16 else ""
-            table.add_row(str(entry.address), entry.destination, entry.next_hop, shown + more)
-        console.print(table)
-    summary = Table(title="Failover tables", show_header=False)
-    summary.add_column()
-    summary.add_column(justify="right")
+            table.add(str(entry.address), entry.destination, entry.next_hop, shown + more)
+        table.show(console)
+    summary = Table("Failover tables", word_column(""), number_column(""))
     for label, value in (
         ("topology", graph.topology_hash),
         ("version of the tables", made.version),
@@ -131,8 +135,8 @@ def show_tables(made: FailoverTables, broker: str | None) -> None:
         ("bytes, condensed with look-up arrays", f"{size.condensed_bytes:,}"),
         ("bytes, one table per colour", f"{size.uncondensed_bytes:,}"),
     ):
-        summary.add_row(label, value)
-    console.print(summary)
+        summary.add(label, value)
+    summary.show(console)
 
 
 def disaster_document(
@@ -170,8 +174,6 @@ def show_disaster(
     graph: Graph, report: DisasterReport, sampled: dict[str, int] | None, map_file: Path | None
 ) -> None:
     """The fate of the pairs as a table."""
-    from rich.table import Table
-
     from mangrove.routing.disaster import Fate
 
     console = stdout_console()
@@ -182,15 +184,15 @@ def show_disaster(
         Fate.STRUCK: "an end is inside the region",
         Fate.UNCONNECTED: "never connected",
     }
-    table = Table(title="Pairs whose primary path fails")
-    table.add_column("fate")
-    table.add_column("pairs", justify="right")
-    table.add_column("which")
+    table = Table(
+        "Pairs whose primary path fails", word_column("fate"), number_column("pairs"), details_column("which")
+    )
     for fate, words in meaning.items():
         entries = report.having(fate)
         shown = ", ".join(" – ".join(graph.named(entry.pair)) for entry in entries[:6])
-        table.add_row(words, str(len(entries)), shown + (", …" if len(entries) > 6 else ""))
-    console.print(table)
+        more = f" … {len(entries) - 6:,} more" if len(entries) > 6 else ""
+        table.add(words, f"{len(entries):,}", shown + more)
+    table.show(console)
     inside = [name for name, gone in zip(graph.names, report.damage.nodes, strict=True) if gone]
     console.print(f"inside the region: {', '.join(inside) or 'no node'}")
     of = f"{report.pairs} pairs" + (f" (a sample, seed {sampled['seed']})" if sampled else "")
