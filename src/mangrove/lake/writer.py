@@ -122,12 +122,14 @@ class LakeWriter:
     def _sorted_out(self, kept: Mapping[str, list[Row]]) -> dict[tuple[str, Path], list[Row]]:
         sorted_out: dict[tuple[str, Path], list[Row]] = {}
         for name, rows in kept.items():
+            of_second: dict[tuple[object, object], list[Row]] = {}
             for row in rows:
-                when = row["ts"]
+                of_second.setdefault((row["ts"], row["domain"]), []).append(row)
+            for (when, domain), its_rows in of_second.items():
                 assert isinstance(when, datetime)
                 date = when.astimezone(UTC).date().isoformat()
-                folder = self.directory / name / f"date={date}" / f"domain={row['domain']}"
-                sorted_out.setdefault((name, folder), []).append(row)
+                folder = self.directory / name / f"date={date}" / f"domain={domain}"
+                sorted_out.setdefault((name, folder), []).extend(its_rows)
         return sorted_out
 
     def _write_part(self, table: Table, folder: Path, rows: list[Row]) -> Path:

@@ -31,14 +31,25 @@ class PatternCover:
         self._root = _Node()
         # Whoever covers a pattern has no more literal tokens than it; with as many, only `>` can cover, and
         # the shorter of two that end in `>`. So in this order nothing is covered by what comes later.
-        for _, pattern, tokens in sorted(map(_by_width, weights)):
-            cover = self._cover(tokens)
-            if cover is not None:
-                self.weights[cover] += weights[pattern]
-                continue
-            self.weights[pattern] = weights[pattern]
-            if not _COVERED_BY.keys().isdisjoint(tokens):
+        for _, pattern, tokens in sorted(map(_by_width, filter(has_wildcard, weights))):
+            if not self._add(pattern, tokens, weights[pattern]):
                 self._insert(pattern, tokens)
+        covering = bool(self.weights)
+        for pattern, weight in weights.items():
+            if not has_wildcard(pattern):
+                if covering:
+                    self._add(pattern, pattern.split("."), weight)
+                else:
+                    self.weights[pattern] = weight
+
+    def _add(self, pattern: str, tokens: list[str], weight: int) -> bool:
+        """Book a pattern under the one that covers it, else under itself; whether one covers it."""
+        cover = self._cover(tokens)
+        if cover is None:
+            self.weights[pattern] = weight
+            return False
+        self.weights[cover] += weight
+        return True
 
     def _insert(self, pattern: str, tokens: list[str]) -> None:
         node = self._root
@@ -65,6 +76,11 @@ class PatternCover:
             level = following
         self.visited += len(level)
         return next((node.pattern for node in level if node.pattern is not None), None)
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Whether a pattern may match more than one subject. (A false alarm, as for `a.b*`, only costs time.)"""
+    return "*" in pattern or ">" in pattern
 
 
 def _by_width(pattern: str) -> tuple[tuple[int, bool, int], str, list[str]]:

@@ -137,7 +137,12 @@ def test_closing_waits_for_the_flush_that_runs(tmp_path: Path, monkeypatch: pyte
     assert writing.wait(10)
     writer.add(EVENTS, [event(1)])
     found: list[list[int]] = []
-    closing = threading.Thread(target=lambda: (writer.close(), found.append(details(tmp_path))))
+
+    def close() -> None:
+        writer.close()
+        found.append(details(tmp_path))
+
+    closing = threading.Thread(target=close)
     closing.start()
     closing.join(0.3)  # long enough to end, if it did not wait
     go_on.set()
