@@ -21,7 +21,7 @@ from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.agent.inspection import gateway_status
-from mangrove.agent.recording import recording
+from mangrove.agent.recording import Recording
 from mangrove.broker.nats.monitoring import fetch
 from mangrove.lake.files import list_table
 from mangrove.model.shared_names import TAP_NAME
@@ -65,11 +65,12 @@ async def lake(chain: Running, tmp_path_factory: pytest.TempPathFactory) -> Path
     directory = tmp_path_factory.mktemp("telemetry") / "lake"
     state = chain.launched.directory.parent
     async with (
-        recording(chain.launched, directory),
+        Recording(chain.launched.run, directory) as recording,
         mangrove.connect(chain.head("seattle")) as publisher,
         mangrove.connect(chain.edge("seattle")) as near,
         mangrove.connect(chain.edge("orlando")) as far,
     ):
+        await recording.start(chain.launched.federation, list(chain.launched.endpoints.values()))
         subscriptions = [
             await near.subscribe("alert.>"),
             await near.subscribe("sensor.*"),

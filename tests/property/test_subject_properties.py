@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import covers, matches
 from mangrove.model.topics import Contract, Scope, TopicRules, overlaps
-from mangrove.overlay.interest.subject_trie import SubjectTrie
 
 TOKENS = st.sampled_from(["a", "b", "c"])
 SUBJECTS = st.lists(TOKENS, min_size=1, max_size=4).map(".".join)

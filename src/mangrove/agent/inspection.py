@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-import nats
-import nats.errors
-
+from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
 from mangrove.model.not_in_force import contract_warnings
-from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import BrokerStatus, DomainStatus, FederationStatus, GatewayStatus
-
-TIMEOUT_S = 2.0
 
 
 async def inspect(runtime: Runtime) -> FederationStatus:
@@ -28,10 +22,12 @@ async def inspect(runtime: Runtime) -> FederationStatus:
     )
 
 
-async def inspect_domain(endpoints: DomainEndpoints) -> DomainStatus:
-    """The state of one domain."""
+async def inspect_domain(
+    endpoints: DomainEndpoints, management: ManagementConnection | None = None
+) -> DomainStatus:
+    """The state of one domain, asked over a connection that is kept or, without one, over one made for it."""
     gateway, brokers = await asyncio.gather(
-        gateway_status(endpoints),
+        gateway_status(endpoints) if management is None else management.gateway_status(),
         asyncio.gather(
             _broker_status(endpoints.head, "head"),
             *(_broker_status(edge, "edge") for edge in endpoints.edges),
@@ -47,24 +43,8 @@ async def _broker_status(broker: BrokerEndpoints, role: str) -> BrokerStatus:
 
 async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:
     """What the gateway of a domain says of itself, or None if it does not answer."""
-
-    async def quiet(_: Exception) -> None:
-        """A broker that is away is an answer here, not an error."""
-
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            connection = await nats.connect(
-                endpoints.management.client_url, allow_reconnect=False, connect_timeout=1, error_cb=quiet
-            )
-    except (nats.errors.Error, OSError):
-        return None
-    try:
-        answer = await connection.request(gateway_status_subject(endpoints.domain), b"", timeout=TIMEOUT_S)
-        return msgspec.json.decode(answer.data, type=GatewayStatus)
-    except (nats.errors.Error, OSError, msgspec.DecodeError):
-        return None
-    finally:
-        await connection.close()
+    async with ManagementConnection(endpoints) as management:
+        return await management.gateway_status()
 
 
 async def brokers_follow(endpoints: DomainEndpoints, gateway: GatewayStatus) -> bool:

@@ -1,37 +1,93 @@
-"""Telemetry of a federation that runs on this machine, into a lake, for as long as it runs."""
+"""Telemetry of the sites that run on this machine, for as long as they run: the recorder as a child process.
+
+The recorder serves nobody, so nobody waits for it: when it does not become ready, all else runs without it,
+and at the end it is told to stop first and waited for last.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import importlib.util
+import logging
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from mangrove.agent.launcher import Launcher
-from mangrove.agent.recorder.recorder import Recorder
+import msgspec
+
+from mangrove.agent.recorder.settings import RecorderSettings
+from mangrove.host.process import ManagedProcess, ProcessFailedError
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.federation import Federation
+from mangrove.model.shared_names import RECORDER_PROCESS, RECORDER_READY
+
+log = logging.getLogger(__name__)
+
+RECORDER_MODULE = "mangrove.agent.recorder.daemon"
+STOP_GRACE_S = 3.0
 
 
-@asynccontextmanager
-async def recording(launched: Launcher, lake: Path | None) -> AsyncIterator[str]:
-    """Record the sites that run here; yields what to tell the user. Without `lake`, nothing is recorded.
+def recorder_process(settings: RecorderSettings, run: RunDirectory) -> ManagedProcess:
+    """A recorder that will run with these settings."""
+    path = run.settings(RECORDER_PROCESS)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.encode(settings))
+    return ManagedProcess(
+        RECORDER_PROCESS,
+        [sys.executable, "-m", RECORDER_MODULE, str(path)],
+        log_path=run.log(RECORDER_PROCESS),
+        ready_text=RECORDER_READY,
+    )
 
-    Needs Arrow. A machine that only carries messages may not have it, and runs all the same.
+
+class Recording:
+    """The recorder of one run, at most one process. Use as an async context manager around what is recorded.
+
+    Without `lake`, nothing is recorded. Recording needs Arrow; a machine that only carries messages may not
+    have it, and runs all the same.
     """
-    if lake is None:
-        yield "No telemetry is recorded."
-        return
-    try:
-        from mangrove.lake.writer import LakeWriter
-    except ModuleNotFoundError as error:
-        yield (
-            f"No telemetry is recorded: {error.name} is missing "
-            "(pip install 'mangrove-messaging\\[pipelines]')."
+
+    def __init__(self, run: RunDirectory, lake: Path | None) -> None:
+        self.process: ManagedProcess | None = None
+        self._run = run
+        self._lake = lake
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.begin_stop()
+        if self._stopping is not None:
+            await self._stopping
+
+    async def start(self, federation: Federation, domains: Sequence[DomainEndpoints]) -> str:
+        """Begin to record; returns what to tell the user."""
+        if self._lake is None:
+            return "No telemetry is recorded."
+        if importlib.util.find_spec("pyarrow") is None:
+            return (
+                "No telemetry is recorded: pyarrow is missing "
+                "(pip install 'mangrove-messaging\\[pipelines]')."
+            )
+        settings = RecorderSettings(
+            federation=federation, domains=tuple(domains), lake=str(self._lake.resolve())
         )
-        return
-    domains = [launched.endpoints[name] for name in launched.sites]
-    recorder = Recorder(launched.federation, domains, LakeWriter(lake), cores=os.cpu_count() or 1)
-    await recorder.start()
-    try:
-        yield f"Telemetry: {lake}."
-    finally:
-        await recorder.stop()
+        process = recorder_process(settings, self._run)
+        try:
+            await process.start()
+        except ProcessFailedError as failure:
+            log.error("%s", failure.message)
+            return f"No telemetry is recorded: the recorder did not start. Its log: {process.log_path}."
+        self.process = process
+        return f"Telemetry: {self._lake}."
+
+    def begin_stop(self) -> None:
+        """Tell the recorder to write what it has and to end; the end of the context waits for it."""
+        if self.process is not None and self._stopping is None:
+            self._stopping = asyncio.create_task(self.process.stop(STOP_GRACE_S), name="stop the recorder")

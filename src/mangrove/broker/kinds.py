@@ -17,7 +17,7 @@ from mangrove.model.status import BrokerStatus
 
 if TYPE_CHECKING:
     # What a tap and a page of subscriptions are is told by the first kind; another one offers the same.
-    from mangrove.broker.nats.subscriptions import Subscriptions
+    from mangrove.broker.nats.subscriptions import SubscriptionWatch
     from mangrove.broker.nats.tap import Tap
 
 
@@ -46,8 +46,8 @@ class Kind(Protocol):
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""
 
-    async def subscriptions(self, broker: BrokerEndpoints) -> Subscriptions | None:
-        """Who subscribes to what at a broker; None if it is away."""
+    def subscription_watch(self, broker: BrokerEndpoints) -> SubscriptionWatch:
+        """Looks at who subscribes to what at a broker, as often as is affordable."""
 
     def tap(self, head: BrokerEndpoints) -> Tap:
         """A listener that samples what passes a head broker."""

@@ -5,13 +5,18 @@ then renamed. So a crash loses the last few seconds and can leave a hidden file 
 Small files are slow to read, so every few minutes they are merged. The merged file lists the files that it
 replaces, is renamed into place first, and they are deleted second; if the writer dies in between, a reader
 sees from the list which ones to ignore, and the next writer deletes them.
+
+What is kept in memory is bounded: rows beyond the bound, as when the disk refuses for long, are refused and
+counted. A merge holds a part of the rows at a time.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +27,8 @@ from mangrove.lake.schemas import arrow_schema
 from mangrove.model.telemetry import REPLACES_KEY, TABLES, Table
 
 PARTS_BEFORE_MERGE = 60
+MAX_KEPT_ROWS = 100_000
+MERGED_GROUP_ROWS = 20_000
 PART_PREFIX = "part-"
 MERGED_PREFIX = "merged-"
 
@@ -29,56 +36,101 @@ Row = Mapping[str, object]
 
 
 class LakeWriter:
-    """Collects rows and writes them. `flush` blocks on the disk: call it from a thread."""
+    """Collects rows and writes them. `flush` and `close` block on the disk: call them from a thread.
 
-    def __init__(self, directory: Path, *, parts_before_merge: int = PARTS_BEFORE_MERGE) -> None:
+    Rows may be added at any moment, also while a flush runs: they are either in it or kept for the next one.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        parts_before_merge: int = PARTS_BEFORE_MERGE,
+        max_kept_rows: int = MAX_KEPT_ROWS,
+    ) -> None:
         self.directory = directory
         self._parts_before_merge = parts_before_merge
-        self._rows: dict[str, list[Row]] = {}
+        self._max_kept_rows = max_kept_rows
+        self._refused = 0
+        self._kept: dict[str, list[Row]] = {}
+        self._kept_rows = 0
+        # Guards what is kept, for moments; the other is held for as long as somebody writes.
+        self._keeping = threading.Lock()
+        self._writing = threading.Lock()
         self._sequence = 0
         self._parts: dict[Path, list[Path]] = {}
         for table in TABLES:
             for folder in sorted((directory / table).glob("date=*/domain=*")):
-                self._adopt(folder)
+                self._adopt(folder, arrow_schema(TABLES[table]))
 
     def add(self, table: Table, rows: Sequence[Row]) -> None:
         """Keep rows for the next flush. `ts` is a datetime in UTC."""
-        self._rows.setdefault(table.name, []).extend(rows)
+        more = list(rows)
+        with self._keeping:
+            taken = more[: max(0, self._max_kept_rows - self._kept_rows)]
+            self._refused += len(more) - len(taken)
+            self._kept_rows += len(taken)
+            self._kept.setdefault(table.name, []).extend(taken)
+
+    def take_refused(self) -> int:
+        """How many rows were refused since the last call because too many were kept already."""
+        with self._keeping:
+            refused, self._refused = self._refused, 0
+            return refused
 
     def flush(self) -> list[Path]:
         """Write all kept rows; returns the new files. What cannot be written is kept for the next time."""
-        pending, self._rows = self._rows, {}
+        with self._writing:
+            written = self._write_kept()
+            for folder, parts in list(self._parts.items()):
+                if len(parts) >= self._parts_before_merge:
+                    self._merge(folder)
+            return written
+
+    def close(self, merge_until: float | None = None) -> None:
+        """Write what is left, and leave few files behind, as far as that is done by `merge_until`.
+
+        That is a moment of the monotonic clock; what is not merged then, the next writer takes over.
+        """
+        with self._writing:
+            self._write_kept()
+            for folder, parts in list(self._parts.items()):
+                if merge_until is not None and time.monotonic() > merge_until:
+                    break
+                if len(parts) > 1:
+                    self._merge(folder)
+
+    def _write_kept(self) -> list[Path]:
+        with self._keeping:
+            kept, self._kept = self._kept, {}
+        pending = self._sorted_out(kept)
         written = []
         try:
-            for name in list(pending):
-                for folder, rows in self._sorted_out(name, pending[name]).items():
-                    written.append(self._write_part(TABLES[name], folder, rows))
-                del pending[name]
+            while pending:
+                (name, folder), rows = next(iter(pending.items()))
+                written.append(self._write_part(TABLES[name], folder, rows))
+                del pending[name, folder]
+                with self._keeping:
+                    self._kept_rows -= len(rows)
         except BaseException:
-            for name, rows in pending.items():
-                self._rows[name] = rows + self._rows.get(name, [])
+            with self._keeping:
+                for (name, _), rows in pending.items():
+                    self._kept[name] = rows + self._kept.get(name, [])
             raise
-        for folder, parts in self._parts.items():
-            if len(parts) >= self._parts_before_merge:
-                self._merge(folder)
         return written
 
-    def close(self) -> None:
-        """Write what is left, and leave few files behind."""
-        self.flush()
-        for folder, parts in self._parts.items():
-            if len(parts) > 1:
-                self._merge(folder)
-
-    def _sorted_out(self, name: str, rows: list[Row]) -> dict[Path, list[Row]]:
-        folders: dict[Path, list[Row]] = {}
-        for row in rows:
-            when = row["ts"]
-            assert isinstance(when, datetime)
-            date = when.astimezone(UTC).date().isoformat()
-            folder = self.directory / name / f"date={date}" / f"domain={row['domain']}"
-            folders.setdefault(folder, []).append(row)
-        return folders
+    def _sorted_out(self, kept: Mapping[str, list[Row]]) -> dict[tuple[str, Path], list[Row]]:
+        sorted_out: dict[tuple[str, Path], list[Row]] = {}
+        for name, rows in kept.items():
+            of_second: dict[tuple[object, object], list[Row]] = {}
+            for row in rows:
+                of_second.setdefault((row["ts"], row["domain"]), []).append(row)
+            for (when, domain), its_rows in of_second.items():
+                assert isinstance(when, datetime)
+                date = when.astimezone(UTC).date().isoformat()
+                folder = self.directory / name / f"date={date}" / f"domain={domain}"
+                sorted_out.setdefault((name, folder), []).extend(its_rows)
+        return sorted_out
 
     def _write_part(self, table: Table, folder: Path, rows: list[Row]) -> Path:
         schema = arrow_schema(table)
@@ -90,18 +142,16 @@ class LakeWriter:
         return path
 
     def _merge(self, folder: Path) -> None:
-        parts = [path for path in self._parts[folder] if path.exists()]
-        self._parts[folder] = []
+        parts = [path for path in self._parts.pop(folder) if path.exists()]
         if not parts:
             return
-        merged = pa.concat_tables([pq.read_table(path, partitioning=None) for path in parts])
-        metadata = {**(merged.schema.metadata or {}), REPLACES_KEY.encode(): names(parts)}
         first = parts[0].name.removeprefix(PART_PREFIX)
-        write_whole(merged.replace_schema_metadata(metadata), folder / f"{MERGED_PREFIX}{first}")
+        with appearing_whole(folder / f"{MERGED_PREFIX}{first}") as hidden:
+            _concatenate(parts, hidden)
         for path in parts:
             path.unlink()
 
-    def _adopt(self, folder: Path) -> None:
+    def _adopt(self, folder: Path, schema: pa.Schema) -> None:
         """Finish what a writer that died had begun, and take over its small files."""
         for leftover in folder.glob(".*.tmp"):
             leftover.unlink()
@@ -113,17 +163,24 @@ class LakeWriter:
             for name in metadata.get(REPLACES_KEY.encode(), b"").decode().split("\n"):
                 if name:
                     (folder / name).unlink(missing_ok=True)
-        parts = [path for path in sorted(folder.glob(f"{PART_PREFIX}*.parquet")) if _readable(path)]
+        parts = [path for path in sorted(folder.glob(f"{PART_PREFIX}*.parquet")) if _has_schema(path, schema)]
         if parts:
             self._parts[folder] = parts
 
 
 def write_whole(table: pa.Table, path: Path) -> None:
     """Write a Parquet file that appears under its name only when it is complete and on the disk."""
+    with appearing_whole(path) as hidden:
+        pq.write_table(table, hidden, compression="zstd")
+
+
+@contextmanager
+def appearing_whole(path: Path) -> Iterator[Path]:
+    """A hidden path to write to, which becomes `path` when all is written and on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.tmp")
     try:
-        pq.write_table(table, hidden, compression="zstd")
+        yield hidden
         with hidden.open("rb") as written:
             os.fsync(written.fileno())
         hidden.replace(path)
@@ -136,14 +193,26 @@ def write_whole(table: pa.Table, path: Path) -> None:
         os.close(folder)
 
 
+def _concatenate(parts: Sequence[Path], target: Path) -> None:
+    """One file from several, a group of rows in memory at a time."""
+    schema = pq.read_schema(parts[0])
+    metadata = {**(schema.metadata or {}), REPLACES_KEY.encode(): names(parts)}
+    with pq.ParquetWriter(target, schema.with_metadata(metadata), compression="zstd") as merged:
+        group: list[pa.Table] = []
+        for path in parts:
+            group.append(pq.read_table(path, partitioning=None))
+            if sum(table.num_rows for table in group) >= MERGED_GROUP_ROWS or path == parts[-1]:
+                merged.write_table(pa.concat_tables(group).replace_schema_metadata(metadata))
+                group.clear()
+
+
 def names(paths: Sequence[Path]) -> bytes:
     """Names of files for the metadata of the one that replaces them."""
     return "\n".join(path.name for path in paths).encode()
 
 
-def _readable(path: Path) -> bool:
+def _has_schema(path: Path, schema: pa.Schema) -> bool:
     try:
-        pq.read_metadata(path)
+        return bool(pq.read_schema(path).equals(schema))
     except (OSError, pa.ArrowException):
         return False
-    return True

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from mangrove.lake.files import list_table
-from mangrove.lake.writer import LakeWriter
+from mangrove.lake.writer import LakeWriter, write_whole
 from mangrove.model.telemetry import EVENTS, REPLACES_KEY
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -88,3 +91,109 @@ def test_a_disk_that_refuses_keeps_the_rows_for_later(tmp_path: Path) -> None:
     writer.add(EVENTS, [event(1)])
     writer.flush()
     assert details(tmp_path) == [0, 1]
+
+
+class SlowRows(list[dict[str, object]]):
+    """Rows that are still being handed over when a flush begins."""
+
+    def __init__(self, rows: list[dict[str, object]]) -> None:
+        super().__init__(rows)
+        self.handing_over, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        self.handing_over.set()
+        assert self.go_on.wait(10)
+        return super().__iter__()
+
+
+def test_rows_that_are_added_while_a_flush_runs_are_written_by_it_or_by_the_next(tmp_path: Path) -> None:
+    writer = LakeWriter(tmp_path)
+    writer.add(EVENTS, [event(0)])
+    slow = SlowRows([event(1), event(2)])
+    adding = threading.Thread(target=writer.add, args=(EVENTS, slow))
+    adding.start()
+    assert slow.handing_over.wait(10)
+    writer.flush()
+    slow.go_on.set()
+    adding.join()
+    writer.close()
+    assert details(tmp_path) == [0, 1, 2]
+
+
+def test_closing_waits_for_the_flush_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    def slow_at_first(table: pa.Table, path: Path) -> None:
+        if not writing.is_set():
+            writing.set()
+            assert go_on.wait(10)
+        write_whole(table, path)
+
+    monkeypatch.setattr("mangrove.lake.writer.write_whole", slow_at_first)
+    writer = LakeWriter(tmp_path)
+    writer.add(EVENTS, [event(0)])
+    flushing = threading.Thread(target=writer.flush)
+    flushing.start()
+    assert writing.wait(10)
+    writer.add(EVENTS, [event(1)])
+    found: list[list[int]] = []
+
+    def close() -> None:
+        writer.close()
+        found.append(details(tmp_path))
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    closing.join(0.3)  # long enough to end, if it did not wait
+    go_on.set()
+    closing.join()
+    flushing.join()
+    assert found == [[0, 1]], "when close returns, everything is on the disk"
+
+
+def test_what_was_written_before_the_disk_refused_is_not_written_again(tmp_path: Path) -> None:
+    writer = LakeWriter(tmp_path)
+    writer.add(EVENTS, [event(0), event(86400)])
+    second = tmp_path / "events" / "date=2026-03-03"
+    second.parent.mkdir()
+    second.write_text("a file where the day's directory should be")
+    with pytest.raises(OSError, match="2026-03-03"):
+        writer.flush()
+    second.unlink()
+    writer.close()
+    assert details(tmp_path) == [0, 86400]
+
+
+def test_rows_beyond_the_bound_are_refused_and_counted(tmp_path: Path) -> None:
+    writer = LakeWriter(tmp_path, max_kept_rows=3)
+    for number in range(5):
+        writer.add(EVENTS, [event(number)])
+    assert writer.take_refused() == 2
+    assert writer.take_refused() == 0
+    writer.flush()
+    writer.add(EVENTS, [event(number) for number in range(5, 9)])
+    writer.close()
+    assert details(tmp_path) == [0, 1, 2, 5, 6, 7]
+    assert writer.take_refused() == 1
+
+
+def test_merging_goes_on_in_groups_and_spares_files_of_another_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mangrove.lake.writer.MERGED_GROUP_ROWS", 4)
+    writer = LakeWriter(tmp_path, parts_before_merge=5)
+    for number in range(5):
+        writer.add(EVENTS, [event(2 * number), event(2 * number + 1)])
+        writer.flush()
+    (merged,) = tmp_path.rglob("merged-*.parquet")
+    assert pq.read_metadata(merged).num_row_groups == 3
+    assert details(tmp_path) == list(range(10))
+    foreign = merged.with_name("part-foreign.parquet")
+    pq.write_table(pa.table({"other": [1]}), foreign)
+    again = LakeWriter(tmp_path)
+    again.add(EVENTS, [event(10)])
+    again.flush()
+    again.add(EVENTS, [event(11)])
+    again.close()
+    assert details(tmp_path) == list(range(12))
+    assert foreign.exists()

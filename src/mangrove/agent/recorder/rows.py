@@ -2,6 +2,9 @@
 
 Which source counts: what the gateway carried is counted by the gateway, completely; what the domain's own
 subscribers get is seen by the tap, scaled up; copies handed out come from the brokers' subscriptions.
+
+A second has rows for a bounded number of topics, the busiest. The others, and all that has no topic to be
+booked under, are added up as omissions.
 """
 
 from __future__ import annotations
@@ -10,16 +13,25 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nlargest
 
 from mangrove.agent.recorder.counters import Counters
+from mangrove.agent.recorder.omissions import Omissions
 from mangrove.broker.nats.subscriptions import Subscriptions
 from mangrove.broker.nats.tap import Slice
 from mangrove.model.status import DomainStatus
-from mangrove.model.subjects import matches
 from mangrove.model.telemetry import LATENCY_BINS
+from mangrove.model.topic_counts import TopicCounts, TopicTally
 from mangrove.model.topics import TopicRules
 
+MAX_TOPICS = 1000
+"""Topics of a domain that get rows for one second."""
+# Counts of the gateway that took longer than this are not the rate of one second.
+SECOND_AT_MOST_S = 2.0
+
 Rows = list[dict[str, object]]
+
+_NO_LATENCIES = [0] * LATENCY_BINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,10 @@ class Second:
     status: DomainStatus
     subscriptions: Mapping[str, Subscriptions]
     seen: Slice
+    counts: TopicCounts | None
+    """What the gateway carried since the last look; None if it did not tell."""
+    omissions: Omissions
+    max_topics: int = MAX_TOPICS
 
     def row(self, **columns: object) -> dict[str, object]:
         """A row of this second."""
@@ -41,6 +57,25 @@ class Second:
     def since(self, *key: object, total: int) -> int:
         """Increase of a counter."""
         return self.counters.since(key, total)
+
+    def carried(self, name: str) -> Mapping[str, int]:
+        """What the gateway carried (`sent`, `delivered`) or `dropped`, by topic; the rest is an omission."""
+        if self.counts is None:
+            return {}
+        tally: TopicTally = getattr(self.counts, name)
+        self.omissions.add(f"requests and replies {name}", tally.requests)
+        self.omissions.add(f"messages {name} of topics that the gateway did not tell apart", tally.other)
+        return {topic: count for topic, count in tally.topics.items() if count}
+
+    def busiest(self, table: str, messages: Mapping[str, int]) -> list[str]:
+        """The topics that get rows, in order."""
+        if len(messages) <= self.max_topics:
+            return sorted(messages)
+        kept = set(nlargest(self.max_topics, messages, key=lambda topic: (messages[topic], topic)))
+        left_out = sum(count for topic, count in messages.items() if topic not in kept)
+        self.omissions.level(f"topics in a second without rows in {table}", len(messages) - len(kept))
+        self.omissions.add(f"messages of topics without rows in {table}", left_out)
+        return sorted(kept)
 
 
 def sample_rows(second: Second, head: str) -> Rows:
@@ -90,32 +125,31 @@ def link_rows(second: Second) -> Rows:
 
 def delivery_rows(second: Second) -> Rows:
     """`deliveries`: what arrived by the gateway, and what was published and wanted in the domain itself."""
-    gateway = second.status.gateway
-    arrived: Counter[str] = Counter()
-    dropped: Counter[str] = Counter()
-    if gateway is not None:
-        for topic, total in gateway.busiest_delivered.items():
-            arrived[topic] = second.counters.since_known(("arrived", topic), total)
-        for drop in gateway.drops:
-            dropped[drop.topic] += second.counters.since_known(("drop", drop.topic, drop.reason), drop.count)
+    arrived = second.carried("delivered")
+    dropped = second.carried("dropped")
+    counts: dict[str, int] = {}
+    for topic in arrived.keys() | dropped.keys() | second.seen.topics.keys():
+        seen = second.seen.topics.get(topic)
+        tapped = second.seen.scaled(seen.messages) if seen is not None else 0
+        counts[topic] = max(arrived.get(topic, 0), tapped) + dropped.get(topic, 0)
     rows = []
-    for topic in sorted({t for t, n in (arrived + dropped).items() if n} | second.seen.topics.keys()):
+    for topic in second.busiest("deliveries", counts):
         contract = second.rules.contract_of(topic)
         seen = second.seen.topics.get(topic)
         latencies = seen.latencies_ms if seen is not None else []
         deadline = contract.deadline_ms
-        remote = arrived[topic] or dropped[topic]
+        remote = topic in arrived or topic in dropped
         rows.append(
             second.row(
                 topic=topic,
                 route=f"*>{second.domain}" if remote else f"{second.domain}>{second.domain}",
                 contract=contract.match,
                 deadline_ms=deadline,
-                delivered=max(arrived[topic], second.seen.scaled(seen.messages) if seen is not None else 0),
+                delivered=counts[topic] - dropped.get(topic, 0),
                 measured=len(latencies),
                 in_time=sum(deadline is None or latency <= deadline for latency in latencies),
-                dropped=dropped[topic],
-                latency_histogram=seen.histogram() if seen is not None else [0] * LATENCY_BINS,
+                dropped=dropped.get(topic, 0),
+                latency_histogram=seen.histogram() if seen is not None else _NO_LATENCIES,
             )
         )
     return rows
@@ -127,22 +161,21 @@ def rate_rows(second: Second, head: str) -> Rows:
         topic: (second.seen.scaled(count.messages), second.seen.scaled(count.size_bytes))
         for topic, count in second.seen.topics.items()
     }
-    gateway = second.status.gateway
-    if gateway is not None:
-        for topic, total in gateway.busiest_sent.items():
-            sent = second.counters.since_known(("sent", topic), total)
-            # Wanted elsewhere and not here: only the gateway sees it, and it knows no sizes.
-            if sent and topic not in entered:
-                entered[topic] = (sent, 0)
+    for topic, sent in _sent_in_a_second(second).items():
+        # Wanted elsewhere and not here: only the gateway sees it, and it knows no sizes.
+        if topic not in entered:
+            entered[topic] = (sent, 0)
+    topics = second.busiest("topic_rates", {topic: messages for topic, (messages, _) in entered.items()})
     rows = []
     for broker, held in second.subscriptions.items():
-        handed = _handed_out(second, broker, held)
-        for topic in sorted(entered):
-            subscribers, filters = held.matching(topic)
-            if broker != head and not subscribers:
+        matching = {topic: held.matching(topic) for topic in entered}
+        copies = _copies(entered, matching, held.handed_per_s)
+        for topic in topics:
+            patterns = matching[topic]
+            if broker != head and not patterns:
                 continue
             messages, size_bytes = entered[topic]
-            out = _copies(topic, messages, entered, handed)
+            out = round(copies[topic])
             rows.append(
                 second.row(
                     broker=broker,
@@ -151,31 +184,39 @@ def rate_rows(second: Second, head: str) -> Rows:
                     bytes_in=size_bytes if broker == head else 0,
                     msgs_out=out,
                     bytes_out=round(out * size_bytes / messages) if messages else 0,
-                    subscribers=subscribers,
-                    filters=filters,
+                    subscribers=sum(held.count[pattern] for pattern in patterns),
+                    filters=len(patterns),
                 )
             )
     return rows
 
 
-def _handed_out(second: Second, broker: str, held: Subscriptions) -> Counter[str]:
-    """Messages handed to subscribers of each pattern in this second."""
-    handed: Counter[str] = Counter()
-    for key, (pattern, total) in held.handed.items():
-        handed[pattern] += second.counters.since_known(("handed", broker, *key), total)
-    return handed
+def _sent_in_a_second(second: Second) -> Mapping[str, int]:
+    """What the gateway sent of each topic. Counts of a longer time are brought down to a second's."""
+    sent = second.carried("sent")
+    span_s = second.counts.span_s if second.counts is not None else 0.0
+    if span_s <= SECOND_AT_MOST_S:
+        return sent
+    mean = {topic: round(count / span_s) for topic, count in sent.items()}
+    second.omissions.add("messages sent in seconds without a look", sum(sent.values()) - sum(mean.values()))
+    return {topic: count for topic, count in mean.items() if count}
 
 
 def _copies(
-    topic: str,
-    messages: int,
     entered: Mapping[str, tuple[int, int]],
-    handed: Counter[str],
-) -> int:
-    """A topic's share of what the patterns that match it were handed, by the messages of each topic."""
-    copies = 0.0
-    for pattern, count in handed.items():
-        if count and matches(pattern, topic):
-            total = sum(number for other, (number, _) in entered.items() if matches(pattern, other))
-            copies += count * messages / total if total else 0.0
-    return round(copies)
+    matching: Mapping[str, set[str]],
+    handed_per_s: Mapping[str, float],
+) -> dict[str, float]:
+    """Each topic's share of what the patterns that match it were handed, by the messages of each topic."""
+    messages_under: Counter[str] = Counter()
+    for topic, (messages, _) in entered.items():
+        for pattern in matching[topic]:
+            messages_under[pattern] += messages
+    return {
+        topic: sum(
+            handed_per_s.get(pattern, 0.0) * messages / messages_under[pattern]
+            for pattern in matching[topic]
+            if messages_under[pattern]
+        )
+        for topic, (messages, _) in entered.items()
+    }

@@ -10,7 +10,7 @@ from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.reach import leaf_problem
 from mangrove.broker.nats.server import nats_server
-from mangrove.broker.nats.subscriptions import Subscriptions, subscriptions
+from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
 from mangrove.host.process import ManagedProcess
 from mangrove.model.endpoints import BrokerEndpoints
@@ -50,9 +50,9 @@ class NatsKind:
         """Why a gateway could not attach at `url`, or an empty string."""
         return await leaf_problem(url)
 
-    async def subscriptions(self, broker: BrokerEndpoints) -> Subscriptions | None:
-        """Who subscribes to what at a broker; None if it is away."""
-        return await subscriptions(broker)
+    def subscription_watch(self, broker: BrokerEndpoints) -> SubscriptionWatch:
+        """Looks at who subscribes to what at a broker."""
+        return SubscriptionWatch(broker)
 
     def tap(self, head: BrokerEndpoints) -> Tap:
         """A listener that samples what passes a head broker."""

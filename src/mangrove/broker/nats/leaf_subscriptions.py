@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mangrove.broker.nats.monitoring import fetch
+from mangrove.broker.nats.monitoring import PageTooLargeError, fetch
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
 
@@ -18,11 +18,11 @@ class _Leafz(msgspec.Struct):
 
 
 async def leaf_subscriptions(broker: BrokerEndpoints) -> list[frozenset[str]]:
-    """The subjects that each leaf-node connection of a broker asks for; empty if the broker is away."""
-    page = await fetch(f"{broker.monitor_url}/leafz?subs=1")
+    """The subjects that each leaf-node connection of a broker asks for; empty if the broker does not tell."""
     try:
+        page = await fetch(f"{broker.monitor_url}/leafz?subs=1")
         leafz = _Leafz() if page is None else msgspec.json.decode(page, type=_Leafz)
-    except msgspec.DecodeError:
+    except (PageTooLargeError, msgspec.DecodeError):
         return []
     return [frozenset(leaf.subscriptions_list) for leaf in leafz.leafs]
 

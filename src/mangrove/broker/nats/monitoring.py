@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.error
-import urllib.request
+from urllib.parse import urlsplit
 
 import msgspec
 
+from mangrove.errors import MangroveError
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.status import BrokerFigures, BrokerStatus
 
 TIMEOUT_S = 2.0
+MAX_PAGE_BYTES = 16 << 20
+_READ_BYTES = 1 << 18
 
 
 class _Varz(msgspec.Struct, frozen=True):
@@ -48,17 +50,34 @@ class _Varz(msgspec.Struct, frozen=True):
         )
 
 
-def _get(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
-        body: bytes = response.read(16 << 20)
-        return body
+class PageTooLargeError(MangroveError):
+    """A monitoring page that is longer than the reader is willing to hold."""
 
 
-async def fetch(url: str) -> bytes | None:
-    """A monitoring page, or None if it cannot be had."""
+async def fetch(url: str, *, max_bytes: int = MAX_PAGE_BYTES, timeout_s: float = TIMEOUT_S) -> bytes | None:
+    """A monitoring page, or None if it cannot be had. A page of more than `max_bytes` raises.
+
+    Asked for by HTTP/1.0, so that it ends with its connection and comes in one piece.
+    """
+    parts = urlsplit(url)
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
     try:
-        return await asyncio.to_thread(_get, url)
-    except (OSError, urllib.error.URLError):
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=_READ_BYTES)
+            try:
+                writer.write(f"GET {target} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+                head = await reader.readuntil(b"\r\n\r\n")
+                if b" 200 " not in head.partition(b"\r\n")[0]:
+                    return None
+                body = bytearray()
+                while part := await reader.read(_READ_BYTES):
+                    body += part
+                    if len(body) > max_bytes:
+                        raise PageTooLargeError(f"{url} is longer than {max_bytes} bytes")
+                return bytes(body)
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
 
 
@@ -67,12 +86,12 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
     known = BrokerStatus(name=endpoints.name, role=role, url=endpoints.client_url, reachable=False)
     if endpoints.monitor_url is None:
         return msgspec.structs.replace(known, reachable=await _answers(endpoints.host, endpoints.client_port))
-    page = await fetch(f"{endpoints.monitor_url}/varz")
-    if page is None:
-        return known
     try:
+        page = await fetch(f"{endpoints.monitor_url}/varz")
+        if page is None:
+            return known
         varz = msgspec.json.decode(page, type=_Varz)
-    except msgspec.DecodeError:
+    except (PageTooLargeError, msgspec.DecodeError):
         return known
     return msgspec.structs.replace(known, reachable=True, **msgspec.structs.asdict(varz.figures()))
 

@@ -4,8 +4,10 @@ The tap asks only for what somebody in the domain already asks for. A tap on `>`
 like a subscriber to everything, and the whole federation would send this domain all of its traffic
 (docs/decisions/0301-the-tap-asks-for-what-is-wanted.md).
 
-Its cost is bounded: each second it may take so many messages and bytes; when they are used up it
-unsubscribes until the next second, and what it counted is scaled up. A quiet domain is counted completely.
+Its cost is bounded: each second it may take so many messages and bytes, and a message on a topic not met
+before counts for several; when they are used up it unsubscribes until the next second, and what it counted is
+scaled up. A quiet domain is counted completely. It follows a bounded number of patterns, those with the
+greatest weight; how many it leaves out is known.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
+from mangrove.model.pattern_cover import PatternCover
 from mangrove.model.shared_names import TAP_NAME, TIME_HEADER
-from mangrove.model.subjects import covers, matches
+from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.telemetry import LATENCY_BINS, latency_bin
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, scan
 
@@ -28,6 +33,9 @@ BUDGET_MESSAGES = 4000
 BUDGET_BYTES = 8 << 20
 CONNECT_TIMEOUT_S = 2.0
 MAX_KNOWN_LINES = 1 << 14
+MAX_PATTERNS = 1000
+NEW_LINE_COST = 4
+"""A control line not met before takes as long as so many that are known."""
 _STAMP = re.compile(rb"\r\n%s: ?(\d{1,20})\r\n" % TIME_HEADER.encode())
 
 
@@ -73,21 +81,27 @@ class Slice:
 class Tap(asyncio.Protocol):
     """One connection to a head broker. Subscribes by `follow`, is read by `take`."""
 
-    def __init__(self, url: str, budget_messages: int = BUDGET_MESSAGES) -> None:
+    def __init__(
+        self, url: str, budget_messages: int = BUDGET_MESSAGES, *, max_patterns: int = MAX_PATTERNS
+    ) -> None:
+        self.left_out = 0
+        """Patterns that are wanted and not followed, because there are too many."""
         self._url = url
         self._budget_messages = budget_messages
+        self._max_patterns = max_patterns
         self._transport: asyncio.Transport | None = None
         self._held = bytearray()
         self._known: dict[bytes, Entry] = {}
         self._topics: dict[str, TopicCount] = {}
-        self._patterns: tuple[str, ...] = ()
-        self._first_sid = 1
+        self._patterns: frozenset[str] = frozenset()
+        self._sids: dict[str, int] = {}
+        self._wildcards: SubjectTrie[int] = SubjectTrie()
         self._next_sid = 1
         self._listening = False
         self._listened_s = 0.0
         self._since = 0.0
         self._started = 0.0
-        self._messages = 0
+        self._work = 0
         self._bytes = 0
         self._ready = asyncio.Event()
 
@@ -119,34 +133,67 @@ class Tap(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         self._transport = None
-        self._patterns = ()
+        self._patterns = frozenset()
         self._listening = False
         self._held.clear()
 
     # -- sampling -----------------------------------------------------------------------------------------
 
-    def follow(self, wanted: Iterable[str]) -> None:
-        """Subscribe to these patterns, and no others; called once a second, it also renews the budget."""
-        patterns = tuple(sorted(_widest(wanted)))
-        if patterns != self._patterns:
-            self._stop()
-            self._patterns = patterns
+    @property
+    def following(self) -> bool:
+        """Whether it has been told what to listen to."""
+        return bool(self._patterns)
+
+    def follow(self, wanted: Mapping[str, int] | Iterable[str]) -> None:
+        """Subscribe to these patterns, each with its weight or as often as it is named, and to no others.
+
+        Only what differs from before is told to the broker. Also renews the budget.
+        """
+        weights: Mapping[str, int] = PatternCover(Counter(wanted)).weights
+        patterns: Iterable[str] = weights
+        if len(weights) > self._max_patterns:
+            # Among equals those that are followed already stay.
+            followed = self._patterns
+            patterns = nlargest(self._max_patterns, weights, key=lambda p: 2 * weights[p] + (p in followed))
+        self._patterns = frozenset(patterns)
+        self.left_out = len(weights) - len(self._patterns)
+        if self._listening:
+            self._change()
+        self.resume()
+
+    def resume(self) -> None:
+        """Go on listening, with a new budget; called once a second."""
+        if not self._listening and self._patterns and self._transport is not None:
+            self._sids.clear()
+            self._wildcards = SubjectTrie()
             self._known.clear()
-        if not self._listening and patterns and self._transport is not None:
-            self._first_sid = self._next_sid
-            subscriptions = []
-            for pattern in patterns:
-                subscriptions.append(f"SUB {pattern} {self._next_sid}\r\n")
-                self._next_sid += 1
-            self._known.clear()
-            self._write("".join(subscriptions).encode())
+            self._change()
             self._listening = True
             self._since = time.monotonic()
 
     def rest(self) -> None:
         """Stop listening: the broker is busy."""
         self._stop()
-        self._patterns = ()
+        self._patterns = frozenset()
+
+    def _change(self) -> None:
+        """Bring the subscriptions in line with the patterns."""
+        lines = []
+        for pattern in self._sids.keys() - self._patterns:
+            sid = self._sids.pop(pattern)
+            self._wildcards.remove(pattern, sid)
+            lines.append(f"UNSUB {sid}\r\n")
+        if lines:
+            # Messages that it was to count are now counted by another subscription. One that is added takes
+            # no message from those before it, because the first that matches counts.
+            self._known.clear()
+        for pattern in sorted(self._patterns - self._sids.keys()):
+            sid = self._sids[pattern] = self._next_sid
+            self._next_sid += 1
+            if "*" in pattern or ">" in pattern:
+                self._wildcards.add(pattern, sid)
+            lines.append(f"SUB {pattern} {sid}\r\n")
+        self._write("".join(lines).encode())
 
     def take(self) -> Slice:
         """What was seen since the last call."""
@@ -159,13 +206,12 @@ class Tap(asyncio.Protocol):
         seen = Slice(1.0 if share > 0.98 else share, self._topics)
         self._topics = {}
         self._started, self._listened_s = now, 0.0
-        self._messages = self._bytes = 0
+        self._work = self._bytes = 0
         return seen
 
     def _stop(self) -> None:
         if self._listening:
-            sids = range(self._first_sid, self._next_sid)
-            self._write("".join(f"UNSUB {sid}\r\n" for sid in sids).encode())
+            self._write("".join(f"UNSUB {sid}\r\n" for sid in self._sids.values()).encode())
             self._listening = False
             self._listened_s += time.monotonic() - self._since
 
@@ -189,7 +235,7 @@ class Tap(asyncio.Protocol):
             return
         del self._held[:consumed]
         self._bytes += len(data)
-        if self._listening and (self._messages > self._budget_messages or self._bytes > BUDGET_BYTES):
+        if self._listening and (self._work > self._budget_messages or self._bytes > BUDGET_BYTES):
             self._stop()
         if len(self._known) > MAX_KNOWN_LINES:
             self._known.clear()
@@ -212,17 +258,19 @@ class Tap(asyncio.Protocol):
             subject, sid, size = parts[0], int(parts[1]), int(parts[-1])
         except (IndexError, ValueError):
             raise WireError(f"malformed control line {line[:80]!r}") from None
+        self._work += NEW_LINE_COST
         # A message that several patterns match comes once for each; it counts once.
-        place = sid - self._first_sid
-        first = next((n for n, pattern in enumerate(self._patterns) if matches(pattern, subject)), -1)
-        counted = place == first and 0 <= place < len(self._patterns)
+        sids = self._wildcards.match(subject)
+        if subject in self._sids:
+            sids.add(self._sids[subject])
+        counted = bool(sids) and sid == min(sids)
         flow = _Counting(self, subject if counted else "", len(line), size, stamped=verb == b"HMSG")
         entry = self._known[line] = Entry(size + 4, flow, subject)
         return entry
 
     def book(self, subject: str, messages: int, size_bytes: int, stamps: list[int]) -> None:
         """Count messages of a topic."""
-        self._messages += messages
+        self._work += messages
         if not subject:
             return
         topic = self._topics.setdefault(subject, TopicCount())
@@ -253,9 +301,3 @@ class _Counting:
         """Count a run of whole messages."""
         stamps = [int(stamp) for stamp in _STAMP.findall(messages)] if self._stamped else []
         self._tap.book(self._subject, len(messages) // self._length, self._size, stamps)
-
-
-def _widest(patterns: Iterable[str]) -> set[str]:
-    """Patterns that no other one covers."""
-    distinct = set(patterns)
-    return {one for one in distinct if not any(other != one and covers(other, one) for other in distinct)}

@@ -56,7 +56,7 @@ async def _up(
 ) -> None:
     from rich.markup import escape
 
-    from mangrove.agent.recording import recording
+    from mangrove.agent.recording import Recording
     from mangrove.config import read_federation
     from mangrove.host.run_directory import RunDirectory, default_run_directory
     from mangrove.model.not_in_force import contract_warnings
@@ -71,7 +71,9 @@ async def _up(
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = _launcher(federation, run.path, domain, seed, stimuli, lambda text: console.print(f"  {text}"))
     into = (lake or run.telemetry) if record else None
-    async with launched, recording(launched, into) as note:
+    async with Recording(run, into) as recording, launched:
+        local = [launched.endpoints[name] for name in launched.sites]
+        note = await recording.start(federation, local)
         if as_json:
             print_json(launched.runtime())
         else:
@@ -82,6 +84,7 @@ async def _up(
             await asyncio.Event().wait()
         finally:
             console.print("Stopping …")
+            recording.begin_stop()
 
 
 def _launcher(

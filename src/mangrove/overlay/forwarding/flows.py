@@ -6,9 +6,9 @@ as the body of one frame when the buffer is done. Nothing waits for a timer.
 
 from __future__ import annotations
 
+from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope, TopicRules
-from mangrove.overlay.interest.subject_trie import SubjectTrie
 
 
 class OutboundFlow:

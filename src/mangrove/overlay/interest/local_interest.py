@@ -8,7 +8,7 @@ subscribers have returned.
 
 from __future__ import annotations
 
-from mangrove.overlay.interest.subject_trie import SubjectTrie
+from mangrove.model.subject_trie import SubjectTrie
 
 HOLDOVER_S = 5.0
 

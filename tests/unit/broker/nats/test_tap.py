@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mangrove.broker.nats.tap import Slice, Tap, TopicCount
+from mangrove.broker.nats.tap import MAX_PATTERNS, Slice, Tap, TopicCount
 
 
 class Wire:
@@ -67,3 +67,51 @@ def test_resting_asks_for_nothing() -> None:
     tap.rest()
     assert wire.written.endswith(b"UNSUB 1\r\n")
     assert tap.take().share == 0.0
+
+
+def test_only_what_differs_is_told_to_the_broker() -> None:
+    tap, wire = tap_on("a", "b.*", "c")
+    wire.written = b""
+    tap.follow(["a", "b.*", "d"])
+    assert wire.written == b"UNSUB 3\r\nSUB d 4\r\n"
+    wire.written = b""
+    tap.follow(["d", "a", "b.*"])
+    tap.resume()
+    assert wire.written == b""
+
+
+def test_a_message_goes_on_to_count_once_when_its_pattern_goes() -> None:
+    tap, _ = tap_on("*.b", "a.*")
+    tap.data_received(b"MSG a.b 1 1\r\nx\r\nMSG a.b 2 1\r\nx\r\n")
+    tap.follow(["a.*"])
+    tap.data_received(b"MSG a.b 1 1\r\nx\r\nMSG a.b 2 1\r\nx\r\nMSG a.b 2 1\r\nx\r\n")
+    assert tap.take().topics["a.b"].messages == 3, "one before, two after; what was under way is not counted"
+
+
+def test_too_many_patterns_are_cut_to_the_weightiest_and_the_rest_is_counted() -> None:
+    tap, wire = Tap("nats://127.0.0.1:4222", max_patterns=2), Wire()
+    tap.connection_made(wire)  # type: ignore[arg-type]
+    tap.follow({"a.x": 1, "a.y": 9, "a.z": 1, "b.>": 1, "b.c": 7})
+    assert wire.written == b"SUB a.y 1\r\nSUB b.> 2\r\n", "b.> has the weight of all that it covers"
+    assert tap.left_out == 2
+    wire.written = b""
+    tap.follow({"a.x": 1, "a.y": 1, "b.>": 1, "c": 1, "d": 1})
+    assert wire.written == b"", "among equals those that are followed stay"
+    assert tap.left_out == 3
+
+
+def test_a_hundred_thousand_patterns_are_followed_in_bounds() -> None:
+    tap, wire = Tap("nats://127.0.0.1:4222"), Wire()
+    tap.connection_made(wire)  # type: ignore[arg-type]
+    tap.follow(f"plant.line{n % 500:03}.sensor{n:06}" for n in range(100_000))
+    assert wire.written.count(b"SUB ") == MAX_PATTERNS
+    assert tap.left_out == 100_000 - MAX_PATTERNS
+
+
+def test_messages_on_ever_new_topics_use_the_budget_up_sooner() -> None:
+    tap, wire = tap_on("a.*", budget=100)
+    tap.data_received(b"".join(b"MSG a.%d 1 1\r\nx\r\n" % n for n in range(20)))
+    assert not wire.written.endswith(b"UNSUB 1\r\n")
+    tap.data_received(b"MSG a.99 1 1\r\nx\r\n")
+    assert wire.written.endswith(b"UNSUB 1\r\n")
+    assert tap.take().messages == 21

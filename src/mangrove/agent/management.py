@@ -1,0 +1,80 @@
+"""The management broker of a domain, by one connection that is kept: here the gateway answers questions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+
+from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.shared_names import gateway_status_subject
+from mangrove.model.status import GatewayStatus
+from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
+
+TIMEOUT_S = 2.0
+CLOSE_TIMEOUT_S = 1.0
+
+T = TypeVar("T")
+
+
+async def _quiet(_: Exception) -> None:
+    """A broker that is away is an answer here, not an error."""
+
+
+class ManagementConnection:
+    """Asks the gateway of one domain. Connects at the first question, and again when the broker went away."""
+
+    def __init__(self, endpoints: DomainEndpoints) -> None:
+        self._domain = endpoints.domain
+        self._url = endpoints.management.client_url
+        self._connection: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def gateway_status(self) -> GatewayStatus | None:
+        """What the gateway says of itself, or None if it does not answer."""
+        return await self._ask(gateway_status_subject(self._domain), b"", GatewayStatus)
+
+    async def topic_counts(self, cursor: CountCursor | None) -> TopicCounts | None:
+        """What the gateway carried since `cursor`, or None if it does not answer."""
+        request = msgspec.json.encode(TopicCountsRequest(cursor=cursor))
+        return await self._ask(gateway_topics_subject(self._domain), request, TopicCounts)
+
+    async def close(self) -> None:
+        """Let go of the broker."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await connection.close()
+
+    async def _ask(self, subject: str, request: bytes, kind: type[T]) -> T | None:
+        try:
+            connection = await self._connected()
+            answer = await connection.request(subject, request, timeout=TIMEOUT_S)
+            return msgspec.json.decode(answer.data, type=kind)
+        except (nats.errors.Error, OSError, msgspec.DecodeError):
+            return None
+
+    async def _connected(self) -> Client:
+        async with self._connecting:
+            if self._connection is None or not self._connection.is_connected:
+                await self.close()
+                async with asyncio.timeout(TIMEOUT_S):
+                    self._connection = await nats.connect(
+                        self._url, allow_reconnect=False, connect_timeout=1, error_cb=_quiet
+                    )
+            return self._connection
