@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Plan which broker carries which topics.", no_args_is_help=True)
 
-LOW_LOADS = (0.25, 0.5, 0.75)
-
 
 class Solver(str, Enum):  # noqa: UP042 - typer shows the values of a str enum
-    """Names of `mangrove.planning.solvers.solvers`; kept here so that `--help` need not load them."""
+    """Names of `mangrove.planning.solvers.registry`; kept here so that `--help` need not load them."""
 
     AUTO = "auto"
     EXACT = "exact"
@@ -113,7 +111,7 @@ def mirror(
     from mangrove.planning.judgement.answer import answer
     from mangrove.planning.policies.mirroring import mirror as plan_mirrors
     from mangrove.planning.policies.mirroring import mirror_document
-    from mangrove.planning.solvers.solvers import SolverName
+    from mangrove.planning.solvers.registry import SolverName
 
     read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
     started = time.monotonic()
@@ -163,7 +161,7 @@ def cases(
     """Compute policies for the normal state, for failures, and for low load."""
     from mangrove.cli.planning.tables import show_cases
     from mangrove.planning.policies import case_base
-    from mangrove.planning.solvers.solvers import SolverName
+    from mangrove.planning.solvers.registry import SolverName
     from mangrove.planning.solvers.stop import Never, TimeLimit
 
     read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
@@ -202,7 +200,7 @@ class _Request:
     always_repair: bool
 
     def read(self) -> tuple[Problem, tuple[str, ...]]:
-        from mangrove.planning.problem.problem_document import read_problem
+        from mangrove.planning.problem.document import read_problem
 
         document = _read_json(self.path)
         if isinstance(document, dict):
@@ -258,16 +256,18 @@ def _read_allocation(path: Path, problem: Problem) -> tuple[int, ...]:
 
 
 def _low_loads(given: list[float] | None, problem: Problem) -> list[float]:
+    from mangrove.planning.policies import case_base
+
     for load in given or []:
         if not 0 < load < 1:
             raise InputError(f"--low-load: {load}", hint="a share of the load, above 0 and below 1")
     if not bool((problem.constraints.max_risk < 1).all()):
         return []
-    return sorted(set(given)) if given else list(LOW_LOADS)
+    return sorted(set(given)) if given else list(case_base.LOW_LOADS)
 
 
 def _solve(problem: Problem, solver: Solver, stop: Stop, seed: int) -> Result:
-    from mangrove.planning.solvers.solvers import SolverName, solve
+    from mangrove.planning.solvers.registry import SolverName, solve
 
     return solve(problem, SolverName(solver.value), stop, seed)
 

@@ -85,7 +85,10 @@ def concluded(
     where = tuple(int(broker) for broker in assignment)
     assessment = assess(problem, where)
     offset = reward_offset(problem)
-    bound = assessment.score if optimal else max(score_bound + offset, assessment.score)
+    # No score is above 0: a probability is at most 1, a penalty at least nothing.
+    most = min(score_bound, 0.0) + offset
+    optimal = optimal or (score_bound > -np.inf and assessment.score >= most)
+    bound = assessment.score if optimal else max(most, assessment.score)
     if assessment.feasible:
         reason = None
     else:
@@ -98,7 +101,7 @@ def concluded(
         solver=solver,
         seed=seed,
         steps=steps,
-        bound=min(natural(problem, bound), 1.0) if problem.objective is Objective.JOINT else bound,
+        bound=natural(problem, bound),
         proven_optimal=optimal and assessment.feasible,
         reason=reason,
         infeasibility_proven=infeasible and not assessment.feasible,

@@ -11,7 +11,7 @@ from mangrove.errors import Mistake
 from mangrove.planning.problem.arrays import FloatArray
 
 # A matrix full of NaN is one mistake to a person, not a million.
-MOST_MISTAKES_PER_FIELD = 5
+MAX_MISTAKES_PER_FIELD = 5
 
 
 class Reader:
@@ -62,10 +62,10 @@ class Reader:
             for index, each in enumerate(value)
             if number(each, least=least, above=above) is None
         ]
-        for index, each in wrong[:MOST_MISTAKES_PER_FIELD]:
+        for index, each in wrong[:MAX_MISTAKES_PER_FIELD]:
             self.note(f"{field}[{index}]", f"{_shown(each)}", _range(least, above))
-        if len(wrong) > MOST_MISTAKES_PER_FIELD:
-            self.note(field, f"and {len(wrong) - MOST_MISTAKES_PER_FIELD} more values like these")
+        if len(wrong) > MAX_MISTAKES_PER_FIELD:
+            self.note(field, f"and {len(wrong) - MAX_MISTAKES_PER_FIELD} more values like these")
         return np.array(value, dtype=np.float64) if right and not wrong else None
 
     def square(self, field: str, length: int) -> FloatArray | None:
@@ -87,11 +87,11 @@ class Reader:
             for j, each in enumerate(row):
                 if number(each) is None or (i == j and each < 0):
                     wrong += 1
-                    if wrong <= MOST_MISTAKES_PER_FIELD:
+                    if wrong <= MAX_MISTAKES_PER_FIELD:
                         allowed = "a variance of zero or more" if i == j else "a finite number"
                         self.note(f"{field}[{i}][{j}]", _shown(each), allowed)
-        if wrong > MOST_MISTAKES_PER_FIELD:
-            self.note(field, f"and {wrong - MOST_MISTAKES_PER_FIELD} more values like these")
+        if wrong > MAX_MISTAKES_PER_FIELD:
+            self.note(field, f"and {wrong - MAX_MISTAKES_PER_FIELD} more values like these")
         return np.array(value, dtype=np.float64) if len(self.mistakes) == before else None
 
     def unknown(self, path: str, given: Mapping[str, object], known: Collection[str]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from mangrove.errors import InvalidDocumentError, Mistake
 from mangrove.planning.problem import covariance as covariances
 from mangrove.planning.problem.arrays import FloatArray
-from mangrove.planning.problem.problem import Constraints, Objective, Problem
+from mangrove.planning.problem.problem import AllocationConstraints, Objective, Problem
 from mangrove.planning.problem.reading import Reader, number
 
 FIELDS = frozenset(
@@ -177,9 +177,9 @@ class _Constraints:
             reader.note("constraints", "not an object")
         self.given: Mapping[str, object] = given if isinstance(given, Mapping) else {}
 
-    def read(self) -> Constraints:
+    def read(self) -> AllocationConstraints:
         self.reader.unknown("constraints", self.given, CONSTRAINTS)
-        return Constraints(
+        return AllocationConstraints(
             max_risk=self._per_broker("max_risk", 1.0, most=1.0),
             max_items=self._per_broker("max_items", np.inf),
             max_volume=self._per_broker("max_volume", np.inf),
