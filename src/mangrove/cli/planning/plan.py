@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.errors import (
+    EXIT_NEGATIVE,
+    InputError,
+    InvalidDocumentError,
+    MangroveError,
+    Mistake,
+    Mistakes,
+)
 
 if TYPE_CHECKING:
     from mangrove.planning.judgement.result import Result
@@ -230,28 +237,27 @@ def _read_json(path: Path) -> Any:
 
 def _read_allocation(path: Path, problem: Problem) -> tuple[int, ...]:
     """`allocation` of an answer, checked to be a partition of the problem's items."""
-    from mangrove.errors import InvalidDocumentError, Mistake
-
     document = _read_json(path)
     allocation = document.get("allocation") if isinstance(document, dict) else None
+    mistakes = Mistakes(str(path))
     if not isinstance(allocation, dict):
         raise InvalidDocumentError(str(path), [Mistake("allocation", "missing", "brokers with their items")])
-    mistakes: list[Mistake] = []
     where: dict[str, int] = {}
     for broker, items in allocation.items():
         if broker not in problem.brokers:
-            mistakes.append(Mistake(f"allocation.{broker}", f"there is no broker {broker!r}"))
+            mistakes.note(f"allocation.{broker}", f"there is no broker {broker!r}")
             continue
         for item in items if isinstance(items, list) else []:
             if item not in problem.items:
-                mistakes.append(Mistake(f"allocation.{broker}", f"there is no item {item!r}"))
+                mistakes.note(f"allocation.{broker}", f"there is no item {item!r}")
             elif item in where:
-                mistakes.append(Mistake(f"allocation.{broker}", f"{item!r} is on two brokers"))
+                mistakes.note(f"allocation.{broker}", f"{item!r} is on two brokers")
             else:
                 where[item] = problem.brokers.index(broker)
-    mistakes += [Mistake("allocation", f"{item!r} is missing") for item in problem.items if item not in where]
-    if mistakes:
-        raise InvalidDocumentError(str(path), mistakes)
+    for item in problem.items:
+        if item not in where:
+            mistakes.note("allocation", f"{item!r} is missing")
+    mistakes.raise_if_any()
     return tuple(where[item] for item in problem.items)
 
 
@@ -325,6 +331,8 @@ def _watched(time_limit: float | None, started: float) -> Iterator[Stop]:
 def _case_mapper(workers: int, total: int) -> Iterator[Any]:
     """`map` over the states, in this process or spread over several, with a progress bar."""
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
 
     from rich.progress import Progress
 
@@ -340,5 +348,14 @@ def _case_mapper(workers: int, total: int) -> Iterator[Any]:
         if workers == 1:
             yield lambda compute, states: counted(map(compute, states))
             return
-        with ProcessPoolExecutor(workers) as pool:
-            yield lambda compute, states: counted(pool.map(compute, states))
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            try:
+                yield lambda compute, states: counted(pool.map(compute, states))
+            except BrokenProcessPool as error:
+                raise MangroveError(
+                    "a process that computed cases ended before its time",
+                    hint="it may have been killed for lack of memory; try fewer --workers",
+                ) from error
+            finally:
+                # After Ctrl-C nobody wants the cases that were not begun.
+                pool.shutdown(cancel_futures=True)

@@ -74,6 +74,10 @@ def paths(
         str | None, typer.Option(help="Use this primary path: its nodes, with commas between them.")
     ] = None,
     flat: FlatOption = False,
+    failures: Annotated[
+        Path | None,
+        typer.Option(help="Failure probabilities measured by `pipeline availability` (its failures.json)."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan parallel paths between two nodes that one disaster does not cut together."""
@@ -81,7 +85,7 @@ def paths(
     from mangrove.routing.planner import plan_paths
 
     request = _request(method, separation, max_delay, max_hops, count, k, flat)
-    graph = load_topology(topology)
+    graph = load_topology(topology, failures)
     given = None if primary is None else graph.indices(name.strip() for name in primary.split(","))
     try:
         plan = plan_paths(graph, graph.index(source), graph.index(destination), request, given)

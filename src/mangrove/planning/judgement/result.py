@@ -42,6 +42,13 @@ class Result:
         return natural(self.problem, self.assessment.score)
 
     @property
+    def known_bound(self) -> float | None:
+        """The bound, unless it is what everybody knows: a probability is at most 1, a utility the rewards."""
+        if not self.proven_optimal and self.bound >= natural(self.problem, reward_offset(self.problem)):
+            return None
+        return self.bound
+
+    @property
     def gap(self) -> float:
         """How much better an allocation could at most be, in the unit of the objective."""
         return max(self.bound - self.value, 0.0)

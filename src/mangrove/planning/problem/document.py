@@ -40,7 +40,7 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
     """Check the document and build the problem; raises with all mistakes at once."""
     if not isinstance(document, Mapping):
         raise InvalidDocumentError(source, [Mistake("", "not a JSON object", "an object with `items`, …")])
-    reader = Reader(document)
+    reader = Reader(document, source)
     items = reader.names("items")
     brokers = reader.names("brokers")
     n, k = len(items), len(brokers)
@@ -64,8 +64,7 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
     per_message = _scalar(reader, "penalty_per_message", 1.0)
     objective = _objective(reader)
     constraints = _Constraints(reader, items, brokers).read()
-    if reader.mistakes:
-        raise InvalidDocumentError(source, reader.mistakes)
+    reader.mistakes.raise_if_any()
     assert mean is not None
     assert matrix is not None
     checked = covariances.checked(matrix, always_repair=always_repair)

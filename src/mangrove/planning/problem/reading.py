@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from mangrove.errors import Mistake
+from mangrove.errors import Mistakes
 from mangrove.planning.problem.arrays import FloatArray
 
 # A matrix full of NaN is one mistake to a person, not a million.
@@ -17,12 +17,10 @@ MAX_MISTAKES_PER_FIELD = 5
 class Reader:
     """Typed access to a document; `mistakes` collects what was wrong."""
 
-    def __init__(self, document: Mapping[str, object]) -> None:
+    def __init__(self, document: Mapping[str, object], source: str) -> None:
         self.document = document
-        self.mistakes: list[Mistake] = []
-
-    def note(self, path: str, problem: str, allowed: str = "") -> None:
-        self.mistakes.append(Mistake(path, problem, allowed))
+        self.mistakes = Mistakes(source)
+        self.note = self.mistakes.note
 
     def names(self, field: str) -> tuple[str, ...]:
         """A list of unique, non-empty names."""
