@@ -13,16 +13,16 @@ from rich.console import Console
 
 from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
 from mangrove.evaluation.gap import GapSetup, choose_pairs
-from mangrove.routing.constraints import Constraints
 from mangrove.routing.gap import GapOptions, alternative_path
 from mangrove.routing.generators import random_network, waxman
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.path_limits import PathLimits
 from mangrove.routing.shortest import shortest_paths, trees
 from mangrove.routing.tables import build_tables
 
-MOST_RATIO = 10.0  # GAP over plain Dijkstra, the same pairs, the same run
-MOST_GAP_SECONDS = 1.5
-MOST_TABLE_SECONDS = {"50 brokers, 150 links": 2.0, "200 brokers, 600 links": 30.0}
+MAX_RATIO = 10.0  # GAP over plain Dijkstra, the same pairs, the same run
+MAX_GAP_SECONDS = 1.5
+MAX_TABLE_SECONDS = {"50 brokers, 150 links": 2.0, "200 brokers, 600 links": 30.0}
 
 Result = dict[str, Any]
 
@@ -57,10 +57,10 @@ def _gap(seed: int, quick: bool) -> Result:
 
 def _plan(
     graph: Graph, pairs: list[tuple[int, int]], options: GapOptions, stretch: float | None
-) -> list[Path | None]:
-    found: list[Path | None] = []
+) -> list[NodePath | None]:
+    found: list[NodePath | None] = []
     for primary in shortest_paths(graph, pairs):
-        limits = Constraints() if stretch is None else Constraints(max_delay=stretch * graph.length(primary))
+        limits = PathLimits() if stretch is None else PathLimits(max_delay=stretch * graph.length(primary))
         alternative = alternative_path(graph, [primary], options, limits)
         found.append(None if alternative is None else alternative.path)
     return found
@@ -132,11 +132,11 @@ def _peak_rss_bytes() -> int:
 def missed(result: Result) -> list[str]:
     """The bars: time and ratio of GAP, time of the tables."""
     gap, lines = result["gap"], []
-    if gap["ratio"] > MOST_RATIO:
-        lines.append(f"GAP takes {gap['ratio']:.1f} times plain Dijkstra, at most {MOST_RATIO:g} wanted")
-    if gap["gap_s"] > MOST_GAP_SECONDS:
+    if gap["ratio"] > MAX_RATIO:
+        lines.append(f"GAP takes {gap['ratio']:.1f} times plain Dijkstra, at most {MAX_RATIO:g} wanted")
+    if gap["gap_s"] > MAX_GAP_SECONDS:
         lines.append(f"GAP takes {gap['gap_s']:.2f} s for {gap['pairs']} pairs, about one second wanted")
-    for name, most in MOST_TABLE_SECONDS.items():
+    for name, most in MAX_TABLE_SECONDS.items():
         if name in result["tables"] and result["tables"][name]["seconds"] > most:
             lines.append(
                 f"tables for {name} take {result['tables'][name]['seconds']:.1f} s, under {most:g} wanted"

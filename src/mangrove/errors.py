@@ -54,3 +54,28 @@ class InvalidDocumentError(InputError):
         lines = "\n".join(f"  {mistake}" for mistake in self.mistakes)
         plural = "" if count == 1 else "s"
         super().__init__(f"{source} has {count} mistake{plural}:\n{lines}", hint=hint)
+
+
+class Mistakes:
+    """Collects the mistakes of one document while it is read, so that all of them are reported at once."""
+
+    def __init__(self, source: str, *, hint: str = "") -> None:
+        self.source = source
+        self.hint = hint
+        self._noted: list[Mistake] = []
+
+    def note(self, path: str, problem: str, allowed: str = "") -> None:
+        """Add a mistake and read on."""
+        self._noted.append(Mistake(path, problem, allowed))
+
+    def __len__(self) -> int:
+        return len(self._noted)
+
+    def any_under(self, path: str) -> bool:
+        """Whether something is wrong in a part of the document: what follows from it need not be told."""
+        return any(mistake.path.startswith(path) for mistake in self._noted)
+
+    def raise_if_any(self) -> None:
+        """`InvalidDocumentError` with all that was noted."""
+        if self._noted:
+            raise InvalidDocumentError(self.source, self._noted, hint=self.hint)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mangrove.planning.bounds import own_variance_bound
-from mangrove.planning.bounds.bounds import score_bound
+from mangrove.planning.bounds.best_bound import score_bound
 from mangrove.planning.bounds.relaxation import Relaxation
 from mangrove.planning.judgement.assessment import assess
 from mangrove.planning.judgement.result import Result, natural, reward_offset
-from mangrove.planning.problem.problem import Constraints, Objective, Problem
+from mangrove.planning.problem.problem import AllocationConstraints, Objective, Problem
 from mangrove.planning.solvers import exact, genetic, search
-from mangrove.planning.solvers.solvers import SolverName, solve
+from mangrove.planning.solvers.registry import SolverName, solve
 from mangrove.planning.solvers.stop import Never
 
 RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,7 +39,7 @@ def problems(draw: st.DrawFn, most_items: int = 6, most_brokers: int = 3) -> Pro
     replication = rng.uniform(1.0, 5.0, items)
     modelled = draw(st.booleans())
     service = (0.5 + 0.2 * replication)[None, :] / capacity[:, None] if modelled else None
-    none = Constraints.none(brokers)
+    none = AllocationConstraints.none(brokers)
     pins = draw(st.dictionaries(st.integers(0, items - 1), st.integers(0, brokers - 1), max_size=2))
     pairs = st.tuples(st.integers(0, items - 1), st.integers(0, brokers - 1))
     constraints = replace(
@@ -247,3 +247,42 @@ def test_gain_of_a_swap_is_the_difference_it_makes(problem: Problem) -> None:
     assert np.isclose(
         assess(problem, state.where).loads[0].mean_rate_msg_s, state.sums[0, 0], rtol=1e-9, atol=1e-9
     )
+
+
+@RELAXED
+@given(problems(most_items=9, most_brokers=4), st.sampled_from([1.0, 3.0, 30.0]), st.integers(0, 3))
+def test_where_the_probability_ties_the_largest_risk_is_at_most_that_of_round_robin(
+    problem: Problem, room: float, seed: int
+) -> None:
+    roomy = replace(
+        problem,
+        capacity_msg_s=None if problem.capacity_msg_s is None else problem.capacity_msg_s * room,
+        service_time_s=None if problem.service_time_s is None else problem.service_time_s / room,
+        objective=Objective.JOINT,
+    )
+    usual = solve(roomy, SolverName.ROUND_ROBIN, Never(), seed)
+    for solver in (SolverName.EXACT, SolverName.SEARCH):
+        result = solve(roomy, solver, Never(), seed)
+        if usual.feasible and result.feasible and usual.assessment.joint_ok == result.assessment.joint_ok:
+            assert result.assessment.largest_log_risk <= usual.assessment.largest_log_risk
+
+
+@RELAXED
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3]), st.floats(0.5, 1.1), st.booleans())
+def test_the_bound_for_many_items_is_above_every_split_of_few(
+    seed: int, brokers: int, load: float, equal: bool
+) -> None:
+    """The published workloads with eight items: all splits are looked at."""
+    from mangrove.evaluation.allocation import Correlation, Setting, generate
+
+    kind = list(Correlation)[seed % 2]
+    problem = generate(seed, kind, Setting(items=8, brokers=brokers, load=load, own_share=seed % 5))
+    if not equal:
+        assert problem.service_time_s is not None
+        problem = replace(
+            problem, service_time_s=problem.service_time_s * np.linspace(0.7, 1.3, brokers)[:, None]
+        )
+    result = exact.solve(problem, Never(), 1, exact.ExactParams())
+    assert result.proven_optimal
+    score = result.assessment.score
+    assert own_variance_bound.score_bound(problem) >= score - 1e-9 * max(1.0, abs(score))

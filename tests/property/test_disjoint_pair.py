@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mangrove.routing.disjoint_pair import disjoint_pair
-from mangrove.routing.graph import Graph, Path, make_graph
+from mangrove.routing.graph import Graph, NodePath, make_graph
 from mangrove.routing.shortest import k_shortest
 
 
@@ -24,7 +24,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return make_graph(names, points, np.array(ends), weights=np.array(weights, dtype=float))
 
 
-def disjoint(first: Path, second: Path) -> bool:
+def disjoint(first: NodePath, second: NodePath) -> bool:
     return first != second and not set(first[1:-1]) & set(second[1:-1])
 
 

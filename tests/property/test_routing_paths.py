@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mangrove.routing.constraints import Constraints
 from mangrove.routing.generators import random_network
 from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.path_limits import PathLimits
 from mangrove.routing.planner import Method, PathRequest, plan_paths
 from mangrove.routing.proximity import near_share
 from mangrove.routing.resilience import most_resilient, resiliency
@@ -66,11 +66,11 @@ def test_a_warning_is_given_only_when_there_is_no_other_path(
 @given(networks(), st.floats(1.0, 3.0), st.integers(1, 6))
 def test_constraints_hold_for_every_path(graph: Graph, slack: float, hops: int) -> None:
     shortest = trees(graph, [0])[0][0, graph.size - 1]
-    limits = Constraints(max_delay=shortest * slack, max_hops=hops)
+    limits = PathLimits(max_delay=shortest * slack, max_hops=hops)
     within = shortest_within_hops(graph, 0, graph.size - 1, hops)
     assume(within and limits.hold(graph, within))
     for method in Method:
-        plan = plan_paths(graph, 0, graph.size - 1, PathRequest(method, separation=200.0, constraints=limits))
+        plan = plan_paths(graph, 0, graph.size - 1, PathRequest(method, separation=200.0, limits=limits))
         assert all(limits.hold(graph, path) for path in plan.paths)
 
 

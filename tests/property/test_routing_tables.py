@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mangrove.evaluation.backbones import backbone, backbone_names
-from mangrove.routing.colours import Scope
+from mangrove.routing.colours import PreparedFailures
 from mangrove.routing.graph import Graph, make_graph
 from mangrove.routing.shortest import trees
 from mangrove.routing.tables import FailoverTables, build_tables, ticks
@@ -80,44 +80,34 @@ def test_every_failure_is_survived_on_a_shortest_path(graph: Graph) -> None:
 @settings(max_examples=60, deadline=None)
 @given(graphs())
 def test_every_pair_of_links(graph: Graph) -> None:
-    check_every_colour(build_tables(graph, Scope(link_pairs=True)))
+    check_every_colour(build_tables(graph, PreparedFailures(link_pairs=True)))
 
 
 @settings(max_examples=250, deadline=None)
 @given(graphs(), st.data())
-def test_a_state_without_a_colour_never_loops(graph: Graph, data: st.DataObject) -> None:
-    """Any set of failures: forwarding by the resolution ends, and arrives when the state is covered."""
+def test_any_state_has_a_colour_of_its_own_or_tables_of_what_is_left(
+    graph: Graph, data: st.DataObject
+) -> None:
+    """Any set of failed links: forwarding ends, meets no failed link, and reaches all that can be reached."""
     tables = build_tables(graph)
-    canonical = tables.book.graph
-    links = data.draw(st.sets(st.integers(0, canonical.links - 1), max_size=4))
-    nodes = data.draw(st.sets(st.integers(0, canonical.size - 1), max_size=2))
+    whole = tables.book.graph
+    failed = data.draw(st.sets(st.integers(0, whole.links - 1), max_size=4))
     state = tables.book.resolve(
-        links=[canonical.named(canonical.ends[link]) for link in links],  # type: ignore[misc]
-        nodes=[canonical.names[node] for node in nodes],
+        links=[whole.named(whole.ends[link]) for link in failed],  # type: ignore[misc]
     )
-    hops = np.array([tables.broker(name).forwarding(state) for name in tables.names]).T
-    lengths = lengths_by_forwarding(hops, np.ones((canonical.size, canonical.size)))
-    lost = set(links) | {
-        link for link, ends in enumerate(canonical.ends) if nodes & {int(end) for end in ends}
-    }
-    if not state.uncovered:
-        reachable = np.isfinite(tables_lengths(tables, state.colour))
-        assert (np.isfinite(lengths) | ~reachable).all()
-        for destination, source in np.argwhere(reachable):
-            way = follow(hops, int(source), int(destination))
-            assert not lost & set(canonical.path_links(way))
+    left = np.array([link for link in range(whole.links) if link not in failed], dtype=np.int64)
+    remaining = make_graph(whole.names, whole.points, whole.ends[left], weights=whole.weights[left])
+    made_now = build_tables(remaining, PreparedFailures(links=False, nodes=False))
+    check_every_colour(made_now)
+    if state.exact:
+        assert not set(tables.book.lost_links[state.colour - 1]) ^ failed
+        prepared, now = tables_lengths(tables, state.colour), tables_lengths(made_now, 1)
+        assert np.array_equal(np.isfinite(prepared), np.isfinite(now))
 
 
 def tables_lengths(tables: FailoverTables, colour: int) -> Floats:
     size = len(tables.names)
     return lengths_by_forwarding(tables.next_hops[colour - 1].astype(np.int64), np.ones((size, size)))
-
-
-def follow(hops: Ints, source: int, destination: int) -> list[int]:
-    way = [source]
-    while way[-1] != destination:
-        way.append(int(hops[destination, way[-1]]))
-    return way
 
 
 @pytest.mark.parametrize("name", backbone_names("sndlib"))

@@ -21,8 +21,8 @@ from mangrove.pipelines.jobs.profile import Brokers, profile, write_profile
 from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 from mangrove.planning.policies import case_base
-from mangrove.planning.problem.problem_document import read_problem
-from mangrove.planning.solvers.solvers import SolverName
+from mangrove.planning.problem.document import read_problem
+from mangrove.planning.solvers.registry import SolverName
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -191,9 +191,9 @@ def test_cases_equal_those_computed_here(spark: SparkSession, results: Path, tmp
     summary = cases.run(spark, tmp_path, results / "cases", seed=4)
     base = case_base.decode((results / "cases" / "cases.json").read_bytes())
     problem = read_problem(document, "p").problem
-    states = case_base.states(problem, cases.LOW_LOADS)
+    states = case_base.states(problem, case_base.LOW_LOADS)
     assert base == case_base.build(problem, states, 4, SolverName.AUTO)
-    assert summary["cases"] == len(states) == 1 + 3 + 3 + 2
+    assert summary["cases"] == len(states) == 1 + 3 + 3 + 3
     with pytest.raises(InputError, match="cannot read"):
         cases.run(spark, tmp_path / "nothing", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -155,7 +155,7 @@ def test_groups_keep_every_variance(day: tuple[Path, Truth, Profile], spark: Spa
 def test_output_is_whole_repeatable_and_feeds_the_planner(
     day: tuple[Path, Truth, Profile], tmp_path: Path
 ) -> None:
-    from mangrove.planning.problem.problem_document import read_problem
+    from mangrove.planning.problem.document import read_problem
 
     _, _, found = day
     output = tmp_path / "out"

@@ -19,7 +19,7 @@ import numpy as np
 
 from mangrove.planning.judgement.assessment import assess
 from mangrove.planning.problem.capacity import BrokerModel
-from mangrove.planning.problem.problem import Constraints, Problem
+from mangrove.planning.problem.problem import AllocationConstraints, Problem
 from mangrove.planning.solvers import genetic, round_robin, search
 from mangrove.planning.solvers.stop import Never
 
@@ -76,7 +76,7 @@ def generate(seed: int, correlation: Correlation, setting: Setting) -> Problem:
         volume=mean,
         reward=mean,
         penalty=mean,
-        constraints=Constraints.none(setting.brokers),
+        constraints=AllocationConstraints.none(setting.brokers),
     )
 
 

@@ -16,12 +16,12 @@ from scipy.spatial import cKDTree
 
 from mangrove.errors import InputError
 from mangrove.evaluation.confidence import Estimate, estimate
-from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.gap import GapOptions, alternative_path
 from mangrove.routing.generators import barabasi_albert, waxman
 from mangrove.routing.geography import Plane, distances, positions
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
 from mangrove.routing.ksp import least_proximate
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.penalty import Relaxation
 from mangrove.routing.planner import default_separation
 from mangrove.routing.proximity import inner_near_share, near_share
@@ -236,7 +236,7 @@ def _run_seed(graph: Graph, setup: GapSetup, seed: int, on_pair: Callable[[int, 
     rng = np.random.default_rng([seed, 1])  # apart from the generator's stream, which uses the bare seed
     pairs = choose_pairs(graph, setup, rng)
     primaries = [path for path in shortest_paths(graph, pairs) if path]
-    chosen: dict[str, list[Path]] = {method: [] for method in METHODS}
+    chosen: dict[str, list[NodePath]] = {method: [] for method in METHODS}
     for number, primary in enumerate(primaries, start=1):
         for method, alternative in _alternatives(graph, primary, setup).items():
             chosen[method].append(alternative)
@@ -251,7 +251,7 @@ def _run_seed(graph: Graph, setup: GapSetup, seed: int, on_pair: Callable[[int, 
             other = np.array([inside[list(path)].any(axis=0) for path in chosen[method]])
             failures[method].append(int((alone & other).sum()))
 
-    def mean(measure: Callable[[Path, Path], float], method: str) -> float:
+    def mean(measure: Callable[[NodePath, NodePath], float], method: str) -> float:
         return float(np.mean([measure(p, a) for p, a in zip(primaries, chosen[method], strict=True)]))
 
     separation = setup.separation
@@ -266,18 +266,18 @@ def _run_seed(graph: Graph, setup: GapSetup, seed: int, on_pair: Callable[[int, 
     )
 
 
-def _alternatives(graph: Graph, primary: Path, setup: GapSetup) -> dict[str, Path]:
+def _alternatives(graph: Graph, primary: NodePath, setup: GapSetup) -> dict[str, NodePath]:
     """The alternative of each method; the primary itself when a method finds no other path."""
     limits = FREE
     if setup.max_stretch is not None:
-        limits = Constraints(max_delay=max(graph.length(primary), 1e-9) * setup.max_stretch)
-    found: dict[str, Path] = {}
+        limits = PathLimits(max_delay=max(graph.length(primary), 1e-9) * setup.max_stretch)
+    found: dict[str, NodePath] = {}
     for method, relaxation in (("gap_div", Relaxation.DIVIDE), ("gap_log", Relaxation.LOGARITHM)):
         options = GapOptions(setup.separation, relaxation, scaled=setup.scaled)
         alternative = alternative_path(graph, [primary], options, limits)
         found[method] = alternative.path if alternative else primary
     for k in (3, 5):
-        near = least_proximate(graph, primary, 1, k=k, separation=setup.separation, constraints=limits)
+        near = least_proximate(graph, primary, 1, k=k, separation=setup.separation, limits=limits)
         found[f"ksp{k}"] = near[0] if near else primary
     return found
 

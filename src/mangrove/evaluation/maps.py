@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RED, GREEN, BLUE, LAND = "#c0392b", "#1e8449", "#2e5f8a", "#eceae4"
-_MOST_LABELS = 60
+_MAX_LABELS = 60
 _WIDTH, _NARROWEST, _TALLEST, _TITLE = 11.0, 6.5, 10.5, 0.7  # inches
 
 
@@ -95,7 +95,7 @@ def _nodes(axes: Axes, graph: Graph, report: DisasterReport) -> None:
             edgecolors="white",
             label="nodes inside",
         )
-    if graph.size <= _MOST_LABELS:
+    if graph.size <= _MAX_LABELS:
         size = 9 if graph.size <= 15 else 6.5
         for name, a, b in zip(graph.names, x, y, strict=True):
             axes.annotate(

@@ -12,7 +12,7 @@ from enum import Enum
 
 import numpy as np
 
-from mangrove.errors import InvalidDocumentError, Mistake
+from mangrove.errors import Mistakes
 from mangrove.routing.graph import Graph, make_graph
 
 _SECTION = re.compile(r"^(Nodes|Edges):\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
@@ -28,7 +28,7 @@ class BriteWeight(Enum):
 
 def parse_brite(text: str, source: str = "topology", weight: BriteWeight = BriteWeight.LENGTH) -> Graph:
     """The graph of a BRITE file; `InvalidDocumentError` lists all mistakes by line."""
-    mistakes: list[Mistake] = []
+    mistakes = Mistakes(source, hint="a .brite file comes from the BRITE generator")
     names: dict[str, int] = {}
     points: list[tuple[float, float]] = []
     ends: dict[tuple[int, int], float] = {}
@@ -44,18 +44,17 @@ def parse_brite(text: str, source: str = "topology", weight: BriteWeight = Brite
         elif section == "nodes":
             problem = _node(stripped.split(), names, points)
             if problem:
-                mistakes.append(Mistake(f"line {number}", problem, "id x y …"))
+                mistakes.note(f"line {number}", problem, "id x y …")
         else:
             problem = _edge(stripped.split(), names, ends, weight)
             if problem:
-                mistakes.append(Mistake(f"line {number}", problem, "id from to length delay …"))
+                mistakes.note(f"line {number}", problem, "id from to length delay …")
     for part, found in (("nodes", len(points)), ("edges", len(ends))):
         if part not in announced:
-            mistakes.append(Mistake(part, f"the file has no {part.capitalize()} section"))
+            mistakes.note(part, f"the file has no {part.capitalize()} section")
         elif not mistakes and announced[part] != found:
-            mistakes.append(Mistake(part, f"{announced[part]} are announced and {found} are there"))
-    if mistakes:
-        raise InvalidDocumentError(source, mistakes, hint="a .brite file comes from the BRITE generator")
+            mistakes.note(part, f"{announced[part]} are announced and {found} are there")
+    mistakes.raise_if_any()
     return make_graph(list(names), points, list(ends), weights=np.array(list(ends.values())))
 
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from mangrove.routing.graph import Graph, make_graph
 
-Link = tuple[str, str]
+LinkEnds = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PreparedFailures:
     """Which failures get a colour, besides the network without one."""
 
     links: bool = True
@@ -40,7 +40,7 @@ class Colour:
     """A failure state: its number, from 1, and what has failed in it."""
 
     number: int
-    links: tuple[Link, ...] = ()
+    links: tuple[LinkEnds, ...] = ()
     nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -50,24 +50,14 @@ class Colour:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Which colours to forward by in a given state, the nearest covering one first.
+    """The colour of a state of the network: its own, or else the nearest covering one.
 
-    A broker looks a destination up under the first of `colours` in which it has an entry for it. Why this
-    cannot loop, if all brokers use the same resolution: under one colour every hop comes strictly nearer to
-    the destination, and a broker with an entry under a colour sends only to brokers that have one too. So
-    along the way the position in `colours` never rises, and while it stays the distance falls.
+    Only an exact colour has tables to forward by. For other states gateways make shortest paths of what is
+    left (decision 0004); the nearest colour then names the state to people.
     """
 
-    colours: tuple[int, ...]
+    colour: int
     exact: bool  # the state has a colour of its own
-    uncovered: tuple[
-        Link, ...
-    ]  # failed links that the first colour knows nothing of; traffic meeting one stops
-
-    @property
-    def colour(self) -> int:
-        """The nearest covering colour."""
-        return self.colours[0]
 
 
 @dataclass(frozen=True)
@@ -97,12 +87,11 @@ class ColourBook:
             found.setdefault(lost, colour.number)
         return found
 
-    def resolve(self, links: Iterable[Link] = (), nodes: Iterable[str] = ()) -> Resolution:
-        """How to forward when these links and nodes have failed, whether or not the state has a colour.
+    def resolve(self, links: Iterable[LinkEnds] = (), nodes: Iterable[str] = ()) -> Resolution:
+        """The colour when these links and nodes have failed, whether or not the state has one of its own.
 
-        Colours are ranked by failed links left uncovered, then by healthy links given up, then by number:
-        first the colour of the state itself, else the nearest that covers it, else the one that covers most
-        of it.
+        The nearest colour leaves the fewest failed links uncovered, then gives up the fewest healthy ones,
+        then has the smallest number; colours that cover nothing of the state are none.
         """
         graph = self.graph
         dead = [graph.index(name) for name in nodes]
@@ -111,31 +100,25 @@ class ColourBook:
         )
         own = self._by_loss.get(lost)
         if own is not None:
-            return Resolution((own,), exact=True, uncovered=())
-        ranked = sorted(
+            return Resolution(own, exact=True)
+        ranked = (
             (len(lost - gone), len(gone - lost), colour.number)
             for colour, gone in zip(self.colours, self.lost_links, strict=True)
             if gone & lost
         )
-        order = (*(number for _, _, number in ranked), 1)
-        uncovered = sorted(lost - self.lost_links[order[0] - 1])
-        return Resolution(order, exact=False, uncovered=tuple(self._link(link) for link in uncovered))
-
-    def _link(self, link: int) -> Link:
-        u, v = self.graph.ends[link]
-        return self.graph.names[u], self.graph.names[v]
+        return Resolution(min(ranked, default=(0, 0, 1))[2], exact=False)
 
 
-def make_colours(graph: Graph, scope: Scope) -> ColourBook:
+def make_colours(graph: Graph, prepared: PreparedFailures) -> ColourBook:
     """All colours of a topology, in canonical order."""
     graph = canonical(graph)
-    links: list[Link] = [(graph.names[u], graph.names[v]) for u, v in graph.ends]
-    states: list[tuple[tuple[Link, ...], tuple[str, ...]]] = [((), ())]
-    if scope.links:
+    links: list[LinkEnds] = [(graph.names[u], graph.names[v]) for u, v in graph.ends]
+    states: list[tuple[tuple[LinkEnds, ...], tuple[str, ...]]] = [((), ())]
+    if prepared.links:
         states += [((link,), ()) for link in links]
-    if scope.nodes:
+    if prepared.nodes:
         states += [((), (name,)) for name in graph.names]
-    if scope.link_pairs:
+    if prepared.link_pairs:
         states += [(pair, ()) for pair in combinations(links, 2)]
     return ColourBook(graph, tuple(Colour(number, *state) for number, state in enumerate(states, start=1)))
 

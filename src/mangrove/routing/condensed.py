@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mangrove.routing.colours import Resolution
-
 ENTRY_BYTES = 4  # a destination and a next hop, two bytes each
 
 
@@ -62,14 +60,6 @@ class BrokerTable:
     def next_hop(self, destination: int, colour: int) -> int:
         """Index of the next hop towards a destination under a colour; -1 when there is none."""
         return self._next[self._cells[destination][colour]]
-
-    def forwarding(self, resolution: Resolution) -> list[int]:
-        """Next hop for every destination in a resolved state: under its first colour that has an entry."""
-        result = []
-        for destination in range(len(self.names)):
-            hops = (self.next_hop(destination, colour) for colour in resolution.colours)
-            result.append(next((hop for hop in hops if hop >= 0), -1))
-        return result
 
     def super_table(self) -> list[SuperEntry]:
         """The super routing table, in order of address."""

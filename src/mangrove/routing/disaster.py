@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
 from mangrove.routing.planner import PathRequest, plan_paths
 from mangrove.routing.regions import Damage, Region, damage
 from mangrove.routing.shortest import shortest_paths
@@ -32,7 +32,7 @@ class PairFate:
 
     pair: tuple[int, int]
     fate: Fate
-    paths: tuple[Path, ...]
+    paths: tuple[NodePath, ...]
 
 
 @dataclass(frozen=True)

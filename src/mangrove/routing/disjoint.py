@@ -14,31 +14,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.penalty import PenalisedSearch, Relaxation, penalties
 from mangrove.routing.proximity import near_share
 
 
 def disjoint_path(
     graph: Graph,
-    avoid: Sequence[Path],
+    avoid: Sequence[NodePath],
     *,
     separation: float,
     enough: float = 0.0,
     divisor: float = 10.0,
-    constraints: Constraints = FREE,
-) -> Path:
+    limits: PathLimits = FREE,
+) -> NodePath:
     """A path that is as disjoint from those of `avoid` as can be; empty when there is none.
 
     The first candidate whose proximity to every path of `avoid` is at most `enough` is returned, else the
     least proximate one. Proximity is the share of near nodes; on a graph without places all are equally
     near, and the first candidate wins.
     """
-    search = PenalisedSearch(graph, avoid[0][0], avoid[0][-1], constraints)
+    search = PenalisedSearch(graph, avoid[0][0], avoid[0][-1], limits)
     share = _overlap(graph, avoid)
-    candidates: dict[Path, float] = {}
+    candidates: dict[NodePath, float] = {}
     for penalty in penalties(graph, Relaxation.DIVIDE, divisor):
         path = search.path(graph.weights + share * penalty)
         if not search.acceptable(path, avoid):
@@ -53,19 +53,19 @@ def disjoint_path(
 
 
 def disjoint_paths(
-    graph: Graph, primary: Path, count: int, *, separation: float, constraints: Constraints = FREE
-) -> list[Path]:
+    graph: Graph, primary: NodePath, count: int, *, separation: float, limits: PathLimits = FREE
+) -> list[NodePath]:
     """Up to `count` alternatives, each as disjoint as can be from the primary and the ones before."""
     known = [primary]
     while len(known) <= count:
-        path = disjoint_path(graph, known, separation=separation, constraints=constraints)
+        path = disjoint_path(graph, known, separation=separation, limits=limits)
         if not path:
             break
         known.append(path)
     return known[1:]
 
 
-def _overlap(graph: Graph, avoid: Sequence[Path]) -> Floats:
+def _overlap(graph: Graph, avoid: Sequence[NodePath]) -> Floats:
     """1 for a link of a path to avoid, 1/2 for a link that touches an inner node of one, else 0."""
     inner = np.zeros(graph.size, dtype=bool)
     for path in avoid:

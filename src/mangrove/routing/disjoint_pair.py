@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from itertools import pairwise
 
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
 
 _Port = tuple[int, bool]
 """A node's entrance (False) or exit (True): one arc between them lets only one path through."""
 
 
-def disjoint_pair(graph: Graph, source: int, destination: int) -> tuple[Path, Path] | None:
+def disjoint_pair(graph: Graph, source: int, destination: int) -> tuple[NodePath, NodePath] | None:
     """Two disjoint paths, the shorter first; None when no two exist."""
     arcs: dict[_Port, dict[_Port, float]] = {
         (node, leaving): {} for node in range(graph.size) for leaving in (False, True)

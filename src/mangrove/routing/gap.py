@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.penalty import PenalisedSearch, Relaxation, penalties
 from mangrove.routing.proximity import distance_from_paths
 
@@ -48,13 +48,13 @@ class GapOptions:
 class Alternative:
     """A path found, with the penalty under which it was found."""
 
-    path: Path
+    path: NodePath
     penalty: float
     penalty_steps: int  # penalised searches made; 1 means that the initial penalty W0 was enough
 
 
 def alternative_path(
-    graph: Graph, avoid: Sequence[Path], options: GapOptions, constraints: Constraints = FREE
+    graph: Graph, avoid: Sequence[NodePath], options: GapOptions, limits: PathLimits = FREE
 ) -> Alternative | None:
     """A path that keeps apart from all those of `avoid`; None when no search finds one.
 
@@ -62,7 +62,7 @@ def alternative_path(
     returned.
     """
     share = nearness(graph, avoid, options)
-    search = PenalisedSearch(graph, avoid[0][0], avoid[0][-1], constraints)
+    search = PenalisedSearch(graph, avoid[0][0], avoid[0][-1], limits)
     steps = 0
     for steps, penalty in enumerate(penalties(graph, options.relaxation, options.divisor), start=1):
         path = search.path(graph.weights + share * penalty)
@@ -72,7 +72,7 @@ def alternative_path(
     return Alternative(path, 0.0, steps + 1) if path else None
 
 
-def nearness(graph: Graph, avoid: Sequence[Path], options: GapOptions) -> Floats:
+def nearness(graph: Graph, avoid: Sequence[NodePath], options: GapOptions) -> Floats:
     """The share of the penalty that each link bears, from 0 (far) to 1 (touches a path to avoid)."""
     distance = distance_from_paths(graph, avoid)
     share = np.maximum(1.0 - distance / options.separation, 0.0)
@@ -88,13 +88,13 @@ def nearness(graph: Graph, avoid: Sequence[Path], options: GapOptions) -> Floats
 
 
 def separated_paths(
-    graph: Graph, primary: Path, count: int, options: GapOptions, constraints: Constraints = FREE
+    graph: Graph, primary: NodePath, count: int, options: GapOptions, limits: PathLimits = FREE
 ) -> list[Alternative]:
     """Up to `count` alternatives, each apart from the primary and from all alternatives before it."""
     found: list[Alternative] = []
     while len(found) < count:
         known = [primary, *(alternative.path for alternative in found)]
-        following = alternative_path(graph, known, options, constraints)
+        following = alternative_path(graph, known, options, limits)
         if following is None:
             break
         found.append(following)

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from mangrove.errors import InputError, MangroveError
 from mangrove.routing.geography import Floats, Plane, distances_along, positions
 
-Path: TypeAlias = tuple[int, ...]
+NodePath: TypeAlias = tuple[int, ...]
 """Node indices from source to destination."""
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -36,7 +36,7 @@ class UnknownNodeError(InputError):
 
 
 class NoPathError(MangroveError):
-    """Two nodes are not connected, or not within the constraints. A negative answer, not a bad input."""
+    """Two nodes are not connected, or not within the limits. A negative answer, not a bad input."""
 
     def __init__(self, source: str, destination: str, reason: str = "") -> None:
         self.source, self.destination = source, destination
@@ -110,7 +110,7 @@ class Graph:
         """The path in names."""
         return tuple(self.names[node] for node in path)
 
-    def indices(self, names: Iterable[str]) -> Path:
+    def indices(self, names: Iterable[str]) -> NodePath:
         """A path given in names, checked link by link."""
         path = tuple(self.index(name) for name in names)
         for u, v in itertools.pairwise(path):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from mangrove.routing.constraints import FREE, Constraints
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.proximity import near_share
 from mangrove.routing.shortest import k_shortest
 
 
 def least_proximate(
     graph: Graph,
-    primary: Path,
+    primary: NodePath,
     count: int,
     *,
     k: int,
     separation: float,
-    constraints: Constraints = FREE,
-) -> list[Path]:
+    limits: PathLimits = FREE,
+) -> list[NodePath]:
     """Up to `count` alternatives to `primary` out of the `k` shortest paths, the least near first.
 
     Each next one is the least near to all chosen so far; equally near ones are taken in order of length.
@@ -24,7 +24,7 @@ def least_proximate(
     candidates = [
         path
         for path in k_shortest(graph, primary[0], primary[-1], k)
-        if path != primary and constraints.hold(graph, path)
+        if path != primary and limits.hold(graph, path)
     ]
     chosen = [primary]
     while candidates and len(chosen) <= count:

@@ -12,14 +12,14 @@ from enum import Enum
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from mangrove.routing.constraints import Constraints
 from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.path_limits import PathLimits
 from mangrove.routing.proximity import near_share
 from mangrove.routing.shortest import k_shortest, shortest_within_hops, walk
 
 _NEGLIGIBLE = 1e-3  # of the mean weight: a penalty below this changes no path worth speaking of (T of 5.3.3)
-_LAST_RESORT = 16  # shortest paths looked at when no penalty leads to an alternative within the constraints
+_LAST_RESORT = 16  # shortest paths looked at when no penalty leads to an alternative within the limits
 
 
 class Relaxation(Enum):
@@ -50,31 +50,31 @@ def penalties(graph: Graph, relaxation: Relaxation, divisor: float) -> Iterator[
 class PenalisedSearch:
     """Repeated shortest-path searches between two nodes of one graph under changing weights."""
 
-    def __init__(self, graph: Graph, source: int, destination: int, constraints: Constraints) -> None:
+    def __init__(self, graph: Graph, source: int, destination: int, limits: PathLimits) -> None:
         self._graph = graph
         self._source, self._destination = source, destination
-        self._constraints = constraints
+        self._limits = limits
         self._matrix: csr_array = graph.matrix()
 
-    def path(self, weights: Floats) -> Path:
+    def path(self, weights: Floats) -> NodePath:
         """Shortest path under `weights`; within the hops allowed when the plain search has too many."""
         # The same matrix for every search: making one costs about as much as a search.
         self._matrix.data[:] = weights[self._graph.arcs.link]
         _, before = dijkstra(self._matrix, directed=True, indices=[self._source], return_predecessors=True)
         path = walk(before[0], self._source, self._destination)
-        limit = self._constraints.max_hops
+        limit = self._limits.max_hops
         if limit is not None and len(path) - 1 > limit:
             return shortest_within_hops(self._graph, self._source, self._destination, limit, weights)
         return path
 
-    def acceptable(self, path: Path, avoid: Sequence[Path]) -> bool:
-        """Whether a path is there, is not one of those to avoid, and keeps within the constraints."""
-        return bool(path) and path not in avoid and self._constraints.hold(self._graph, path)
+    def acceptable(self, path: NodePath, avoid: Sequence[NodePath]) -> bool:
+        """Whether a path is there, is not one of those to avoid, and keeps within the limits."""
+        return bool(path) and path not in avoid and self._limits.hold(self._graph, path)
 
-    def _shortest(self, k: int) -> list[Path]:
+    def _shortest(self, k: int) -> list[NodePath]:
         return k_shortest(self._graph, self._source, self._destination, k)
 
-    def any_other(self, avoid: Sequence[Path], share: Floats, separation: float) -> Path:
+    def any_other(self, avoid: Sequence[NodePath], share: Floats, separation: float) -> NodePath:
         """A path other than those to avoid, when the penalties alone led to none.
 
         First one that shares as few links with them as possible: a link in common outweighs all penalties
@@ -91,7 +91,7 @@ class PenalisedSearch:
             return path
         # The next shortest path tells at once, and cheaply, when no other path is short enough.
         following = [path for path in self._shortest(len(avoid) + 1) if path not in avoid]
-        if not following or not self._constraints.allow_length(graph.length(following[0])):
+        if not following or not self._limits.allow_length(graph.length(following[0])):
             return ()
         shortest = self._shortest(len(avoid) + _LAST_RESORT)
         return min(

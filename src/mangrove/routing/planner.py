@@ -10,15 +10,15 @@ from itertools import combinations
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.disjoint import disjoint_paths
 from mangrove.routing.gap import GapOptions, separated_paths
 from mangrove.routing.geography import distances
-from mangrove.routing.graph import Graph, NoPathError, Path
+from mangrove.routing.graph import Graph, NodePath, NoPathError
 from mangrove.routing.ksp import least_proximate
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.penalty import Relaxation
 from mangrove.routing.proximity import near_share
-from mangrove.routing.resilience import MOST_PATHS, most_resilient, resiliency
+from mangrove.routing.resilience import MAX_PATHS, most_resilient, resiliency
 from mangrove.routing.shortest import shortest_path, shortest_within_hops
 
 
@@ -39,13 +39,13 @@ class PathRequest:
     method: Method = Method.GAP_DIV
     paths: int = 2
     separation: float | None = None  # None: `default_separation`
-    constraints: Constraints = FREE
+    limits: PathLimits = FREE
     k: int = 10
     scaled: bool = True
 
     def __post_init__(self) -> None:
-        if not 1 <= self.paths <= MOST_PATHS:
-            raise InputError(f"between 1 and {MOST_PATHS} paths can be asked for, not {self.paths}")
+        if not 1 <= self.paths <= MAX_PATHS:
+            raise InputError(f"between 1 and {MAX_PATHS} paths can be asked for, not {self.paths}")
         if self.k < 1:
             raise InputError(f"the search depth k must be at least 1, not {self.k}")
 
@@ -54,7 +54,7 @@ class PathRequest:
 class PathPlan:
     """Parallel paths between two nodes; the primary is first."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[NodePath, ...]
     proximity: float | None  # largest share of near nodes between two of the paths; None for a single path
     resiliency: float
     penalty_steps: int  # most penalised searches that one alternative took; 0 for methods without a penalty
@@ -64,7 +64,7 @@ class PathPlan:
 
 
 def plan_paths(
-    graph: Graph, source: int, destination: int, request: PathRequest, primary: Path | None = None
+    graph: Graph, source: int, destination: int, request: PathRequest, primary: NodePath | None = None
 ) -> PathPlan:
     """The primary path and its alternatives. A given `primary` is kept as it is, whatever chose it."""
     if source == destination:
@@ -80,7 +80,7 @@ def plan_paths(
     if separation is None and not np.isnan(graph.points).any():
         separation = default_separation(graph)
     if primary is None:
-        primary = best_primary(graph, source, destination, request.constraints)
+        primary = best_primary(graph, source, destination, request.limits)
     paths, penalties, steps = _alternatives(graph, primary, request, separation or 1.0)
     return PathPlan(
         paths=paths,
@@ -93,17 +93,17 @@ def plan_paths(
     )
 
 
-def best_primary(graph: Graph, source: int, destination: int, constraints: Constraints = FREE) -> Path:
-    """The shortest path within the constraints; `NoPathError` when there is none."""
+def best_primary(graph: Graph, source: int, destination: int, limits: PathLimits = FREE) -> NodePath:
+    """The shortest path within the limits; `NoPathError` when there is none."""
     path = shortest_path(graph, source, destination)
-    if constraints.max_hops is not None and len(path) - 1 > constraints.max_hops:
-        path = shortest_within_hops(graph, source, destination, constraints.max_hops)
-    if not path or not constraints.hold(graph, path):
+    if limits.max_hops is not None and len(path) - 1 > limits.max_hops:
+        path = shortest_within_hops(graph, source, destination, limits.max_hops)
+    if not path or not limits.hold(graph, path):
         shortest = shortest_path(graph, source, destination)
         raise NoPathError(
             graph.names[source],
             graph.names[destination],
-            f"none keeps within {constraints}; the shortest has delay {graph.length(shortest):g} "
+            f"none keeps within {limits}; the shortest has delay {graph.length(shortest):g} "
             f"and {len(shortest) - 1} hops",
         )
     return path
@@ -129,42 +129,38 @@ def require_places(graph: Graph) -> None:
         )
 
 
-def largest_proximity(graph: Graph, paths: tuple[Path, ...], separation: float) -> float | None:
+def largest_proximity(graph: Graph, paths: tuple[NodePath, ...], separation: float) -> float | None:
     """The largest share of near nodes between any two of the paths, the earlier as primary."""
     return max((near_share(graph, a, b, separation) for a, b in combinations(paths, 2)), default=None)
 
 
 def _alternatives(
-    graph: Graph, primary: Path, request: PathRequest, separation: float
-) -> tuple[tuple[Path, ...], tuple[float, ...], int]:
-    count, constraints = request.paths - 1, request.constraints
+    graph: Graph, primary: NodePath, request: PathRequest, separation: float
+) -> tuple[tuple[NodePath, ...], tuple[float, ...], int]:
+    count, limits = request.paths - 1, request.limits
     match request.method:
         case Method.GAP_DIV | Method.GAP_LOG:
             relaxation = Relaxation.DIVIDE if request.method is Method.GAP_DIV else Relaxation.LOGARITHM
             options = GapOptions(separation, relaxation, scaled=request.scaled)
-            found = separated_paths(graph, primary, count, options, constraints)
+            found = separated_paths(graph, primary, count, options, limits)
             steps = max((alternative.penalty_steps for alternative in found), default=0)
             return (primary, *(a.path for a in found)), tuple(a.penalty for a in found), steps
         case Method.KSP:
-            near = least_proximate(
-                graph, primary, count, k=request.k, separation=separation, constraints=constraints
-            )
+            near = least_proximate(graph, primary, count, k=request.k, separation=separation, limits=limits)
             return (primary, *near), (), 0
         case Method.DISJOINT:
-            others = disjoint_paths(graph, primary, count, separation=separation, constraints=constraints)
+            others = disjoint_paths(graph, primary, count, separation=separation, limits=limits)
             return (primary, *others), (), 0
         case Method.RESILIENT:
-            best = most_resilient(
-                graph, primary[0], primary[-1], request.paths, k=request.k, constraints=constraints
-            )
+            best = most_resilient(graph, primary[0], primary[-1], request.paths, k=request.k, limits=limits)
             return best.paths, (), 0
 
 
-def _shortfall(graph: Graph, paths: tuple[Path, ...], request: PathRequest) -> tuple[str, ...]:
+def _shortfall(graph: Graph, paths: tuple[NodePath, ...], request: PathRequest) -> tuple[str, ...]:
     if len(paths) >= request.paths:
         return ()
     source, destination = graph.names[paths[0][0]], graph.names[paths[0][-1]]
-    within = "" if request.constraints == FREE else f" within {request.constraints}"
+    within = "" if request.limits == FREE else f" within {request.limits}"
     depth = f" among the {request.k} shortest" if request.method in (Method.KSP, Method.RESILIENT) else ""
     return (
         f"{request.paths} paths from {source!r} to {destination!r} were asked for and {len(paths)} "

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mangrove.errors import InputError
-from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.shortest import k_shortest
 
-MOST_PATHS = 12  # inclusion-exclusion has 2^n terms
+MAX_PATHS = 12  # inclusion-exclusion has 2^n terms
 
 
-def resiliency(graph: Graph, paths: Sequence[Path]) -> float:
+def resiliency(graph: Graph, paths: Sequence[NodePath]) -> float:
     """Probability that at least one of the paths is up; nodes and links fail independently."""
     if not paths:
         return 0.0
@@ -36,25 +36,25 @@ def resiliency(graph: Graph, paths: Sequence[Path]) -> float:
 class BestSet:
     """The most resilient set of paths, with how the search went."""
 
-    paths: tuple[Path, ...]  # in order of delay
+    paths: tuple[NodePath, ...]  # in order of delay
     resiliency: float
-    candidates: int  # paths within the constraints
+    candidates: int  # paths within the limits
     sets_examined: int
 
 
 def most_resilient(
-    graph: Graph, source: int, destination: int, count: int, *, k: int, constraints: Constraints = FREE
+    graph: Graph, source: int, destination: int, count: int, *, k: int, limits: PathLimits = FREE
 ) -> BestSet:
-    """The most resilient set of `count` paths out of the `k` shortest within the constraints.
+    """The most resilient set of `count` paths out of the `k` shortest within the limits.
 
     Fewer paths are returned when fewer exist. The search is exact: a set is cut when even its upper bound
     is not better than the best found. Adding a path never lowers the resiliency (Harmony's observation),
     and what a path adds only shrinks as the set grows, so the bound is the present resiliency plus the
     largest gains still open.
     """
-    if not 1 <= count <= MOST_PATHS:
-        raise InputError(f"a set has 1 to {MOST_PATHS} paths, not {count}")
-    candidates = [path for path in k_shortest(graph, source, destination, k) if constraints.hold(graph, path)]
+    if not 1 <= count <= MAX_PATHS:
+        raise InputError(f"a set has 1 to {MAX_PATHS} paths, not {count}")
+    candidates = [path for path in k_shortest(graph, source, destination, k) if limits.hold(graph, path)]
     search = _Search(graph, candidates, min(count, len(candidates)))
     search.descend(_Union(graph), (), tuple(range(len(candidates))))
     chosen = tuple(candidates[i] for i in sorted(search.best))
@@ -70,7 +70,7 @@ class _Union:
     signs: Floats = field(default_factory=lambda: np.zeros(0))
     probability: float = 0.0
 
-    def with_path(self, path: Path) -> _Union:
+    def with_path(self, path: NodePath) -> _Union:
         graph = self.graph
         elements = np.zeros((1, graph.size + graph.links), dtype=bool)
         elements[0, list(path)] = True
@@ -88,7 +88,7 @@ class _Union:
 @dataclass
 class _Search:
     graph: Graph
-    candidates: list[Path]
+    candidates: list[NodePath]
     count: int
     best: tuple[int, ...] = ()
     value: float = -1.0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra, yen
 
 from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NoPathError, Path
+from mangrove.routing.graph import Graph, NodePath, NoPathError
 
 UNREACHED = -9999  # scipy's mark for "no predecessor"
 
@@ -24,7 +24,7 @@ def trees(
     return distance, before
 
 
-def walk(before: NDArray[np.int32], source: int, destination: int) -> Path:
+def walk(before: NDArray[np.int32], source: int, destination: int) -> NodePath:
     """The path in a predecessor row; empty when the destination was not reached."""
     if source == destination:
         return (source,)
@@ -37,7 +37,7 @@ def walk(before: NDArray[np.int32], source: int, destination: int) -> Path:
     return tuple(reversed(path))
 
 
-def shortest_path(graph: Graph, source: int, destination: int, weights: Floats | None = None) -> Path:
+def shortest_path(graph: Graph, source: int, destination: int, weights: Floats | None = None) -> NodePath:
     """The shortest path; `NoPathError` when the two are not connected."""
     _, before = trees(graph, [source], weights)
     path = walk(before[0], source, destination)
@@ -46,7 +46,7 @@ def shortest_path(graph: Graph, source: int, destination: int, weights: Floats |
     return path
 
 
-def shortest_paths(graph: Graph, pairs: Sequence[tuple[int, int]]) -> list[Path]:
+def shortest_paths(graph: Graph, pairs: Sequence[tuple[int, int]]) -> list[NodePath]:
     """The shortest path of each pair, one search per distinct source; empty where there is none."""
     sources = sorted({source for source, _ in pairs})
     row = {source: index for index, source in enumerate(sources)}
@@ -54,7 +54,7 @@ def shortest_paths(graph: Graph, pairs: Sequence[tuple[int, int]]) -> list[Path]
     return [walk(before[row[source]], source, destination) for source, destination in pairs]
 
 
-def k_shortest(graph: Graph, source: int, destination: int, k: int) -> list[Path]:
+def k_shortest(graph: Graph, source: int, destination: int, k: int) -> list[NodePath]:
     """Up to `k` loop-free paths in order of length (Yen)."""
     _, before = yen(graph.matrix(), source, destination, k, directed=True, return_predecessors=True)
     paths = [walk(row, source, destination) for row in before]
@@ -63,7 +63,7 @@ def k_shortest(graph: Graph, source: int, destination: int, k: int) -> list[Path
 
 def shortest_within_hops(
     graph: Graph, source: int, destination: int, max_hops: int, weights: Floats | None = None
-) -> Path:
+) -> NodePath:
     """The shortest path of at most `max_hops` links; empty when there is none.
 
     Bellman-Ford by rounds: after round h every node knows its best walk of at most h links. With non-negative

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from mangrove.errors import InputError
-from mangrove.routing.colours import Colour, ColourBook, Scope, make_colours
+from mangrove.routing.colours import Colour, ColourBook, PreparedFailures, make_colours
 from mangrove.routing.condensed import BrokerTable, SizeReport, condense, size_report
 from mangrove.routing.geography import Floats
 from mangrove.routing.graph import Graph
@@ -35,8 +35,8 @@ NONE = -1
 """No next hop: the destination is the broker itself, or cannot be reached."""
 
 _EXACT = 2.0**53  # whole numbers up to here are exact in a float
-MOST_BROKERS = 4096
-_MOST_BYTES = 4 << 30
+MAX_BROKERS = 4096
+_MAX_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FailoverTables:
     """Next hops of all brokers under all colours of one topology."""
 
     book: ColourBook
-    scope: Scope
+    prepared: PreparedFailures
     next_hops: NextHops  # [colour - 1, destination, broker]
 
     @property
@@ -59,8 +59,8 @@ class FailoverTables:
 
     @cached_property
     def version(self) -> str:
-        """Hash of topology and scope; brokers whose versions differ must not forward by colour."""
-        text = f"{self.book.graph.topology_hash} {self.scope}"
+        """Hash of topology and what is prepared; brokers whose versions differ must not forward by colour."""
+        text = f"{self.book.graph.topology_hash} {self.prepared}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def index(self, name: str) -> int:
@@ -90,14 +90,16 @@ class FailoverTables:
 
 
 def build_tables(
-    graph: Graph, scope: Scope | None = None, on_colour: Callable[[int, int], None] | None = None
+    graph: Graph,
+    prepared: PreparedFailures | None = None,
+    on_colour: Callable[[int, int], None] | None = None,
 ) -> FailoverTables:
-    """Tables for every colour of `scope`. `on_colour(done, of)` hears of the progress."""
-    scope = scope or Scope()
-    if graph.size > MOST_BROKERS:
-        raise InputError(f"failover tables are made for up to {MOST_BROKERS} brokers, not {graph.size}")
-    _check_size(graph, scope)
-    book = make_colours(graph, scope)
+    """Tables for every colour of `prepared`. `on_colour(done, of)` hears of the progress."""
+    prepared = prepared or PreparedFailures()
+    if graph.size > MAX_BROKERS:
+        raise InputError(f"failover tables are made for up to {MAX_BROKERS} brokers, not {graph.size}")
+    _check_size(graph, prepared)
+    book = make_colours(graph, prepared)
     builder = _Builder(book)
     count = len(book.colours)
     next_hops = np.full((count, graph.size, graph.size), NONE, dtype=np.int16)
@@ -111,7 +113,7 @@ def build_tables(
             single[next(iter(lost))] = position
         if on_colour is not None:
             on_colour(position + 1, count)
-    return FailoverTables(book, scope, next_hops)
+    return FailoverTables(book, prepared, next_hops)
 
 
 def ticks(weights: Floats, nodes: int) -> Floats:
@@ -179,11 +181,11 @@ class _Builder:
         return table
 
 
-def _check_size(graph: Graph, scope: Scope) -> None:
-    count = 1 + scope.links * graph.links + scope.nodes * graph.size
-    count += scope.link_pairs * graph.links * (graph.links - 1) // 2
+def _check_size(graph: Graph, prepared: PreparedFailures) -> None:
+    count = 1 + prepared.links * graph.links + prepared.nodes * graph.size
+    count += prepared.link_pairs * graph.links * (graph.links - 1) // 2
     size_bytes = count * graph.size**2 * 2
-    if size_bytes > _MOST_BYTES:
+    if size_bytes > _MAX_BYTES:
         raise InputError(
             f"tables for {count} colours and {graph.size} brokers would take {size_bytes / 2**30:.1f} GiB",
             hint="leave the pairs of links out, or plan for a smaller overlay",

@@ -13,68 +13,63 @@ from typing import Any, Final
 
 import numpy as np
 
-from mangrove.errors import InvalidDocumentError, Mistake
+from mangrove.errors import Mistakes
 from mangrove.model.federation import Federation
 from mangrove.routing.geography import Plane, distances_along, positions
 from mangrove.routing.graph import Graph, make_graph
 
-_KEYS: Final = ("plane", "nodes", "edges", "node_failure", "edge_failure")
+_FAILURE_KEYS: Final = ("node_failure", "edge_failure")
+_KEYS: Final = ("plane", "nodes", "edges", *_FAILURE_KEYS)
+_FAILURES_HINT: Final = (
+    'such a file looks like {"node_failure": {"a": 0.01}, "edge_failure": [["a", "b", 0.02]]}'
+)
 _HINT: Final = (
     'a topology looks like {"plane": "geo", "nodes": {"a": [47.6, -122.3], "b": [39.7, -105.0]}, '
     '"edges": [["a", "b", 15.0]]}'
 )
 
 
-class _Reading:
-    """One pass over a document, collecting its mistakes."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.mistakes: list[Mistake] = []
-
-    def wrong(self, path: str, problem: str, allowed: str = "") -> None:
-        self.mistakes.append(Mistake(path, problem, allowed))
-
-    def number(self, path: str, value: object, low: float, high: float, allowed: str) -> float | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.wrong(path, f"{value!r} is not a number", allowed)
-        elif not low <= value <= high:
-            self.wrong(path, f"{value:g} is out of range", allowed)
-        else:
-            return float(value)
-        return None
-
-    def finish(self) -> None:
-        if self.mistakes:
-            raise InvalidDocumentError(self.source, self.mistakes, hint=_HINT)
-
-
 def parse_topology(text: str, source: str = "topology") -> Graph:
     """The graph of a JSON topology; `InvalidDocumentError` lists all mistakes."""
-    reading = _Reading(source)
+    mistakes = Mistakes(source, hint=_HINT)
+    return _read(_decoded(text, mistakes), mistakes)
 
-    def keep_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        for name, times in Counter(name for name, _ in pairs).items():
-            if times > 1:
-                reading.wrong(name, f"is given {times} times")
-        return dict(pairs)
 
-    try:
-        document = json.loads(text, object_pairs_hook=keep_unique)
-    except json.JSONDecodeError as error:
-        reading.wrong(f"line {error.lineno}, column {error.colno}", f"not JSON: {error.msg}")
-        document = None
-        reading.finish()
-    return _read(document, reading)
+def with_failures(graph: Graph, text: str, source: str = "failures") -> Graph:
+    """The graph with the failure probabilities of a file such as `pipeline availability` writes.
+
+    The file holds `node_failure` and `edge_failure` as a topology does. What it names must be in the graph;
+    what it does not name keeps its probability.
+    """
+    mistakes = Mistakes(source, hint=_FAILURES_HINT)
+    document = _decoded(text, mistakes)
+    if not isinstance(document, dict):
+        mistakes.note("", f"failure probabilities are an object, not {_kind(document)}")
+        mistakes.raise_if_any()
+    assert isinstance(document, dict)
+    _only_known(document, _FAILURE_KEYS, "failure probabilities", mistakes)
+    names = {name: number for number, name in enumerate(graph.names)}
+    ends = [(int(u), int(v)) for u, v in graph.ends]
+    nodes, edges = _failures(document, names, ends, mistakes)
+    mistakes.raise_if_any()
+    return make_graph(
+        graph.names,
+        graph.points,
+        graph.ends,
+        plane=graph.plane,
+        weights=graph.weights,
+        node_failure=np.where(np.isnan(nodes), graph.node_failure, nodes),
+        edge_failure=np.where(np.isnan(edges), graph.edge_failure, edges),
+    )
 
 
 def read_topology(document: object, source: str = "topology") -> Graph:
     """The graph of a topology already decoded from JSON."""
-    return _read(document, _Reading(source))
+    return _read(document, Mistakes(source, hint=_HINT))
 
 
 def topology_document(graph: Graph) -> dict[str, object]:
-    """The JSON document of a graph; reading it back gives an equal graph."""
+    """The JSON document of a graph; mistakes it back gives an equal graph."""
     names = graph.names
     placed = [None if math.isnan(x) else [float(x), float(y)] for x, y in graph.points]
     return {
@@ -106,57 +101,75 @@ def graph_of_federation(federation: Federation) -> Graph:
     )
 
 
-def _read(document: object, reading: _Reading) -> Graph:
+def _read(document: object, mistakes: Mistakes) -> Graph:
     if not isinstance(document, dict):
-        reading.wrong("", f"a topology is an object, not {_kind(document)}")
-        reading.finish()
+        mistakes.note("", f"a topology is an object, not {_kind(document)}")
+        mistakes.raise_if_any()
     assert isinstance(document, dict)
-    for key in document:
-        if key not in _KEYS:
-            reading.wrong(str(key), "is not a field of a topology", ", ".join(_KEYS))
-    plane = _plane(document.get("plane", "euclidean"), reading)
-    nodes = _section(document, "nodes", dict, reading, needed=True)
+    _only_known(document, _KEYS, "a topology", mistakes)
+    plane = _plane(document.get("plane", "euclidean"), mistakes)
+    nodes = _section(document, "nodes", dict, mistakes, needed=True)
     names = {name: number for number, name in enumerate(nodes)}
-    points = _places(nodes, plane, "nodes", reading)
+    points = _places(nodes, plane, "nodes", mistakes)
     ends, weights = _edges(
-        _section(document, "edges", list, reading, needed=True), names, points, plane, reading
+        _section(document, "edges", list, mistakes, needed=True), names, points, plane, mistakes
     )
-    node_failure = _node_failure(_section(document, "node_failure", dict, reading), names, reading)
-    edge_failure = _edge_failure(_section(document, "edge_failure", list, reading), names, ends, reading)
-    reading.finish()
+    node_failure, edge_failure = _failures(document, names, ends, mistakes)
+    mistakes.raise_if_any()
     return make_graph(
         list(names),
         points,
         ends,
         plane=plane,
         weights=np.array(weights),
-        node_failure=node_failure,
-        edge_failure=edge_failure,
+        node_failure=np.nan_to_num(node_failure),
+        edge_failure=np.nan_to_num(edge_failure),
     )
 
 
-def _plane(value: object, reading: _Reading) -> Plane:
+def _decoded(text: str, mistakes: Mistakes) -> object:
+    def keep_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for name, times in Counter(name for name, _ in pairs).items():
+            if times > 1:
+                mistakes.note(name, f"is given {times} times")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=keep_unique)
+    except json.JSONDecodeError as error:
+        mistakes.note(f"line {error.lineno}, column {error.colno}", f"not JSON: {error.msg}")
+        mistakes.raise_if_any()
+        raise  # never reached: there is a mistake
+
+
+def _only_known(document: dict[str, Any], known: tuple[str, ...], what: str, mistakes: Mistakes) -> None:
+    for key in document:
+        if key not in known:
+            mistakes.note(str(key), f"is not a field of {what}", ", ".join(known))
+
+
+def _plane(value: object, mistakes: Mistakes) -> Plane:
     try:
         return Plane(value)
     except ValueError:
-        reading.wrong("plane", f"{value!r} is not a plane", " or ".join(plane.value for plane in Plane))
+        mistakes.note("plane", f"{value!r} is not a plane", " or ".join(plane.value for plane in Plane))
         return Plane.EUCLIDEAN
 
 
 def _section(
-    document: dict[str, Any], key: str, kind: type, reading: _Reading, *, needed: bool = False
+    document: dict[str, Any], key: str, kind: type, mistakes: Mistakes, *, needed: bool = False
 ) -> Any:
     value = document.get(key)
     if value is None and needed:
-        reading.wrong(key, "is missing")
+        mistakes.note(key, "is missing")
     elif value is not None and not isinstance(value, kind):
-        reading.wrong(key, f"is {_kind(value)}", "an object" if kind is dict else "a list")
+        mistakes.note(key, f"is {_kind(value)}", "an object" if kind is dict else "a list")
     elif value is not None:
         return value
     return kind()
 
 
-def _places(nodes: Mapping[str, Any], plane: Plane, section: str, reading: _Reading) -> np.ndarray[Any, Any]:
+def _places(nodes: Mapping[str, Any], plane: Plane, section: str, mistakes: Mistakes) -> np.ndarray[Any, Any]:
     """Coordinates of the nodes, not-a-number for those that have none (null)."""
     points = np.full((len(nodes), 2), np.nan)
     bounds = (
@@ -167,14 +180,16 @@ def _places(nodes: Mapping[str, Any], plane: Plane, section: str, reading: _Read
     for number, (name, place) in enumerate(nodes.items()):
         path = f"{section}.{name}"
         if not name:
-            reading.wrong(section, "a node has an empty name")
+            mistakes.note(section, "a node has an empty name")
         if place is None:
             continue
         if not isinstance(place, list | tuple) or len(place) != 2:
             pair = "[latitude, longitude]" if plane is Plane.GEO else "[x, y]"
-            reading.wrong(path, f"{place!r} is not a place", f"{pair}, or null when it is not known")
+            mistakes.note(path, f"{place!r} is not a place", f"{pair}, or null when it is not known")
             continue
-        values = [reading.number(f"{path}[{axis}]", value, *bounds[axis]) for axis, value in enumerate(place)]
+        values = [
+            _number(mistakes, f"{path}[{axis}]", value, *bounds[axis]) for axis, value in enumerate(place)
+        ]
         points[number] = [np.nan if value is None else value for value in values]
     return points
 
@@ -184,30 +199,30 @@ def _pair(
     ends: tuple[object, object],
     names: Mapping[str, int],
     seen: set[tuple[int, int]],
-    reading: _Reading,
+    mistakes: Mistakes,
 ) -> tuple[int, int] | None:
     """Indices of the two ends of a link that may exist; reports what is wrong with it otherwise."""
     known = True
     for axis, name in enumerate(ends):
         if not isinstance(name, str) or name not in names:
-            reading.wrong(f"{path}[{axis}]", f"there is no node {name!r}", "the name of a node")
+            mistakes.note(f"{path}[{axis}]", f"there is no node {name!r}", "the name of a node")
             known = False
     if not known:
         return None
     a, b = names[str(ends[0])], names[str(ends[1])]
     if a == b:
-        reading.wrong(path, f"joins {ends[0]!r} with itself")
+        mistakes.note(path, f"joins {ends[0]!r} with itself")
         return None
     pair = (min(a, b), max(a, b))
     if pair in seen:
-        reading.wrong(path, f"the link between {ends[0]!r} and {ends[1]!r} is given more than once")
+        mistakes.note(path, f"the link between {ends[0]!r} and {ends[1]!r} is given more than once")
         return None
     seen.add(pair)
     return pair
 
 
 def _edges(
-    edges: list[Any], names: Mapping[str, int], points: np.ndarray[Any, Any], plane: Plane, reading: _Reading
+    edges: list[Any], names: Mapping[str, int], points: np.ndarray[Any, Any], plane: Plane, mistakes: Mistakes
 ) -> tuple[list[tuple[int, int]], list[float]]:
     on = positions(plane, points)
     ends: list[tuple[int, int]] = []
@@ -216,18 +231,18 @@ def _edges(
     for number, edge in enumerate(edges):
         path = f"edges[{number}]"
         if not isinstance(edge, list | tuple) or len(edge) not in (2, 3):
-            reading.wrong(path, f"{edge!r} is not a link", "[node, node] or [node, node, weight]")
+            mistakes.note(path, f"{edge!r} is not a link", "[node, node] or [node, node, weight]")
             continue
-        pair = _pair(path, (edge[0], edge[1]), names, seen, reading)
+        pair = _pair(path, (edge[0], edge[1]), names, seen, mistakes)
         given = edge[2] if len(edge) == 3 else None
         if given is not None:
-            weight = reading.number(f"{path}[2]", given, 0.0, math.inf, "a weight of at least 0")
+            weight = _number(mistakes, f"{path}[2]", given, 0.0, math.inf, "a weight of at least 0")
         elif pair is not None:
             weight = float(distances_along(plane, on[[pair[0]]], on[[pair[1]]])[0])
             if math.isnan(weight):
-                place_is_wrong = any(mistake.path.startswith("nodes.") for mistake in reading.mistakes)
+                place_is_wrong = mistakes.any_under("nodes.")
                 if not place_is_wrong:
-                    reading.wrong(path, "has no weight, and one of its ends has no place to measure it from")
+                    mistakes.note(path, "has no weight, and one of its ends has no place to measure it from")
                 continue
         else:
             continue
@@ -237,38 +252,62 @@ def _edges(
     return ends, weights
 
 
-def _node_failure(given: dict[str, Any], names: Mapping[str, int], reading: _Reading) -> np.ndarray[Any, Any]:
-    failure = np.zeros(len(names))
+def _failures(
+    document: dict[str, Any], names: Mapping[str, int], ends: list[tuple[int, int]], mistakes: Mistakes
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Failure probabilities of nodes and links, not-a-number for those that have none."""
+    return (
+        _node_failure(_section(document, "node_failure", dict, mistakes), names, mistakes),
+        _edge_failure(_section(document, "edge_failure", list, mistakes), names, ends, mistakes),
+    )
+
+
+def _node_failure(
+    given: dict[str, Any], names: Mapping[str, int], mistakes: Mistakes
+) -> np.ndarray[Any, Any]:
+    failure = np.full(len(names), np.nan)
     for name, value in given.items():
         path = f"node_failure.{name}"
-        probability = reading.number(path, value, 0.0, 1.0, "a probability, 0 to 1")
+        probability = _number(mistakes, path, value, 0.0, 1.0, "a probability, 0 to 1")
         if name not in names:
-            reading.wrong(path, f"there is no node {name!r}", "the name of a node")
+            mistakes.note(path, f"there is no node {name!r}", "the name of a node")
         elif probability is not None:
             failure[names[name]] = probability
     return failure
 
 
 def _edge_failure(
-    given: list[Any], names: Mapping[str, int], ends: list[tuple[int, int]], reading: _Reading
+    given: list[Any], names: Mapping[str, int], ends: list[tuple[int, int]], mistakes: Mistakes
 ) -> np.ndarray[Any, Any]:
-    failure = np.zeros(len(ends))
+    failure = np.full(len(ends), np.nan)
     number_of = {pair: number for number, pair in enumerate(ends)}
     seen: set[tuple[int, int]] = set()
     for number, entry in enumerate(given):
         path = f"edge_failure[{number}]"
         if not isinstance(entry, list | tuple) or len(entry) != 3:
-            reading.wrong(path, f"{entry!r} is not a failure probability", "[node, node, probability]")
+            mistakes.note(path, f"{entry!r} is not a failure probability", "[node, node, probability]")
             continue
-        probability = reading.number(f"{path}[2]", entry[2], 0.0, 1.0, "a probability, 0 to 1")
-        pair = _pair(path, (entry[0], entry[1]), names, seen, reading)
+        probability = _number(mistakes, f"{path}[2]", entry[2], 0.0, 1.0, "a probability, 0 to 1")
+        pair = _pair(path, (entry[0], entry[1]), names, seen, mistakes)
         if pair is None or probability is None:
             continue
         if pair in number_of:
             failure[number_of[pair]] = probability
-        elif not any(mistake.path.startswith("edges") for mistake in reading.mistakes):
-            reading.wrong(path, f"there is no link between {entry[0]!r} and {entry[1]!r}")
+        elif not mistakes.any_under("edges"):
+            mistakes.note(path, f"there is no link between {entry[0]!r} and {entry[1]!r}")
     return failure
+
+
+def _number(
+    mistakes: Mistakes, path: str, value: object, low: float, high: float, allowed: str
+) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        mistakes.note(path, f"{value!r} is not a number", allowed)
+    elif not low <= value <= high:
+        mistakes.note(path, f"{value:g} is out of range", allowed)
+    else:
+        return float(value)
+    return None
 
 
 def _kind(value: object) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mangrove.errors import MangroveError
 
 DATA = Path(__file__).parents[2] / "data" / "allocation_6x3.json"
 GOLDEN: dict[str, Any] = json.loads(DATA.read_text())
@@ -230,3 +233,28 @@ def test_unknown_options_and_values_exit_2() -> None:
     assert mangrove("plan", "allocate", str(DATA), "--seed", "-1").returncode == 2
     assert mangrove("plan", "allocate", str(DATA), "--max-risk", "7").returncode == 2
     assert mangrove("plan", "allocate", str(DATA), "--objective", "profit").returncode == 2
+
+
+def _end_at_once(state: object) -> object:
+    os._exit(3)
+
+
+def test_a_killed_worker_is_one_line_not_a_traceback() -> None:
+    from mangrove.cli.planning.plan import _case_mapper
+
+    with pytest.raises(MangroveError, match="ended before its time"), _case_mapper(2, 2) as mapper:
+        list(mapper(_end_at_once, [1, 2]))
+
+
+def test_capacity_to_spare_is_used(tmp_path: Path) -> None:
+    """Fifty topics, 2,000 msg/s in all, three brokers of 20,000: each gets its share."""
+    problem = tmp_path / "spare.json"
+    variances = [[100.0 if i == j else 0.0 for j in range(50)] for i in range(50)]
+    document = {"items": [f"t{n}" for n in range(50)], "mean_rate": [40.0] * 50, "covariance": variances}
+    problem.write_text(json.dumps({**document, "brokers": ["a", "b", "c"], "capacity": [20_000.0] * 3}))
+    done = mangrove("plan", "allocate", str(problem), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert sorted(len(items) for items in found["allocation"].values()) == [16, 17, 17]
+    assert found["joint_ok"] == 1.0
+    assert found["proven_optimal"]

@@ -239,3 +239,31 @@ links:
     refused = mangrove("route", "paths", file, "a", "z")
     assert refused.returncode == 2
     assert "there is no domain 'z'" in refused.stderr
+
+
+def test_measured_failures_are_read(triangle: Path, tmp_path: Path) -> None:
+    """What `pipeline availability` writes is what `route paths` reads."""
+    from mangrove.pipelines.jobs.availability import failures_document
+
+    rows = [
+        {"kind": "broker", "component": "1-edge1", "failure_probability": 0.5},
+        {"kind": "domain", "component": "3", "failure_probability": 0.1},
+        {"kind": "link", "component": "1--2", "failure_probability": 0.25},
+    ]
+    file = tmp_path / "failures.json"
+    file.write_text(json.dumps(failures_document(rows)))
+    resilient = ("route", "paths", triangle, "1", "2", "--method", "resilient")
+    assert answer(*resilient)["resiliency"] == 1.0
+    assert answer(*resilient, "--failures", file)["resiliency"] == pytest.approx(1 - 0.25 * 0.1)
+    merged = tmp_path / "merged.json"
+    merged.write_text(json.dumps({**json.loads(triangle.read_text()), **failures_document(rows)}))
+    assert answer("route", "paths", merged, *resilient[3:])["resiliency"] == pytest.approx(1 - 0.25 * 0.1)
+
+
+def test_failures_of_what_is_not_there_are_refused(triangle: Path, tmp_path: Path) -> None:
+    file = tmp_path / "failures.json"
+    file.write_text(json.dumps({"node_failure": {"9": 0.1}, "edge_failure": [["1", "9", 2]], "more": {}}))
+    done = mangrove("route", "paths", triangle, "1", "2", "--failures", file)
+    assert done.returncode == 2
+    for place in ("node_failure.9", "edge_failure[0][1]", "edge_failure[0][2]", "more"):
+        assert place in done.stderr

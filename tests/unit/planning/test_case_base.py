@@ -21,8 +21,8 @@ from mangrove.planning.policies.case_base import (
     encode,
     states,
 )
+from mangrove.planning.problem.document import read_problem
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.problem.problem_document import read_problem
 from mangrove.planning.solvers.stop import Never
 
 

@@ -11,9 +11,9 @@ from mangrove.errors import InputError
 from mangrove.evaluation.allocation import Correlation, Setting, generate
 from mangrove.planning.judgement.assessment import assess
 from mangrove.planning.policies.mirroring import mirror, mirror_document
+from mangrove.planning.problem.document import read_problem
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.problem.problem_document import read_problem
-from mangrove.planning.solvers.solvers import SolverName, solve
+from mangrove.planning.solvers.registry import SolverName, solve
 from mangrove.planning.solvers.stop import Never
 
 

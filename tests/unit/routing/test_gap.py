@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.routing.constraints import Constraints
 from mangrove.routing.gap import GapOptions, alternative_path, separated_paths
 from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.path_limits import PathLimits
 from mangrove.routing.penalty import Relaxation, penalties
 from mangrove.routing.proximity import inner_near_share, near_pairs_per_hop, near_share
 from mangrove.routing.regions import Region, damage
@@ -51,7 +51,7 @@ def test_delay_limit_is_met_after_the_first_relaxation(network: Graph) -> None:
     case = GOLDEN["gap"][1]
     primary = network.indices(GOLDEN["primary"])
     options = GapOptions(case["distance_threshold"])
-    found = alternative_path(network, [primary], options, Constraints(max_delay=case["max_delay"]))
+    found = alternative_path(network, [primary], options, PathLimits(max_delay=case["max_delay"]))
     assert found is not None
     assert list(network.named(found.path)) == case["alternative"]
     assert found.penalty == pytest.approx(GOLDEN["sum_of_weights"] / 10, abs=1e-6)
@@ -61,7 +61,7 @@ def test_delay_limit_is_met_after_the_first_relaxation(network: Graph) -> None:
 def test_flat_penalty_differs_from_the_scaled_one(network: Graph) -> None:
     """The published second case depends on the scaling: with a flat penalty s-2-t is as near as s-1-t."""
     primary = network.indices(GOLDEN["primary"])
-    limit = Constraints(max_delay=15)
+    limit = PathLimits(max_delay=15)
     found = alternative_path(network, [primary], GapOptions(5, scaled=False), limit)
     assert found is not None
     assert found.penalty_steps != 2 or list(network.named(found.path)) != GOLDEN["gap"][1]["alternative"]
@@ -137,15 +137,15 @@ def test_hops_are_limited_exactly() -> None:
     free = alternative_path(graph, [(0, 1)], options)
     assert free is not None
     assert len(free.path) == 6
-    short = alternative_path(graph, [(0, 1)], options, Constraints(max_hops=2))
+    short = alternative_path(graph, [(0, 1)], options, PathLimits(max_hops=2))
     assert short is not None
     assert short.path == (0, 6, 1)
 
 
 def test_delay_limit_that_nothing_meets(network: Graph) -> None:
     primary = network.indices(["s", "1", "t"])
-    assert alternative_path(network, [primary], GapOptions(5), Constraints(max_delay=11.4)) is None
-    tight = alternative_path(network, [primary], GapOptions(5), Constraints(max_delay=11.5))
+    assert alternative_path(network, [primary], GapOptions(5), PathLimits(max_delay=11.4)) is None
+    tight = alternative_path(network, [primary], GapOptions(5), PathLimits(max_delay=11.5))
     assert tight is not None
     assert network.named(tight.path) == ("s", "3", "4", "t")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.routing.constraints import Constraints
 from mangrove.routing.disjoint import disjoint_path
 from mangrove.routing.generators import waxman
 from mangrove.routing.graph import Graph, NoPathError, make_graph
 from mangrove.routing.ksp import least_proximate
+from mangrove.routing.path_limits import PathLimits
 from mangrove.routing.planner import Method, PathRequest, default_separation, plan_paths
 from mangrove.routing.proximity import near_share
 from mangrove.routing.resilience import most_resilient, resiliency
@@ -156,7 +156,7 @@ def test_branch_and_cut_cuts() -> None:
 
 def test_resilient_keeps_within_the_delay() -> None:
     graph = failing(ladder(), 0.01, 0.02)
-    found = most_resilient(graph, 0, 3, 2, k=10, constraints=Constraints(max_delay=8.9))
+    found = most_resilient(graph, 0, 3, 2, k=10, limits=PathLimits(max_delay=8.9))
     assert found.paths == ((0, 1, 2, 3),)
 
 
@@ -199,9 +199,9 @@ def test_disconnected_pair_is_a_negative_answer() -> None:
 
 def test_constraints_that_nothing_meets_say_what_is_shortest() -> None:
     with pytest.raises(NoPathError, match="shortest has delay 3 and 3 hops"):
-        plan_paths(ladder(), 0, 3, PathRequest(constraints=Constraints(max_delay=2.5)))
+        plan_paths(ladder(), 0, 3, PathRequest(limits=PathLimits(max_delay=2.5)))
     with pytest.raises(NoPathError, match="maximum hops 2"):
-        plan_paths(ladder(), 0, 3, PathRequest(constraints=Constraints(max_hops=2)))
+        plan_paths(ladder(), 0, 3, PathRequest(limits=PathLimits(max_hops=2)))
 
 
 def test_bad_requests() -> None:
@@ -213,9 +213,9 @@ def test_bad_requests() -> None:
     with pytest.raises(InputError):
         PathRequest(k=0)
     with pytest.raises(InputError):
-        Constraints(max_delay=-1)
+        PathLimits(max_delay=-1)
     with pytest.raises(InputError):
-        Constraints(max_hops=0)
+        PathLimits(max_hops=0)
     with pytest.raises(InputError, match="primary"):
         plan_paths(graph, 0, 3, PathRequest(), primary=(0, 1))
 

@@ -143,7 +143,7 @@ def cases(
     as_json: JsonOption = False,
 ) -> None:
     """Plans for every failure state, one Spark task each."""
-    from mangrove.planning.solvers.solvers import SolverName
+    from mangrove.planning.solvers.registry import SolverName
 
     names = [name.value for name in SolverName]
     if solver not in names:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.errors import (
+    EXIT_NEGATIVE,
+    InputError,
+    InvalidDocumentError,
+    MangroveError,
+    Mistake,
+    Mistakes,
+)
 
 if TYPE_CHECKING:
     from mangrove.planning.judgement.result import Result
@@ -25,11 +32,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Plan which broker carries which topics.", no_args_is_help=True)
 
-LOW_LOADS = (0.25, 0.5, 0.75)
-
 
 class Solver(str, Enum):  # noqa: UP042 - typer shows the values of a str enum
-    """Names of `mangrove.planning.solvers.solvers`; kept here so that `--help` need not load them."""
+    """Names of `mangrove.planning.solvers.registry`; kept here so that `--help` need not load them."""
 
     AUTO = "auto"
     EXACT = "exact"
@@ -113,7 +118,7 @@ def mirror(
     from mangrove.planning.judgement.answer import answer
     from mangrove.planning.policies.mirroring import mirror as plan_mirrors
     from mangrove.planning.policies.mirroring import mirror_document
-    from mangrove.planning.solvers.solvers import SolverName
+    from mangrove.planning.solvers.registry import SolverName
 
     read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
     started = time.monotonic()
@@ -163,7 +168,7 @@ def cases(
     """Compute policies for the normal state, for failures, and for low load."""
     from mangrove.cli.planning.tables import show_cases
     from mangrove.planning.policies import case_base
-    from mangrove.planning.solvers.solvers import SolverName
+    from mangrove.planning.solvers.registry import SolverName
     from mangrove.planning.solvers.stop import Never, TimeLimit
 
     read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
@@ -202,7 +207,7 @@ class _Request:
     always_repair: bool
 
     def read(self) -> tuple[Problem, tuple[str, ...]]:
-        from mangrove.planning.problem.problem_document import read_problem
+        from mangrove.planning.problem.document import read_problem
 
         document = _read_json(self.path)
         if isinstance(document, dict):
@@ -232,42 +237,43 @@ def _read_json(path: Path) -> Any:
 
 def _read_allocation(path: Path, problem: Problem) -> tuple[int, ...]:
     """`allocation` of an answer, checked to be a partition of the problem's items."""
-    from mangrove.errors import InvalidDocumentError, Mistake
-
     document = _read_json(path)
     allocation = document.get("allocation") if isinstance(document, dict) else None
+    mistakes = Mistakes(str(path))
     if not isinstance(allocation, dict):
         raise InvalidDocumentError(str(path), [Mistake("allocation", "missing", "brokers with their items")])
-    mistakes: list[Mistake] = []
     where: dict[str, int] = {}
     for broker, items in allocation.items():
         if broker not in problem.brokers:
-            mistakes.append(Mistake(f"allocation.{broker}", f"there is no broker {broker!r}"))
+            mistakes.note(f"allocation.{broker}", f"there is no broker {broker!r}")
             continue
         for item in items if isinstance(items, list) else []:
             if item not in problem.items:
-                mistakes.append(Mistake(f"allocation.{broker}", f"there is no item {item!r}"))
+                mistakes.note(f"allocation.{broker}", f"there is no item {item!r}")
             elif item in where:
-                mistakes.append(Mistake(f"allocation.{broker}", f"{item!r} is on two brokers"))
+                mistakes.note(f"allocation.{broker}", f"{item!r} is on two brokers")
             else:
                 where[item] = problem.brokers.index(broker)
-    mistakes += [Mistake("allocation", f"{item!r} is missing") for item in problem.items if item not in where]
-    if mistakes:
-        raise InvalidDocumentError(str(path), mistakes)
+    for item in problem.items:
+        if item not in where:
+            mistakes.note("allocation", f"{item!r} is missing")
+    mistakes.raise_if_any()
     return tuple(where[item] for item in problem.items)
 
 
 def _low_loads(given: list[float] | None, problem: Problem) -> list[float]:
+    from mangrove.planning.policies import case_base
+
     for load in given or []:
         if not 0 < load < 1:
             raise InputError(f"--low-load: {load}", hint="a share of the load, above 0 and below 1")
     if not bool((problem.constraints.max_risk < 1).all()):
         return []
-    return sorted(set(given)) if given else list(LOW_LOADS)
+    return sorted(set(given)) if given else list(case_base.LOW_LOADS)
 
 
 def _solve(problem: Problem, solver: Solver, stop: Stop, seed: int) -> Result:
-    from mangrove.planning.solvers.solvers import SolverName, solve
+    from mangrove.planning.solvers.registry import SolverName, solve
 
     return solve(problem, SolverName(solver.value), stop, seed)
 
@@ -325,6 +331,8 @@ def _watched(time_limit: float | None, started: float) -> Iterator[Stop]:
 def _case_mapper(workers: int, total: int) -> Iterator[Any]:
     """`map` over the states, in this process or spread over several, with a progress bar."""
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
 
     from rich.progress import Progress
 
@@ -340,5 +348,14 @@ def _case_mapper(workers: int, total: int) -> Iterator[Any]:
         if workers == 1:
             yield lambda compute, states: counted(map(compute, states))
             return
-        with ProcessPoolExecutor(workers) as pool:
-            yield lambda compute, states: counted(pool.map(compute, states))
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            try:
+                yield lambda compute, states: counted(pool.map(compute, states))
+            except BrokenProcessPool as error:
+                raise MangroveError(
+                    "a process that computed cases ended before its time",
+                    hint="it may have been killed for lack of memory; try fewer --workers",
+                ) from error
+            finally:
+                # After Ctrl-C nobody wants the cases that were not begun.
+                pool.shutdown(cancel_futures=True)

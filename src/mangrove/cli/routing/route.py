@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Plan routes: separated paths, failover tables, disasters.", no_args_is_help=True)
 
-MOST_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
+MAX_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
 
 
 class MethodName(StrEnum):
@@ -74,6 +74,10 @@ def paths(
         str | None, typer.Option(help="Use this primary path: its nodes, with commas between them.")
     ] = None,
     flat: FlatOption = False,
+    failures: Annotated[
+        Path | None,
+        typer.Option(help="Failure probabilities measured by `pipeline availability` (its failures.json)."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan parallel paths between two nodes that one disaster does not cut together."""
@@ -81,7 +85,7 @@ def paths(
     from mangrove.routing.planner import plan_paths
 
     request = _request(method, separation, max_delay, max_hops, count, k, flat)
-    graph = load_topology(topology)
+    graph = load_topology(topology, failures)
     given = None if primary is None else graph.indices(name.strip() for name in primary.split(","))
     try:
         plan = plan_paths(graph, graph.index(source), graph.index(destination), request, given)
@@ -108,7 +112,7 @@ def tables(
     """Make the failover tables: the next hop for every destination under every failure, before it happens."""
     from rich.progress import Progress
 
-    from mangrove.routing.colours import Scope
+    from mangrove.routing.colours import PreparedFailures
     from mangrove.routing.tables import build_tables
 
     graph = load_topology(topology)
@@ -118,7 +122,7 @@ def tables(
         task = progress.add_task("colours", total=None)
         made = build_tables(
             graph,
-            Scope(nodes=nodes, link_pairs=pairs),
+            PreparedFailures(nodes=nodes, link_pairs=pairs),
             lambda done, of: progress.update(task, completed=done, total=of),
         )
     if as_json:
@@ -147,7 +151,7 @@ def disaster(
         bool, typer.Option("--cut-links", help="A link that crosses the region fails, not only nodes inside.")
     ] = False,
     sample: Annotated[
-        int | None, typer.Option(help=f"Pairs to look at. [default: all, up to {MOST_PAIRS}]")
+        int | None, typer.Option(help=f"Pairs to look at. [default: all, up to {MAX_PAIRS}]")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     map_file: Annotated[Path | None, typer.Option("--map", help="Draw a map into this PNG file.")] = None,
@@ -199,12 +203,12 @@ def _request(
     k: int,
     flat: bool,
 ) -> PathRequest:
-    from mangrove.routing.constraints import Constraints
+    from mangrove.routing.path_limits import PathLimits
     from mangrove.routing.planner import Method, PathRequest
 
     if separation is not None:
         _positive("--separation", separation)
-    limits = Constraints(math.inf if max_delay is None else max_delay, max_hops)
+    limits = PathLimits(math.inf if max_delay is None else max_delay, max_hops)
     return PathRequest(Method(method.value), count, separation, limits, k, not flat)
 
 
@@ -241,7 +245,7 @@ def _pairs(graph: Graph, sample: int | None, seed: int) -> list[tuple[int, int]]
     if sample is not None and sample < 1:
         raise InputError(f"--sample must be at least 1, not {sample}")
     every = all_pairs(graph)
-    wanted = min(sample or MOST_PAIRS, len(every))
+    wanted = min(sample or MAX_PAIRS, len(every))
     if wanted == len(every):
         return every
     picked = np.random.default_rng(seed).choice(len(every), size=wanted, replace=False)

@@ -14,8 +14,20 @@ BACKBONE_PREFIX = "topohub:"
 HELP = "Topology: FILE.json, FILE.brite, a federation FILE.yaml, or topohub:GROUP/NAME."
 
 
-def load_topology(source: str) -> Graph:
-    """The graph of a topology argument; every mistake in a file is reported at once, with its place."""
+def load_topology(source: str, failures: Path | None = None) -> Graph:
+    """The graph of a topology argument, with the failure probabilities of another file if there is one.
+
+    Every mistake in a file is reported at once, with its place.
+    """
+    graph = _load(source)
+    if failures is None:
+        return graph
+    from mangrove.routing.topology import with_failures
+
+    return with_failures(graph, _text(failures), str(failures))
+
+
+def _load(source: str) -> Graph:
     if source.startswith(BACKBONE_PREFIX):
         from mangrove.evaluation.backbones import backbone
 

@@ -17,10 +17,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, Path
+from mangrove.routing.graph import Graph, NodePath
 from mangrove.routing.shortest import trees, walk
 
-_MOST_LAYERS = 64
+_MAX_LAYERS = 64
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class RoutingLayers:
     def _towards(self, weights: Floats) -> NDArray[np.int32]:
         return trees(self.graph, np.arange(self.graph.size), weights)[1]
 
-    def path(self, source: int, destination: int) -> Path:
+    def path(self, source: int, destination: int) -> NodePath:
         """The way without a failure."""
         return walk(self._normal[source], source, destination)
 
-    def path_after_link(self, source: int, destination: int, failed: int) -> Path:
+    def path_after_link(self, source: int, destination: int, failed: int) -> NodePath:
         """The way when a link has failed: the normal one up to the failure, from there in a layer without it.
 
         Empty when no layer does without the link, or source and destination are not connected.
@@ -72,7 +72,7 @@ class RoutingLayers:
                 return (*path[:turn], *walk(before[here], here, destination))
         return ()
 
-    def path_after_node(self, source: int, destination: int, failed: int) -> Path:
+    def path_after_node(self, source: int, destination: int, failed: int) -> NodePath:
         """The way when a node has failed: the normal one up to it, then in a layer where it is safe."""
         path = self.path(source, destination)
         if failed not in path:
@@ -91,13 +91,13 @@ def build_layers(graph: Graph) -> RoutingLayers:
     """As few layers as the round-robin heuristic needs to make every node safe and miss every link once."""
     cut_nodes = frozenset(node for node in range(graph.size) if not _connected_without(graph, node))
     bridges = frozenset(link for link in range(graph.links) if not _connected(graph, _all_but(graph, link)))
-    for count in range(2, _MOST_LAYERS + 1):
+    for count in range(2, _MAX_LAYERS + 1):
         layers = _round_robin(graph, count, cut_nodes)
         if layers is None:
             continue
         extra = _missing_links(graph, layers, bridges)
         return RoutingLayers(graph, (*layers, *extra), cut_nodes, bridges)
-    raise AssertionError(f"no set of {_MOST_LAYERS} layers protects all nodes")  # each node alone needs one
+    raise AssertionError(f"no set of {_MAX_LAYERS} layers protects all nodes")  # each node alone needs one
 
 
 def _round_robin(graph: Graph, count: int, skip: frozenset[int]) -> tuple[Layer, ...] | None:

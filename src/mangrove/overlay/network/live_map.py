@@ -15,7 +15,7 @@ import numpy as np
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.network.link_state import LinkMeasurements
-from mangrove.routing.colours import Scope
+from mangrove.routing.colours import PreparedFailures
 from mangrove.routing.forwarding import Forwarding, TableForwarding
 from mangrove.routing.graph import Graph, make_graph
 from mangrove.routing.shortest import trees
@@ -96,7 +96,7 @@ class LiveMap:
             self._in_force, self._in_force_colour = self._tables, state.colour
         else:
             remaining = self._without_failed({})
-            self._in_force, self._in_force_colour = build_tables(remaining, Scope(False, False)), 1
+            self._in_force, self._in_force_colour = build_tables(remaining, PreparedFailures(False, False)), 1
         table = self._table if state.exact else self._in_force.broker(self._domain)
         hops = [table.next_hop(destination, self._in_force_colour) for destination in range(len(self.names))]
         self.forwarding = TableForwarding(hops, self.names)

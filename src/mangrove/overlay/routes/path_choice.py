@@ -10,9 +10,9 @@ from mangrove.errors import MangroveError
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract
 from mangrove.overlay.network.live_map import LiveMap
-from mangrove.routing.constraints import FREE, Constraints
 from mangrove.routing.disjoint_pair import disjoint_pair
 from mangrove.routing.graph import Graph, NoPathError
+from mangrove.routing.path_limits import FREE, PathLimits
 from mangrove.routing.planner import Method, PathRequest, plan_paths
 
 SitePath = tuple[str, ...]
@@ -31,7 +31,7 @@ class PathChoice:
     ) -> tuple[list[SitePath], str]:
         """The paths to use, those `kept` among them, and why the contract cannot be met if it cannot."""
         graph = self._live.live_graph(topic_class)
-        limit = FREE if contract.deadline_ms is None else Constraints(max_delay=contract.deadline_ms)
+        limit = FREE if contract.deadline_ms is None else PathLimits(max_delay=contract.deadline_ms)
         try:
             paths = self._within(graph, contract, destination, kept, limit)
         except NoPathError:
@@ -46,13 +46,13 @@ class PathChoice:
         return paths, ""
 
     def _within(
-        self, graph: Graph, contract: Contract, destination: str, kept: list[SitePath], limit: Constraints
+        self, graph: Graph, contract: Contract, destination: str, kept: list[SitePath], limit: PathLimits
     ) -> list[SitePath]:
         if len(kept) >= contract.paths:
             return kept
         method = Method.GAP_DIV if contract.separation_km > 0 else Method.DISJOINT
         separation = contract.separation_km or None
-        request = PathRequest(method=method, paths=contract.paths, separation=separation, constraints=limit)
+        request = PathRequest(method=method, paths=contract.paths, separation=separation, limits=limit)
         ends = graph.index(self._domain), graph.index(destination)
         primary = graph.indices(kept[0]) if kept else None
         try:

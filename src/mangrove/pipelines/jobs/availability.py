@@ -6,6 +6,7 @@ to fail is not infallible: half a failure of average length is added to each one
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,21 +103,27 @@ def down_events(events: DataFrame) -> DataFrame:
     return once.distinct().groupBy("component").agg(f.count("*").alias("events"))
 
 
+def failures_document(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What routing reads of the rows: probabilities of domains and links, in the format of a topology.
+
+    Brokers within a domain are no nodes of the overlay; theirs stay in the table of all rows.
+    """
+    return {
+        "node_failure": {r["component"]: r["failure_probability"] for r in rows if r["kind"] == "domain"},
+        "edge_failure": [
+            [*r["component"].split("--"), r["failure_probability"]] for r in rows if r["kind"] == "link"
+        ],
+    }
+
+
 def run(spark: SparkSession, lake: str, output: Path) -> dict[str, Any]:
-    """Read, compute, write `availability.parquet` and `failures.json` (a part of a topology file)."""
+    """Read, compute, write `availability.parquet` and `failures.json` (for `route paths --failures`)."""
     skipped: list[Skipped] = []
     brokers = rows_if_there(spark, lake, BROKER_SAMPLES, skipped)
     links = rows_if_there(spark, lake, LINK_SAMPLES, skipped, required=brokers is None)
     events = rows_if_there(spark, lake, EVENTS, skipped)
     found = availability(states(brokers, links), None if events is None else down_events(events)).toArrow()
     rows = found.to_pylist()
-    failures = {
-        "node_failure": {r["component"]: r["failure_probability"] for r in rows if r["kind"] == "domain"},
-        "edge_failure": [
-            [*r["component"].split("--"), r["failure_probability"]] for r in rows if r["kind"] == "link"
-        ],
-        "broker_failure": {r["component"]: r["failure_probability"] for r in rows if r["kind"] == "broker"},
-    }
     summary = {
         "components": len(rows),
         "failures": sum(row["failures"] for row in rows),
@@ -125,7 +132,7 @@ def run(spark: SparkSession, lake: str, output: Path) -> dict[str, Any]:
     }
     with output_directory(output, JOB) as directory:
         write_parquet(directory / "availability.parquet", found)
-        write_json(directory / "failures.json", failures)
+        write_json(directory / "failures.json", failures_document(rows))
         write_json(directory / "summary.json", summary)
     return summary
 

@@ -14,15 +14,14 @@ from mangrove.errors import InputError
 from mangrove.pipelines.output import output_directory, write_json
 from mangrove.planning.policies import case_base
 from mangrove.planning.policies.case_base import Case, State
-from mangrove.planning.problem.problem_document import read_problem
-from mangrove.planning.solvers.solvers import SolverName
+from mangrove.planning.problem.document import read_problem
+from mangrove.planning.solvers.registry import SolverName
 from mangrove.planning.solvers.stop import Never
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JOB = "cases"
-LOW_LOADS = (0.25, 0.5)
 
 
 def spread_over(spark: SparkSession, document: object, seed: int, solver: SolverName) -> case_base.Mapper:
@@ -70,7 +69,7 @@ def run(
         raise InputError(f"{path} is not JSON: {error}") from error
     read = read_problem(document, str(path))
     bounded = bool((read.problem.constraints.max_risk < 1).all())
-    states = case_base.states(read.problem, LOW_LOADS if bounded else (), double=double)
+    states = case_base.states(read.problem, case_base.LOW_LOADS if bounded else (), double=double)
     name = SolverName(solver)
     base = case_base.build(read.problem, states, seed, name, spread_over(spark, document, seed, name))
     infeasible = [

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 JOB = "profile"
 # A Gram matrix of more topics than this does not fit beside others in a worker's memory.
-MOST_TOPICS = 6000
+MAX_TOPICS = 6000
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +211,9 @@ def _check(seen: Scan, settings: ProfileSettings) -> None:
     if settings.domains is not None and (missing := sorted(settings.domains - domains)):
         raise InputError(f"the lake has no rows of the domain {', '.join(missing)}")
     topics = len({(stream[0], stream[2]) for stream in seen.streams})
-    if topics > MOST_TOPICS:
+    if topics > MAX_TOPICS:
         raise InputError(
-            f"{topics} topics; a covariance matrix of more than {MOST_TOPICS} does not fit in memory",
+            f"{topics} topics; a covariance matrix of more than {MAX_TOPICS} does not fit in memory",
             hint="profile the domains one by one with --domain",
         )
 

@@ -17,7 +17,7 @@ from mangrove.errors import InputError
 from mangrove.pipelines.output import MARKER, output_directory
 
 JOB = "report"
-MOST_TOPICS = 60
+MAX_TOPICS = 60
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
 h1, h2 { line-height: 1.2 } h2 { margin-top: 2.5rem; border-bottom: 1px solid #c9d6d3 }
@@ -57,7 +57,7 @@ def _profile(directory: Path) -> str:
     topics = pq.read_table(directory / "topics.parquet").to_pylist()
     covariance = np.load(directory / "covariance.npy")
     summary = _summary(directory)
-    order = sorted(range(len(topics)), key=lambda n: -topics[n]["mean_rate"])[:MOST_TOPICS]
+    order = sorted(range(len(topics)), key=lambda n: -topics[n]["mean_rate"])[:MAX_TOPICS]
     deviation = np.sqrt(np.diag(covariance))[order]
     safe = np.where(deviation > 0, deviation, 1.0)
     correlation = covariance[np.ix_(order, order)] / np.outer(safe, safe)

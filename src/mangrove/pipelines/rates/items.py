@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mangrove.errors import InvalidDocumentError, Mistake
+from mangrove.errors import Mistakes
 from mangrove.model.subjects import matches, subject_problem
 from mangrove.pipelines.rates.blocks import FloatArray
 
@@ -32,23 +32,21 @@ def item_names(topics: Sequence[tuple[str, str]]) -> list[str]:
 
 def read_groups(document: object, source: str) -> dict[str, tuple[str, ...]]:
     """`{"item": ["topic or pattern", …]}`, checked."""
+    mistakes = Mistakes(source)
     if not isinstance(document, Mapping) or not document:
-        raise InvalidDocumentError(
-            source, [Mistake("", "not an object with items", '{"item": ["topic", …]}')]
-        )
-    mistakes = []
+        mistakes.note("", "not an object with items", '{"item": ["topic", …]}')
+        document = {}
     groups = {}
     for name, patterns in document.items():
         good = isinstance(patterns, list) and patterns and all(isinstance(each, str) for each in patterns)
         if not good:
-            mistakes.append(Mistake(str(name), "not a list of topics", "one topic or pattern, or more"))
+            mistakes.note(str(name), "not a list of topics", "one topic or pattern, or more")
             continue
         for each in patterns:
-            problem = subject_problem(each, wildcards=True)
-            mistakes += [Mistake(f"{name}: {each!r}", problem)] if problem else []
+            if problem := subject_problem(each, wildcards=True):
+                mistakes.note(f"{name}: {each!r}", problem)
         groups[str(name)] = tuple(patterns)
-    if mistakes:
-        raise InvalidDocumentError(source, mistakes)
+    mistakes.raise_if_any()
     return groups
 
 

@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.optimize import minimize
 
 from mangrove.planning.judgement import risk
-from mangrove.planning.judgement.scoring import LEAST_MARGIN, TOLERANCE
+from mangrove.planning.judgement.scoring import MIN_MARGIN, TOLERANCE
 from mangrove.planning.problem.arrays import FloatArray, IntArray
 from mangrove.planning.problem.problem import Objective, Problem
 
@@ -151,7 +151,7 @@ class Relaxation:
         scores: list[FloatArray] = []
         log_risks: list[FloatArray] = []
         for variance in (self._variance_edges[None, :-1], self._variance_edges[None, 1:]):
-            z = np.maximum(risk.margin(capacity, mean, variance), LEAST_MARGIN)
+            z = np.maximum(risk.margin(capacity, mean, variance), MIN_MARGIN)
             log_risks.append(risk.log_risk(z))
             if problem.objective is Objective.JOINT:
                 scores.append(risk.log_ok(z))
@@ -213,7 +213,7 @@ class Relaxation:
 def grid_edges(likely: float, most: float) -> FloatArray:
     """Cell ends from 0 to `most`: equal steps up to `likely`, growing ones beyond."""
     top = max(most, 1e-300)
-    if likely >= top:
+    if not 0 < likely < top:
         return np.linspace(0.0, top * (1 + 1e-9), _FINE + 1)
     fine = np.linspace(0.0, likely, _FINE + 1)
     return np.concatenate([fine, np.geomspace(likely, top * (1 + 1e-9), _COARSE + 1)[1:]])

@@ -22,12 +22,12 @@ from mangrove.planning.judgement.scoring import Scorer
 from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
 
 # Sets times classes: keeps the tables under about 100 MB.
-MOST_ENTRIES = 1 << 22
+MAX_ENTRIES = 1 << 22
 
 
 def fits(free_items: int, classes: int) -> bool:
     """Whether the tables of a problem of this size can be made."""
-    return free_items <= 22 and (1 << free_items) * classes <= MOST_ENTRIES
+    return free_items <= 22 and (1 << free_items) * classes <= MAX_ENTRIES
 
 
 class SubsetBound:

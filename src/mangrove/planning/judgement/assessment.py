@@ -47,6 +47,11 @@ class Load:
     def risk(self) -> float:
         return float(np.exp(self.log_risk))
 
+    @property
+    def utilisation(self) -> float:
+        """Share of the capacity that the mean rate takes."""
+        return self.mean_rate_msg_s / self.capacity_msg_s
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -66,6 +71,16 @@ class Assessment:
     @property
     def feasible(self) -> bool:
         return not self.violations
+
+    @property
+    def largest_log_risk(self) -> float:
+        """Logarithm of the largest risk of a broker: tells allocations apart whose probability is 1."""
+        return max(load.log_risk for load in self.loads)
+
+    @property
+    def utilisation_spread(self) -> float:
+        """Standard deviation of the brokers' utilisations."""
+        return float(np.std([load.utilisation for load in self.loads]))
 
 
 def assess(problem: Problem, assignment: IntArray | Sequence[int]) -> Assessment:

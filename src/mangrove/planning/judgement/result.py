@@ -42,6 +42,13 @@ class Result:
         return natural(self.problem, self.assessment.score)
 
     @property
+    def known_bound(self) -> float | None:
+        """The bound, unless it is what everybody knows: a probability is at most 1, a utility the rewards."""
+        if not self.proven_optimal and self.bound >= natural(self.problem, reward_offset(self.problem)):
+            return None
+        return self.bound
+
+    @property
     def gap(self) -> float:
         """How much better an allocation could at most be, in the unit of the objective."""
         return max(self.bound - self.value, 0.0)
@@ -85,7 +92,10 @@ def concluded(
     where = tuple(int(broker) for broker in assignment)
     assessment = assess(problem, where)
     offset = reward_offset(problem)
-    bound = assessment.score if optimal else max(score_bound + offset, assessment.score)
+    # No score is above 0: a probability is at most 1, a penalty at least nothing.
+    most = min(score_bound, 0.0) + offset
+    optimal = optimal or (score_bound > -np.inf and assessment.score >= most)
+    bound = assessment.score if optimal else max(most, assessment.score)
     if assessment.feasible:
         reason = None
     else:
@@ -98,7 +108,7 @@ def concluded(
         solver=solver,
         seed=seed,
         steps=steps,
-        bound=min(natural(problem, bound), 1.0) if problem.objective is Objective.JOINT else bound,
+        bound=natural(problem, bound),
         proven_optimal=optimal and assessment.feasible,
         reason=reason,
         infeasibility_proven=infeasible and not assessment.feasible,

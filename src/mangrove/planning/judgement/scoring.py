@@ -16,7 +16,7 @@ from mangrove.planning.problem.problem import Objective, Problem
 
 # A bound is kept when it is exceeded by no more than rounding.
 TOLERANCE = 1e-9
-LEAST_MARGIN = -1e7
+MIN_MARGIN = -1e7
 
 
 class Feature(IntEnum):
@@ -95,7 +95,7 @@ class Scorer:
         Differences of scores must stay numbers even where a rate without variance exceeds its capacity.
         """
         z = risk.margin(self._threshold * self.capacity(broker, sums), sums[0], variance)
-        return np.maximum(z, LEAST_MARGIN)
+        return np.maximum(z, MIN_MARGIN)
 
     def score(
         self, broker: IntArray | int, sums: FloatArray, variance: FloatArray, weight: float = 0.0
@@ -113,6 +113,14 @@ class Scorer:
         if self.constrained and weight:
             worth = worth - weight * self._violation(broker, sums, z)
         return worth
+
+    def log_risk(self, broker: IntArray | int, sums: FloatArray, variance: FloatArray) -> FloatArray:
+        """Logarithm of the risk of the sets, not clipped: it still differs where the worth no longer does."""
+        return risk.log_risk(self.margin(broker, sums, variance))
+
+    def utilisation(self, broker: IntArray | int, sums: FloatArray) -> FloatArray:
+        """Share of the broker's capacity that the mean rate of the sets takes."""
+        return np.asarray(sums[0] / self.capacity(broker, sums), dtype=np.float64)
 
     def violation(self, broker: IntArray | int, sums: FloatArray, variance: FloatArray) -> FloatArray:
         """How far the sets are from keeping every bound; 0 when they do.

@@ -21,12 +21,14 @@ import numpy as np
 from mangrove.errors import InputError
 from mangrove.planning.judgement.result import Result
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.solvers.solvers import SolverName, best_effort, solve
+from mangrove.planning.solvers.registry import SolverName, best_effort, solve
 from mangrove.planning.solvers.stop import Never, Stop
 
 FORMAT_VERSION = 1
+# Shares of the load for which a policy with fewer brokers is worth having, where none are named.
+LOW_LOADS = (0.25, 0.5, 0.75)
 # Sets of brokers tried at one count when looking for the fewest that suffice.
-MOST_TRIES = 64
+MAX_TRIES = 64
 
 
 class CaseKind(Enum):
@@ -206,9 +208,9 @@ def _fewest_brokers(
     strict = bool((problem.constraints.max_risk < 0.5).all())
     certain = True
     for count in range(max(1, len(needed)), len(alive) + 1):
-        groups = list(islice(_groups(problem, alive, pinned, count), MOST_TRIES + 1))
-        certain = certain and len(groups) <= MOST_TRIES
-        for group in groups[:MOST_TRIES]:
+        groups = list(islice(_groups(problem, alive, pinned, count), MAX_TRIES + 1))
+        certain = certain and len(groups) <= MAX_TRIES
+        for group in groups[:MAX_TRIES]:
             if not needed <= set(group) or (strict and float(reach[group].sum()) < total):
                 continue
             result = solve(problem.with_brokers(group, pinned), solver, stop, seed)

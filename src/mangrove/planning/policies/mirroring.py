@@ -15,7 +15,7 @@ from mangrove.errors import InputError
 from mangrove.planning.judgement.answer import answer
 from mangrove.planning.judgement.result import Result
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.solvers.solvers import SolverName, best_effort
+from mangrove.planning.solvers.registry import SolverName, best_effort
 from mangrove.planning.solvers.stop import Stop
 
 

@@ -23,7 +23,7 @@ class Objective(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constraints:
+class AllocationConstraints:
     """What an allocation must keep; arrays hold one bound per broker."""
 
     max_risk: FloatArray
@@ -35,7 +35,7 @@ class Constraints:
     forbidden: frozenset[tuple[int, int]] = frozenset()
 
     @classmethod
-    def none(cls, brokers: int) -> Constraints:
+    def none(cls, brokers: int) -> AllocationConstraints:
         """No constraint at all."""
         return cls(np.ones(brokers), np.full(brokers, np.inf), np.full(brokers, np.inf))
 
@@ -70,7 +70,7 @@ class Problem:
     volume: FloatArray
     reward: FloatArray
     penalty: FloatArray
-    constraints: Constraints
+    constraints: AllocationConstraints
     penalty_per_message: float = 1.0
     utilisation_threshold: float = 1.0
     objective: Objective = Objective.JOINT

@@ -7,22 +7,20 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from mangrove.errors import Mistake
+from mangrove.errors import Mistakes
 from mangrove.planning.problem.arrays import FloatArray
 
 # A matrix full of NaN is one mistake to a person, not a million.
-MOST_MISTAKES_PER_FIELD = 5
+MAX_MISTAKES_PER_FIELD = 5
 
 
 class Reader:
     """Typed access to a document; `mistakes` collects what was wrong."""
 
-    def __init__(self, document: Mapping[str, object]) -> None:
+    def __init__(self, document: Mapping[str, object], source: str) -> None:
         self.document = document
-        self.mistakes: list[Mistake] = []
-
-    def note(self, path: str, problem: str, allowed: str = "") -> None:
-        self.mistakes.append(Mistake(path, problem, allowed))
+        self.mistakes = Mistakes(source)
+        self.note = self.mistakes.note
 
     def names(self, field: str) -> tuple[str, ...]:
         """A list of unique, non-empty names."""
@@ -62,10 +60,10 @@ class Reader:
             for index, each in enumerate(value)
             if number(each, least=least, above=above) is None
         ]
-        for index, each in wrong[:MOST_MISTAKES_PER_FIELD]:
+        for index, each in wrong[:MAX_MISTAKES_PER_FIELD]:
             self.note(f"{field}[{index}]", f"{_shown(each)}", _range(least, above))
-        if len(wrong) > MOST_MISTAKES_PER_FIELD:
-            self.note(field, f"and {len(wrong) - MOST_MISTAKES_PER_FIELD} more values like these")
+        if len(wrong) > MAX_MISTAKES_PER_FIELD:
+            self.note(field, f"and {len(wrong) - MAX_MISTAKES_PER_FIELD} more values like these")
         return np.array(value, dtype=np.float64) if right and not wrong else None
 
     def square(self, field: str, length: int) -> FloatArray | None:
@@ -87,11 +85,11 @@ class Reader:
             for j, each in enumerate(row):
                 if number(each) is None or (i == j and each < 0):
                     wrong += 1
-                    if wrong <= MOST_MISTAKES_PER_FIELD:
+                    if wrong <= MAX_MISTAKES_PER_FIELD:
                         allowed = "a variance of zero or more" if i == j else "a finite number"
                         self.note(f"{field}[{i}][{j}]", _shown(each), allowed)
-        if wrong > MOST_MISTAKES_PER_FIELD:
-            self.note(field, f"and {wrong - MOST_MISTAKES_PER_FIELD} more values like these")
+        if wrong > MAX_MISTAKES_PER_FIELD:
+            self.note(field, f"and {wrong - MAX_MISTAKES_PER_FIELD} more values like these")
         return np.array(value, dtype=np.float64) if len(self.mistakes) == before else None
 
     def unknown(self, path: str, given: Mapping[str, object], known: Collection[str]) -> None:

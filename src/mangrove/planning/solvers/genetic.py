@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.planning.bounds import bounds
+from mangrove.planning.bounds import best_bound
 from mangrove.planning.judgement import risk
 from mangrove.planning.judgement.feasibility import placements
 from mangrove.planning.judgement.result import Result, concluded
@@ -87,7 +87,7 @@ def solve(problem: Problem, stop: Stop, seed: int, params: GeneticParams) -> Res
         score = evaluation.best_key[1] if evaluation.best_key[0] == 0 else -np.inf
         if stop(Progress("genetic", evaluation.generations, score)):
             break
-    bound = bounds.score_bound(problem) if params.with_bound else np.inf
+    bound = best_bound.score_bound(problem) if params.with_bound else np.inf
     return concluded(
         problem,
         evaluation.best,

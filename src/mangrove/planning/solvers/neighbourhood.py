@@ -14,6 +14,22 @@ import numpy as np
 from mangrove.planning.judgement.scoring import Scorer
 from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
 
+Sums = tuple[FloatArray, FloatArray]
+"""Linear sums and variance of sets of items, as a scorer takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """Items of two brokers that may change places, and both brokers after each exchange `[left, right]`."""
+
+    left: IntArray
+    right: IntArray
+    after: tuple[Sums, Sums]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.left.size, self.right.size
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -103,23 +119,47 @@ class Neighbourhood:
 
     def best_swap(self, first: int, second: int) -> tuple[float, int, int]:
         """The exchange between two brokers with the largest gain: `(gain, item of first, item of second)`."""
+        exchanges = self.exchanges(first, second)
+        if exchanges is None:
+            return -np.inf, -1, -1
+        total = np.full(exchanges.shape, -self.worth[first] - self.worth[second])
+        for broker, (sums, variance) in zip((first, second), exchanges.after, strict=True):
+            total += self.scorer.score(broker, sums, variance, self.weight)
+        row, column = divmod(int(np.argmax(total)), total.shape[1])
+        return float(total[row, column]), int(exchanges.left[row]), int(exchanges.right[column])
+
+    def exchanges(self, first: int, second: int) -> Exchanges | None:
+        """All exchanges of one item of each of two brokers; None when one has nothing to give."""
         left = np.flatnonzero((self.where == first) & self.movable & self.open[second])
         right = np.flatnonzero((self.where == second) & self.movable & self.open[first])
         if left.size == 0 or right.size == 0:
-            return -np.inf, -1, -1
-        # Rows are items of the first broker, columns of the second; both scores in the same layout.
+            return None
+        # Rows are items of the first broker, columns of the second; both brokers in the same layout.
         both = self.own[left][:, None] + self.own[right] - 2.0 * self.covariance[left[:, None], right]
-        total = np.full(both.shape, -self.worth[first] - self.worth[second])
+        after = []
         for broker, sign in ((first, 1.0), (second, -1.0)):
             features, cross = self.scorer.features[:, broker], self.cross[broker]
             # What a row takes away from the first broker it brings to the second.
             gone = self.sums[:, broker, None] - sign * features[:, left]
             sums = gone[:, :, None] + sign * features[:, None, right]
             steady = self.variance[broker] - 2.0 * sign * cross[left]
-            variance = (both + steady[:, None]) + 2.0 * sign * cross[right]
-            total += self.scorer.score(broker, sums, variance, self.weight)
-        row, column = divmod(int(np.argmax(total)), right.size)
-        return float(total[row, column]), int(left[row]), int(right[column])
+            after.append((sums, (both + steady[:, None]) + 2.0 * sign * cross[right]))
+        return Exchanges(left, right, (after[0], after[1]))
+
+    def arrivals(self, broker: int) -> Sums:
+        """Sums and variance of the broker with each item added."""
+        features = self.scorer.features[:, broker, :]
+        twice = 2.0 * self.cross[broker]
+        return self.sums[:, broker, None] + features, self.variance[broker] + twice + self.own
+
+    def departures(self, broker: int, items: IntArray) -> Sums:
+        """Sums and variance of the broker with each of some of its items taken away."""
+        features = self.scorer.features[:, broker, :]
+        twice = 2.0 * self.cross[broker, items]
+        return (
+            self.sums[:, broker, None] - features[:, items],
+            self.variance[broker] - twice + self.own[items],
+        )
 
     def move(self, item: int, broker: int) -> None:
         """Put the item on the broker."""
@@ -154,18 +194,10 @@ class Neighbourhood:
         scorer, weight = self.scorer, self.weight
         sums, variance = self.sums[:, broker], self.variance[broker]
         self.worth[broker] = scorer.score(broker, sums, np.asarray(variance), weight)
-        features = scorer.features[:, broker, :]
-        twice = 2.0 * self.cross[broker]
-        arriving = scorer.score(broker, sums[:, None] + features, variance + twice + self.own, weight)
         row = self.arrive[broker]
-        np.subtract(arriving, self.worth[broker], out=row)
+        np.subtract(scorer.score(broker, *self.arrivals(broker), weight), self.worth[broker], out=row)
         members = self.where == broker
         row[members | ~self.open[broker]] = -np.inf
         inside = np.flatnonzero(members)
-        leaving = scorer.score(
-            broker,
-            sums[:, None] - features[:, inside],
-            variance - twice[inside] + self.own[inside],
-            weight,
-        )
+        leaving = scorer.score(broker, *self.departures(broker, inside), weight)
         self.leave[inside] = np.where(self.movable[inside], leaving - self.worth[broker], -np.inf)

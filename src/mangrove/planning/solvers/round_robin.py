@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mangrove.planning.bounds import bounds
+from mangrove.planning.bounds import best_bound
 from mangrove.planning.judgement.feasibility import placements
 from mangrove.planning.judgement.result import Result, concluded
 from mangrove.planning.problem.arrays import IntArray
@@ -33,7 +33,7 @@ def solve(problem: Problem, stop: Stop, seed: int, params: RoundRobinParams) -> 
         solver="round-robin",
         seed=seed,
         steps=problem.item_count,
-        score_bound=bounds.score_bound(problem) if params.with_bound else np.inf,
+        score_bound=best_bound.score_bound(problem) if params.with_bound else np.inf,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mangrove.planning.bounds import bounds
+from mangrove.planning.bounds import best_bound
 from mangrove.planning.judgement.feasibility import placements
 from mangrove.planning.judgement.result import Result, concluded
 from mangrove.planning.judgement.scoring import Scorer
@@ -24,8 +24,10 @@ from mangrove.planning.solvers.stop import Progress, Stop
 
 # A gain must exceed this share of the present value: smaller ones triple the time of problems with many
 # almost equal items, and end no better.
-LEAST_GAIN = 1e-6
+MIN_GAIN = 1e-6
 WEIGHTS = (1.0, 1e2, 1e4, 1e8)
+# No violation, and a probability of 1 (or no penalty) in double precision: nothing can be better.
+BEST_KEY = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def solve(problem: Problem, stop: Stop, seed: int, params: SearchParams) -> Resu
     """Best allocation found. The bound is the relaxation's; optimality is not proven."""
     climb = _Climb(problem, stop, np.random.default_rng(seed), params)
     climb.run()
-    bound = bounds.score_bound(problem) if params.with_bound else np.inf
+    bound = best_bound.score_bound(problem) if params.with_bound else np.inf
     return concluded(
         problem,
         climb.best,
@@ -86,7 +88,7 @@ class _Climb:
             return
         anchor, anchor_key = self.state.snapshot(), self._key()
         for _ in range(self.rounds):
-            if self.stopped:
+            if self.stopped or self.best_key == BEST_KEY:
                 break
             weight = self.state.weight
             self._kick()
@@ -206,7 +208,7 @@ class _Climb:
         )
 
     def _least_gain(self) -> float:
-        return LEAST_GAIN * abs(self.state.value()) + 1e-300
+        return MIN_GAIN * abs(self.state.value()) + 1e-300
 
     def _count(self) -> None:
         self.steps += 1

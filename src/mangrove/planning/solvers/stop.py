@@ -42,24 +42,3 @@ class TimeLimit:
 
     def __call__(self, progress: Progress) -> bool:
         return self.clock() >= self.until_s
-
-
-@dataclass(frozen=True, slots=True)
-class TargetReached:
-    """Stop when an allocation at least this good is known."""
-
-    score: float
-
-    def __call__(self, progress: Progress) -> bool:
-        return progress.score >= self.score
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """Stop when any of the conditions says so; every one is asked, so that each sees all progress."""
-
-    conditions: tuple[Stop, ...]
-
-    def __call__(self, progress: Progress) -> bool:
-        answers = [condition(progress) for condition in self.conditions]
-        return any(answers)

@@ -14,7 +14,7 @@ import numpy as np
 from mangrove.errors import InvalidDocumentError, Mistake
 from mangrove.planning.problem import covariance as covariances
 from mangrove.planning.problem.arrays import FloatArray
-from mangrove.planning.problem.problem import Constraints, Objective, Problem
+from mangrove.planning.problem.problem import AllocationConstraints, Objective, Problem
 from mangrove.planning.problem.reading import Reader, number
 
 FIELDS = frozenset(
@@ -40,7 +40,7 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
     """Check the document and build the problem; raises with all mistakes at once."""
     if not isinstance(document, Mapping):
         raise InvalidDocumentError(source, [Mistake("", "not a JSON object", "an object with `items`, …")])
-    reader = Reader(document)
+    reader = Reader(document, source)
     items = reader.names("items")
     brokers = reader.names("brokers")
     n, k = len(items), len(brokers)
@@ -64,8 +64,7 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
     per_message = _scalar(reader, "penalty_per_message", 1.0)
     objective = _objective(reader)
     constraints = _Constraints(reader, items, brokers).read()
-    if reader.mistakes:
-        raise InvalidDocumentError(source, reader.mistakes)
+    reader.mistakes.raise_if_any()
     assert mean is not None
     assert matrix is not None
     checked = covariances.checked(matrix, always_repair=always_repair)
@@ -177,9 +176,9 @@ class _Constraints:
             reader.note("constraints", "not an object")
         self.given: Mapping[str, object] = given if isinstance(given, Mapping) else {}
 
-    def read(self) -> Constraints:
+    def read(self) -> AllocationConstraints:
         self.reader.unknown("constraints", self.given, CONSTRAINTS)
-        return Constraints(
+        return AllocationConstraints(
             max_risk=self._per_broker("max_risk", 1.0, most=1.0),
             max_items=self._per_broker("max_items", np.inf),
             max_volume=self._per_broker("max_volume", np.inf),

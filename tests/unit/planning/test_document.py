@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mangrove.errors import EXIT_BAD_INPUT, InvalidDocumentError
+from mangrove.planning.problem.document import read_problem
 from mangrove.planning.problem.problem import Objective
-from mangrove.planning.problem.problem_document import read_problem
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ _ROUNDING = 1e-9  # a path that is exactly as long as the limit passes, whatever
 
 
 @dataclass(frozen=True, slots=True)
-class Constraints:
+class PathLimits:
     """Limits on a path; `max_delay` holds for the true, unpenalised sum of the weights."""
 
     max_delay: float = math.inf
@@ -41,7 +41,7 @@ class Constraints:
             parts.append(f"maximum delay {self.max_delay:g}")
         if self.max_hops is not None:
             parts.append(f"maximum hops {self.max_hops}")
-        return " and ".join(parts) or "no constraints"
+        return " and ".join(parts) or "no limits"
 
 
-FREE = Constraints()
+FREE = PathLimits()

@@ -11,7 +11,7 @@ import numpy as np
 
 from mangrove.planning.judgement.result import Result, concluded
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.solvers import exact, genetic, round_robin, search
+from mangrove.planning.solvers import exact, genetic, round_robin, search, tie_break
 from mangrove.planning.solvers.stop import Stop
 
 # Up to here `auto` tries to prove the optimum, within a number of nodes that takes some seconds.
@@ -30,12 +30,21 @@ class SolverName(Enum):
     CYCLIC = "cyclic"
 
 
+BASELINES = frozenset({SolverName.ROUND_ROBIN, SolverName.CYCLIC})
+
+
 def solve(problem: Problem, solver: SolverName, stop: Stop, seed: int, params: Any = None) -> Result:
-    """Solve with the named solver; `params` is its own parameter object, or None for the defaults."""
+    """Solve with the named solver; `params` is its own parameter object, or None for the defaults.
+
+    Among allocations that tie in the objective one whose largest risk is least is looked for, whatever the
+    solver (`tie_break`); only round robin is left as it is, since it is what others are compared with.
+    """
     if solver is SolverName.AUTO:
-        return _auto(problem, stop, seed)
-    run, defaults = _SOLVERS[solver]
-    return run(problem, stop, seed, defaults if params is None else params)
+        result = _auto(problem, stop, seed)
+    else:
+        run, defaults = _SOLVERS[solver]
+        result = run(problem, stop, seed, defaults if params is None else params)
+    return result if solver in BASELINES else tie_break.settled(result, stop)
 
 
 def best_effort(problem: Problem, solver: SolverName, stop: Stop, seed: int) -> Result:
@@ -70,7 +79,7 @@ def _auto(problem: Problem, stop: Stop, seed: int) -> Result:
     """
     free = int((problem.allowed().sum(axis=1) > 1).sum())
     if free > AUTO_EXACT_ITEMS:
-        return solve(problem, SolverName.SEARCH, stop, seed)
+        return search.solve(problem, stop, seed, search.SearchParams())
     proof = exact.solve(problem, stop, seed, exact.ExactParams(max_nodes=AUTO_EXACT_NODES))
     if proof.proven_optimal or proof.infeasibility_proven:
         return proof
