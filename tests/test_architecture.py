@@ -332,3 +332,15 @@ def test_unit_tests_stand_where_their_rooms_stand() -> None:
     folders = {path.parent.relative_to(TESTS / "unit") for path in (TESTS / "unit").rglob("test_*.py")}
     beside = {Path("kit"), Path("benchmarks")}
     assert [folder for folder in sorted(folders - beside) if not (SOURCE / folder).is_dir()] == []
+
+
+def test_limits_are_called_by_one_word() -> None:
+    """`MAX_…` and `MIN_…`: a reader who looks for limits need not guess."""
+    found = {
+        str(path.relative_to(SOURCE)): sorted(
+            {name.id for name in ast.walk(ast.parse(path.read_text())) if isinstance(name, ast.Name)} & others
+        )
+        for path in MODULES
+        if (others := {word for word in path.read_text().split() if word.startswith(("MOST_", "LEAST_"))})
+    }
+    assert not {path: names for path, names in found.items() if names}

@@ -1,4 +1,4 @@
-"""Genetic against round-robin allocation, 100 topics on 3 brokers (thesis 4.5.6, tables 4-6 to 4-8).
+"""Genetic against round-robin allocation, 100 topics on 3 brokers (thesis §4.5.6, tables 4-6 to 4-8).
 
 The inputs of the published tables are not published, so they are generated: the same means and coefficients
 of variation, with two correlation matrices from one set of random factor loadings. With signs (test A) some
@@ -23,7 +23,7 @@ from mangrove.planning.problem.problem import AllocationConstraints, Problem
 from mangrove.planning.solvers import genetic, round_robin, search
 from mangrove.planning.solvers.stop import Never
 
-# Table 4-5, and the filters and replication grade of 4.5.6.1.
+# Table 4-5, and the filters and replication grade of §4.5.6.1.
 ACTIVEMQ = BrokerModel(t_rcv_s=4.88e-5, t_fltr_s=1.62e-7, t_tx_s=1.64e-5)
 FILTERS, REPLICATION = 3.0, 10.0
 # Genetic results from different starts count as the same when they differ by no more than this share.

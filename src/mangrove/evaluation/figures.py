@@ -86,7 +86,7 @@ def _proximity(axes: Axes, summary: GapSummary) -> None:
     width = 0.38
     for offset, (label, shares, colour) in enumerate(
         (
-            ("share of near nodes (5.4.1)", summary.near_share, "#5d7b93"),
+            ("share of near nodes (§5.4.1)", summary.near_share, "#5d7b93"),
             ("the same, common ends left out", summary.inner_near_share, "#a9bccb"),
         )
     ):

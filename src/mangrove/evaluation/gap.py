@@ -1,4 +1,4 @@
-"""The thesis's experiment on separated paths (5.4.3, tables 5-2 and 5-3, figures 5-6 and 5-7).
+"""The thesis's experiment on separated paths (§5.4.3, tables 5-2 and 5-3, figures 5-6 and 5-7).
 
 Pairs of overlay nodes get a primary path and an alternative by each method; discs of several radii are
 thrown on the plane, and it is counted how often all paths of a pair fail together.

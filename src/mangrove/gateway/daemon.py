@@ -48,7 +48,7 @@ from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 
 log = logging.getLogger(__name__)
 
-LEAST_TICK_S = 0.002
+MIN_TICK_S = 0.002
 
 
 class Gateway:
@@ -121,7 +121,7 @@ class Gateway:
             self._timer.cancel()
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._event_file.write(self._engine.take_events())
-        due = max(self._engine.timer(), monotonic() + LEAST_TICK_S)
+        due = max(self._engine.timer(), monotonic() + MIN_TICK_S)
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     async def run(self) -> None:

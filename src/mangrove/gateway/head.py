@@ -13,9 +13,9 @@ from collections.abc import Callable
 from time import monotonic
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.gateway.out_queue import OutQueue
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.bodies import (
@@ -56,7 +56,7 @@ class HeadConnection:
         self._no_inbox = _Refused(ledger, NO_INBOX)
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = LineTable(self._inbound, self._forget_lines)
-        self._queue = OutQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
+        self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._attachment = attach(self)
         self.connected = False
 

@@ -22,7 +22,7 @@ from mangrove.lake.schemas import readable_as
 from mangrove.model.telemetry import REPLACES_KEY, SCHEMA_VERSION, TABLES, VERSION_KEY, Table
 
 READERS = 16
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class Listing:
 def shown(skipped: Iterable[Skipped]) -> str:
     """What was skipped, one on each line, the rest counted."""
     lines = [f"  {each}" for each in skipped]
-    if len(lines) > MOST_SHOWN:
-        lines[MOST_SHOWN:] = [f"  … and {len(lines) - MOST_SHOWN} more"]
+    if len(lines) > MAX_SHOWN:
+        lines[MAX_SHOWN:] = [f"  … and {len(lines) - MAX_SHOWN} more"]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Latency budgets: how a broker orders the topics that it forwards (Harmony 3.3, equations 1 to 3).
+"""Latency budgets: how a broker orders the topics that it forwards (Harmony §3.3, equations 1 to 3).
 
 The end-to-end margin of a topic is what its deadline leaves over the measured delay of its route (eq. 1).
 It is split equally among the hops (eq. 2). A broker sorts its topics by per-hop margin, the tightest first,

@@ -1,4 +1,4 @@
-"""Colours: one number for each failure state that routes are prepared for (PCRT III-B, table III).
+"""Colours: one number for each failure state that routes are prepared for (PCRT §III-B, table III).
 
 All brokers share this dictionary. Colour 1 is the network without a failure; then comes one colour for
 every link, one for every node, and on demand one for every pair of links. Numbers follow the *names* of

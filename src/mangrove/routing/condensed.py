@@ -1,4 +1,4 @@
-"""One broker's super routing table and [destination][colour] look-up array (PCRT III-B, IV).
+"""One broker's super routing table and [destination][colour] look-up array (PCRT §III-B, IV).
 
 Each different (destination, next hop) of all the tables is kept once, under an address; the array points
 from a destination and a colour to the address. A broker i never needs more than (N - 1) * degree(i) entries

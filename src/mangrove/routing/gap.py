@@ -1,4 +1,4 @@
-"""GAP: an alternative path that keeps geographically apart from given paths (thesis 5.3.2, figure 5-2).
+"""GAP: an alternative path that keeps geographically apart from given paths (thesis §5.3.2, figure 5-2).
 
 Every link near a path to avoid is made heavier by a penalty, and the shortest path is searched again. When
 the path found breaks a constraint the penalty is relaxed, by division (`gap-div`) or by taking its
@@ -35,7 +35,7 @@ class GapOptions:
     separation: float
     relaxation: Relaxation = Relaxation.DIVIDE
     divisor: float = 10.0
-    scaled: bool = True  # penalty by distance (5.3.2, last equation); False is the flat penalty
+    scaled: bool = True  # penalty by distance (§5.3.2, last equation); False is the flat penalty
 
     def __post_init__(self) -> None:
         if not (self.separation > 0 and math.isfinite(self.separation)):

@@ -1,4 +1,4 @@
-"""EKSP: of the k shortest paths the one least near to the primary (thesis 5.4.1, figure 5-3)."""
+"""EKSP: of the k shortest paths the one least near to the primary (thesis §5.4.1, figure 5-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a path must satisfy to be of use: a limit on delay, a limit on hops (thesis 5.3.1.2)."""
+"""What a path must satisfy to be of use: a limit on delay, a limit on hops (thesis §5.3.1.2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Search under penalties, shared by the methods that push a path away from others.
 
-The penalty starts at W0, the sum of all weights, and is relaxed until it is too small to matter (5.3.3).
+The penalty starts at W0, the sum of all weights, and is relaxed until it is too small to matter (§5.3.3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mangrove.routing.path_limits import PathLimits
 from mangrove.routing.proximity import near_share
 from mangrove.routing.shortest import k_shortest, shortest_within_hops, walk
 
-_NEGLIGIBLE = 1e-3  # of the mean weight: a penalty below this changes no path worth speaking of (T of 5.3.3)
+_NEGLIGIBLE = 1e-3  # of the mean weight: a penalty below this changes no path worth speaking of (T of §5.3.3)
 _LAST_RESORT = 16  # shortest paths looked at when no penalty leads to an alternative within the limits
 
 

@@ -20,7 +20,7 @@ from mangrove.routing.graph import Graph
 
 
 def near_share(graph: Graph, primary: Sequence[int], alternative: Sequence[int], separation: float) -> float:
-    """Share of the primary's nodes that lie within `separation` of a node of the alternative (5.4.1)."""
+    """Share of the primary's nodes that lie within `separation` of a node of the alternative (§5.4.1)."""
     return float((_between(graph, primary, alternative) < separation).any(axis=1).mean())
 
 

@@ -1,6 +1,6 @@
 """Failure regions: a disc, or everything within a radius of a line (a cable cut, a storm's track).
 
-A path fails when one of its nodes lies inside (thesis 5.4.2, table 5-1). With `cut_links` a link that
+A path fails when one of its nodes lies inside (thesis §5.4.2, table 5-1). With `cut_links` a link that
 crosses the region fails too, which is the right model when the cable itself lies where the map draws it.
 """
 

@@ -1,4 +1,4 @@
-"""Resiliency of a set of parallel paths, and the best set there is (Harmony 3.2).
+"""Resiliency of a set of parallel paths, and the best set there is (Harmony §3.2).
 
 The resiliency of a multipath is the probability that at least one of its paths has all of its nodes and
 links up. Paths share nodes and links, so it is summed by inclusion-exclusion over the unions of their

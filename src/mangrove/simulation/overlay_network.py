@@ -40,7 +40,7 @@ CALL_TIMEOUT_S = 1.0
 RETRANSMIT_S = 0.2
 """The least time after which TCP sends a lost packet again."""
 JOURNAL_ENTRIES = 1 << 14
-LEAST_WAIT_S = 0.0005
+MIN_WAIT_S = 0.0005
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class SimulatedOverlay(VirtualTime):
         """Serve a gateway's timers and plan the next time, as the production gateway does."""
         engine = self.engines[name]
         self._carry_out(name, engine.handle_timer(self.now))
-        due = max(engine.timer(), self.now + LEAST_WAIT_S)
+        due = max(engine.timer(), self.now + MIN_WAIT_S)
         self._wake_at[name] = due
         self.at(due, partial(self._wake, name, due))
 

@@ -7,7 +7,7 @@ import random
 import msgspec
 
 SEGMENT_BYTES = 1460
-LEAST_RETRANSMISSION_S = 0.010
+MIN_RETRANSMISSION_S = 0.010
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Shaper:
             arrival += self._random.uniform(0, shape.jitter_ms) / 1000
         if shape.loss_ratio:
             arrival += self._retransmissions(size_bytes) * max(
-                2 * shape.delay_ms / 1000, LEAST_RETRANSMISSION_S
+                2 * shape.delay_ms / 1000, MIN_RETRANSMISSION_S
             )
         self._last_arrival = max(self._last_arrival, arrival)
         return self._last_arrival

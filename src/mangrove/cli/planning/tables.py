@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mangrove.planning.policies.case_base import CaseBase
     from mangrove.planning.policies.mirroring import MirrorPlan
 
-MOST_NAMES = 8
+MAX_NAMES = 8
 
 
 def show_allocation(result: Result, baseline: Result, seconds: float, console: Console) -> None:
@@ -131,8 +131,8 @@ def names(values: list[str]) -> str:
     """A list that fits a cell."""
     if not values:
         return "-"
-    shown = ", ".join(values[:MOST_NAMES])
-    return shown if len(values) <= MOST_NAMES else f"{shown} … {len(values) - MOST_NAMES} more"
+    shown = ", ".join(values[:MAX_NAMES])
+    return shown if len(values) <= MAX_NAMES else f"{shown} … {len(values) - MAX_NAMES} more"
 
 
 def probability(log_value: float) -> str:
@@ -145,7 +145,7 @@ def probability(log_value: float) -> str:
 
 
 def gain(before: float, after: float) -> str:
-    """Share of the risk removed, `(Pr₁ − Pr₂)/Pr₁` of thesis 4.5.4; risks as logarithms."""
+    """Share of the risk removed, `(Pr₁ − Pr₂)/Pr₁` of thesis §4.5.4; risks as logarithms."""
     if before == -math.inf:
         return "-" if after == -math.inf else "(was 0)"
     share = -math.expm1(min(after - before, 700.0))

@@ -19,8 +19,8 @@ from mangrove.cli.tables.shortening import distinct_width, shorten, wrap
 
 GAP = 2
 INDENT = 2
-LEAST_NAME = 16
-LEAST_TEXT = 40
+MIN_NAME = 16
+MIN_TEXT = 40
 ESSENTIAL, USEFUL, EXTRA = 3, 2, 1
 
 
@@ -129,7 +129,7 @@ class _Measured:
         self.least = [
             max(
                 broken[at],
-                distinct_width((row.cells[at].text for row in rows), min(LEAST_NAME, self.cells[at])),
+                distinct_width((row.cells[at].text for row in rows), min(MIN_NAME, self.cells[at])),
             )
             if column.kind is Kind.NAME
             else self.natural[at]
@@ -146,7 +146,7 @@ def _plan(columns: Sequence[Column], measured: _Measured, width: int) -> _Plan:
         if _total(measured.natural, shown) <= width:
             return _Plan(_spread(columns, measured, shown, width), details[beside:])
     room = width - _total(measured.natural, others) - GAP
-    if details and room >= LEAST_TEXT:
+    if details and room >= MIN_TEXT:
         widths = _spread(columns, measured, others, width - room - GAP)
         return _Plan({**widths, details[0]: room}, details[1:])
     kept = _fitting(columns, measured.least, others, width)

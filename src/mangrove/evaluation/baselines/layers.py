@@ -1,4 +1,4 @@
-"""Resilient routing layers, the baseline of the PCRT paper (II-B; Kvalbein, Hansen et al.).
+"""Resilient routing layers, the baseline of the PCRT paper (§II-B; Kvalbein, Hansen et al.).
 
 A layer is a connected spanning part of the network in which some nodes are *safe*: they keep a single link,
 so no traffic passes through them. Every node is safe in some layer and every link is missing from some

@@ -11,7 +11,7 @@ from enum import Enum
 from mangrove.overlay.protocol.frames import Name
 
 WINDOW = 1 << 16
-MOST_FLOWS = 1 << 12
+MAX_FLOWS = 1 << 12
 
 
 class Verdict(Enum):
@@ -61,7 +61,7 @@ class SeenFrames:
     one bit for each.
     """
 
-    def __init__(self, window: int = WINDOW, flows: int = MOST_FLOWS) -> None:
+    def __init__(self, window: int = WINDOW, flows: int = MAX_FLOWS) -> None:
         self._window = window
         self._most_flows = flows
         self._flows: dict[tuple[int, int, int], _Flow] = {}

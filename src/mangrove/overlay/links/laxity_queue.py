@@ -1,4 +1,4 @@
-"""What waits for a link, the most urgent first (laxity order, Harmony 3.3). Bounded in bytes.
+"""What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes.
 
 A frame that its contract would drop as late is not sent at all. One that is late but still wanted stays ahead
 of all that are less urgent.
@@ -15,7 +15,7 @@ from mangrove.overlay.protocol.frames import Frame
 
 NEVER_URGENT_S = 1e6
 """Rank of frames without a deadline: behind all that have one, however long they have waited."""
-LEAST_AGE_S = 100e-6
+MIN_AGE_S = 100e-6
 """Shorter waits are not worth making a frame anew to tell."""
 
 FOREVER = float("inf")
@@ -77,7 +77,7 @@ class LaxityQueue:
             if first.until < now:
                 self._expired.append(first.frame)
             else:
-                return Taken(first.frame.older(waited) if waited > LEAST_AGE_S else first.frame, first.rank)
+                return Taken(first.frame.older(waited) if waited > MIN_AGE_S else first.frame, first.rank)
         return None
 
     def _take(self, position: int) -> _Waiting:

@@ -1,4 +1,4 @@
-"""Is a link alive? Heartbeats, adaptive dead interval, link tests, damping of flapping links (PCRT III-C).
+"""Is a link alive? Heartbeats, adaptive dead interval, link tests, damping of flapping links (PCRT §III-C).
 
 States: FAILURE → (connected and greeted) TESTING → (enough tests answered) NORMAL → (silence) FAILURE.
 Anything received is a sign of life. A failed link is used again only after it has passed its tests for a

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from mangrove.overlay.links.laxity_queue import FOREVER, LaxityQueue
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
-from mangrove.overlay.protocol.pieces import MOST_STREAMS, Cutting, LinkRate
+from mangrove.overlay.protocol.pieces import MAX_STREAMS, Cutting, LinkRate
 
 MAX_STREAM = (1 << 16) - 1
 
-MOST_UNACKNOWLEDGED_BYTES = 1 << 20
+MAX_UNACKNOWLEDGED_BYTES = 1 << 20
 """A neighbour acknowledges at the latest after so much, or after a quarter of what the queue may hold."""
 
 
 def acknowledge_after_bytes(limit_bytes: int) -> int:
     """How much a neighbour may take in before it acknowledges without waiting for its next heartbeat."""
-    return min(MOST_UNACKNOWLEDGED_BYTES, limit_bytes // 4)
+    return min(MAX_UNACKNOWLEDGED_BYTES, limit_bytes // 4)
 
 
 class _Sent(NamedTuple):
@@ -62,7 +62,7 @@ class Outgoing:
         if self._sent_bytes >= self._limit_bytes:
             return None
         cutting = self._cutting[-1] if self._cutting else None
-        if cutting is None or (len(self._cutting) < MOST_STREAMS and self.waiting.overtakes(cutting.rank)):
+        if cutting is None or (len(self._cutting) < MAX_STREAMS and self.waiting.overtakes(cutting.rank)):
             taken = self.waiting.pop(now)
             if taken is not None:
                 if len(taken.frame.body) <= 2 * self._rate.piece_bytes:
@@ -107,7 +107,7 @@ class Outgoing:
         sent = sum(len(each.frame.body) for each in self._sent)
         if sent != self._sent_bytes:
             found.append(f"{sent} bytes are unacknowledged, {self._sent_bytes} are counted")
-        if len(self._cutting) > MOST_STREAMS:
+        if len(self._cutting) > MAX_STREAMS:
             found.append(f"{len(self._cutting)} frames are being sent in pieces")
         return found
 

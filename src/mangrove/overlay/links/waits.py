@@ -1,9 +1,9 @@
-"""How long frames of each topic class wait for a link: the gateway's share of their delay (Harmony 3.2)."""
+"""How long frames of each topic class wait for a link: the gateway's share of their delay (Harmony §3.2)."""
 
 from __future__ import annotations
 
 _GAIN = 0.125
-LEAST_TOLD_MS = 0.5
+MIN_TOLD_MS = 0.5
 
 
 class Waits:
@@ -39,5 +39,5 @@ class Waits:
         return {
             topic_class: round(1000 * seconds, 1)
             for topic_class, seconds in sorted(self._smoothed_s.items())
-            if 1000 * seconds >= LEAST_TOLD_MS
+            if 1000 * seconds >= MIN_TOLD_MS
         }

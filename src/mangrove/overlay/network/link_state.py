@@ -1,4 +1,4 @@
-"""Link-state advertisements: every gateway knows the state of every link (Harmony 3.2, PCRT III-C).
+"""Link-state advertisements: every gateway knows the state of every link (Harmony §3.2, PCRT §III-C).
 
 Each gateway is the only author of the state of its own links. An advertisement is flooded when a link fails
 or recovers, when its delay has changed markedly, and now and then anyway. Every copy is acknowledged by the
@@ -15,7 +15,7 @@ from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck, LinkStateAd
 
 PERIOD_S = 5.0
-LEAST_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
+MIN_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
 REPEAT_S = 0.15
 MARKED_CHANGE = 0.25  # of the delay that was advertised …
 MARKED_CHANGE_MS = 2.0  # … and at least this much
@@ -66,7 +66,7 @@ class LinkStateDatabase:
         if last is not None and not self._urgent(last.links, reports):
             age = now - self._advertised_at
             changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
-            if age < PERIOD_S and not (changed and age >= LEAST_INTERVAL_S):
+            if age < PERIOD_S and not (changed and age >= MIN_INTERVAL_S):
                 return None
         self._sequence += 1
         self._advertised_at = now
@@ -143,7 +143,7 @@ class LinkStateDatabase:
     def timer(self) -> float:
         """When `repeats` or `advertise` has something to do at the latest."""
         times = [pending.repeat_at for waiting in self._pending.values() for pending in waiting.values()]
-        return min([*times, self._looked_at + LEAST_INTERVAL_S])
+        return min([*times, self._looked_at + MIN_INTERVAL_S])
 
     # -- what it adds up to -------------------------------------------------------------------------------
 

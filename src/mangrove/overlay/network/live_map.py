@@ -22,7 +22,7 @@ from mangrove.routing.shortest import trees
 from mangrove.routing.tables import FailoverTables, build_tables
 from mangrove.routing.topology import graph_of_federation
 
-MOST_KEPT = 4096
+MAX_KEPT = 4096
 """Destination sets whose distance is kept until the network changes."""
 
 
@@ -164,7 +164,7 @@ class LiveMap:
         key = (destinations, topic_class)
         farthest = self._farthest_ms.get(key)
         if farthest is None:
-            if len(self._farthest_ms) >= MOST_KEPT:
+            if len(self._farthest_ms) >= MAX_KEPT:
                 self._farthest_ms.clear()
             rest = self._rest_of(topic_class)
             farthest = max(

@@ -44,7 +44,7 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatKind(StrEnum):
-    """Regular sign of life, link test, or the answer to a link test (PCRT III-C)."""
+    """Regular sign of life, link test, or the answer to a link test (PCRT §III-C)."""
 
     REGULAR = "regular"
     TEST = "test"

@@ -10,9 +10,9 @@ import msgspec
 
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 
-MOST_STREAMS = 8
+MAX_STREAMS = 8
 """So many frames may have begun and be overtaken by others at the same time."""
-LEAST_PIECE_BYTES = 4096
+MIN_PIECE_BYTES = 4096
 PIECE_S = 0.010
 """A piece takes about so long on the line."""
 
@@ -49,7 +49,7 @@ class LinkRate:
         """Size of a piece; infinite as long as the link was never too slow."""
         if self._bytes_per_s is None:
             return float("inf")
-        return max(LEAST_PIECE_BYTES, PIECE_S * self._bytes_per_s)
+        return max(MIN_PIECE_BYTES, PIECE_S * self._bytes_per_s)
 
 
 class Cutting:
@@ -89,7 +89,7 @@ class Joining:
         parts = self._streams.setdefault(piece.stream, [])
         parts.append(piece.body)
         self._bytes += len(piece.body)
-        if len(self._streams) > MOST_STREAMS or self._bytes > self._limit_bytes:
+        if len(self._streams) > MAX_STREAMS or self._bytes > self._limit_bytes:
             raise FrameError(f"{len(self._streams)} unfinished frames of {self._bytes} bytes in pieces")
 
     def join(self, last: Frame) -> Frame:

@@ -1,4 +1,4 @@
-"""Explicit routes: the path sets that contracts ask for, established from the source (Harmony 3.2, RT_EST).
+"""Explicit routes: the path sets that contracts ask for, established from the source (Harmony §3.2, RT_EST).
 
 A contract needs explicit routes when it asks for several paths, or when the way that the tables take is too
 slow for its deadline. Routes are kept as long as they are up and fast enough; only what is broken is replaced

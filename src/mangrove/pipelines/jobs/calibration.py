@@ -1,4 +1,4 @@
-"""`calibrate`: broker parameters by non-negative least squares, for each broker type (thesis 4.4.2.2)."""
+"""`calibrate`: broker parameters by non-negative least squares, for each broker type (thesis §4.4.2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics grouped into items: what is allocated as one (thesis 4.3.1).
+"""Topics grouped into items: what is allocated as one (thesis §4.3.1).
 
 Given by the user as lists of topics or patterns, or found: topics of low rate that rise and fall together
 gain nothing from being apart, and fewer items make a smaller problem. Rates of a group add up, and its

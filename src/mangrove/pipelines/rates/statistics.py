@@ -1,4 +1,4 @@
-"""From sums over windows to the figures that the planners need (thesis 4.5.2): means and covariance."""
+"""From sums over windows to the figures that the planners need (thesis §4.5.2): means and covariance."""
 
 from __future__ import annotations
 

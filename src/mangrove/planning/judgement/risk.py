@@ -1,4 +1,4 @@
-"""Probability of overload under the normal model, in log space (thesis 4.5.2).
+"""Probability of overload under the normal model, in log space (thesis §4.5.2).
 
 The summed rate of a broker's items is taken as normal with their summed mean and the sum of all entries of
 their covariance. Everything is a function of the margin `z = (capacity − mean) / deviation`; logarithms keep
@@ -33,7 +33,7 @@ def log_risk(z: FloatArray) -> FloatArray:
 
 
 def log_ok(z: FloatArray) -> FloatArray:
-    """log P(rate ≤ capacity). Their sum over brokers is the log of the joint probability (4.5.5.3)."""
+    """log P(rate ≤ capacity). Their sum over brokers is the log of the joint probability (§4.5.5.3)."""
     return np.asarray(log_ndtr(z), dtype=np.float64)
 
 
@@ -43,7 +43,7 @@ def constant_penalty(z: FloatArray, penalty: FloatArray) -> FloatArray:
 
 
 def expected_excess(z: FloatArray, mean_slack: FloatArray, variance: FloatArray) -> FloatArray:
-    """`E[max(rate − capacity, 0)] = σ·(φ(z) − z·Φ(−z))`: the integral of 4.5.2 in closed form.
+    """`E[max(rate − capacity, 0)] = σ·(φ(z) − z·Φ(−z))`: the integral of §4.5.2 in closed form.
 
     `mean_slack` (capacity − mean) gives the limit where nothing varies.
     """

@@ -1,4 +1,4 @@
-"""Policies computed before they are needed: the case base (thesis 4.3.1).
+"""Policies computed before they are needed: the case base (thesis §4.3.1).
 
 A case is an allocation for one state of the domain: which brokers are down, and how high the load is. The
 states are the normal one, every single and every double failure, and low loads, at which the fewest brokers

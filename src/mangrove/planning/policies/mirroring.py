@@ -1,4 +1,4 @@
-"""Where the items of each broker go if it fails (thesis 4.6.1, figure 4-10).
+"""Where the items of each broker go if it fails (thesis §4.6.1, figure 4-10).
 
 For every broker in turn: the others keep what they carry, and its items are allocated into the room that is
 left, by the same algorithm and under the same constraints. The mirrors of one broker's items may thus be

@@ -1,4 +1,4 @@
-"""Fit the broker model to measurements by non-negative least squares (thesis 4.4.2.2).
+"""Fit the broker model to measurements by non-negative least squares (thesis §4.4.2.2).
 
 `min ‖Xβ − y‖₂` subject to `β ≥ 0`, with rows `(1, n_fltr, r)` and `β = (t_rcv, t_fltr, t_tx)`.
 Columns are scaled to unit length first: seconds per filter are two orders of magnitude below seconds per

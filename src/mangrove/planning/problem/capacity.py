@@ -1,4 +1,4 @@
-"""How many messages per second a broker can take (thesis 4.4.2, 4.5.6.1).
+"""How many messages per second a broker can take (thesis §4.4.2, §4.5.6.1).
 
 The mean processing time of a message is linear in what the broker does with it:
 `T = t_rcv + n_fltr·t_fltr + r·t_tx`: receive it, match it against `n_fltr` filters, send `r` copies.
@@ -50,7 +50,7 @@ class BrokerModel:
 
 
 def rate_weighted_mean(rate_msg_s: ArrayLike, value: ArrayLike) -> float:
-    """Mean of `value` over the messages of a set of items: `Σ V_i·x_i / Σ V_i` (thesis 4.5.6.1).
+    """Mean of `value` over the messages of a set of items: `Σ V_i·x_i / Σ V_i` (thesis §4.5.6.1).
 
     The same rule gives the filters and the replication grade of an item from those of its topics.
     A set without traffic has no messages to average over; the plain mean stands in for it.

@@ -1,4 +1,4 @@
-"""The allocation problem: items with random rates, brokers with capacities, constraints (thesis 4.5.2)."""
+"""The allocation problem: items with random rates, brokers with capacities, constraints (thesis §4.5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branch and bound: a depth-first search that proves what it returns (thesis 4.5.3).
+"""Branch and bound: a depth-first search that proves what it returns (thesis §4.5.3).
 
 Items are decided one after the other, largest first. A branch is cut when its upper bound shows that it holds
 nothing better than the best allocation known, or nothing that keeps the constraints. Of several equal brokers

@@ -1,4 +1,4 @@
-"""Genetic algorithm (thesis 4.5.5): the published solver, kept as the reference for `search`.
+"""Genetic algorithm (thesis §4.5.5): the published solver, kept as the reference for `search`.
 
 One gene per item names its broker. Round robin is one individual of the first generation, the others are
 random. Single-point crossover; a mutated gene takes a random broker. The fitness is the log of the joint

@@ -1,4 +1,4 @@
-"""Round robin: what is usual, and the baseline of the evaluation (thesis 4.5.4)."""
+"""Round robin: what is usual, and the baseline of the evaluation (thesis §4.5.4)."""
 
 from __future__ import annotations
 

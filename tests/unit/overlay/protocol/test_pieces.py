@@ -11,7 +11,7 @@ from mangrove.overlay.instructions import DeliverMessages, ServeLink
 from mangrove.overlay.links.outgoing import Outgoing
 from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType
-from mangrove.overlay.protocol.pieces import LEAST_PIECE_BYTES, MOST_STREAMS, Joining, LinkRate
+from mangrove.overlay.protocol.pieces import MAX_STREAMS, MIN_PIECE_BYTES, Joining, LinkRate
 
 
 def slow_link(limit_bytes: int = 1 << 20) -> Outgoing:
@@ -59,7 +59,7 @@ def test_whatever_is_cut_and_overtaken_arrives_whole(
         for _ in range(draw.draw(st.integers(0, 3))):
             sent += [frame for frame in [outgoing.pull(1.0)] if frame is not None]
     sent += pull_all(outgoing)
-    assert max((len(frame.body) for frame in sent), default=0) <= 2 * LEAST_PIECE_BYTES
+    assert max((len(frame.body) for frame in sent), default=0) <= 2 * MIN_PIECE_BYTES
     whole = joined(sent)
     assert {(f.sequence, f.body) for f in whole} == {(n, bytes([n]) * s) for n, (s, _) in enumerate(frames)}
     assert outgoing.unacknowledged == len(frames)
@@ -109,10 +109,10 @@ def test_nonsense_in_pieces_closes_the_link() -> None:
     with pytest.raises(FrameError, match="in pieces"):
         joining.add(Frame(FrameType.PIECE, b"x" * 1001, stream=1))
     joining.clear()
-    for stream in range(MOST_STREAMS):
+    for stream in range(MAX_STREAMS):
         joining.add(Frame(FrameType.PIECE, b"x", stream=stream))
     with pytest.raises(FrameError, match="unfinished frames"):
-        joining.add(Frame(FrameType.PIECE, b"x", stream=MOST_STREAMS))
+        joining.add(Frame(FrameType.PIECE, b"x", stream=MAX_STREAMS))
 
 
 def test_a_gateway_joins_pieces_and_forgets_them_with_their_connection() -> None:

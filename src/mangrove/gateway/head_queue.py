@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class OutQueue:
+class HeadQueue:
     """Passes bodies straight on while the broker can take them, and holds them as they came while it cannot.
 
     They are looked into when they are passed on: what they mean may have changed while they waited. The bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mangrove.gateway.out_queue import OutQueue
+from mangrove.gateway.head_queue import HeadQueue
 
 
 class Ends:
@@ -12,7 +12,7 @@ class Ends:
         self.delivered: list[bytes] = []
         self.dropped: list[bytes] = []
         self.shut_after = 0
-        self.queue = OutQueue(limit_bytes, self._deliver, self.dropped.append)
+        self.queue = HeadQueue(limit_bytes, self._deliver, self.dropped.append)
 
     def _deliver(self, body: bytes) -> None:
         self.delivered.append(body)
