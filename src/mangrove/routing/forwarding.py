@@ -1,13 +1,12 @@
 """Forwarding: which neighbour brings a frame nearer to each of its destinations.
 
-`Forwarding` is the interface that gateways use for every frame. `TableForwarding` implements it from the next
-hops that a broker's failover table gives for the present state of the network.
+Gateways ask for every frame; the answers come from the next hops that a broker's failover table gives for the
+present state of the network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 _REMEMBERED_SPLITS = 4096
 
@@ -15,17 +14,7 @@ Hop = tuple[str, int]
 """A neighbour, and the mask of destinations that are reached through it."""
 
 
-class Forwarding(Protocol):
-    """Splits a set of destinations by next hop."""
-
-    def split(self, destinations: int) -> tuple[Hop, ...]:
-        """Next hops for a mask of destinations; destinations that cannot be reached are in none of them."""
-
-    def reachable(self) -> int:
-        """Mask of the destinations that can be reached."""
-
-
-class TableForwarding:
+class Forwarding:
     """Forwards by next hops. Bit i of a mask stands for the i-th broker by name, as in the tables.
 
     The tables are loop-free for all brokers that have the same view of the failures (see `colours`).

@@ -16,7 +16,7 @@ from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.routing.colours import PreparedFailures
-from mangrove.routing.forwarding import Forwarding, TableForwarding
+from mangrove.routing.forwarding import Forwarding
 from mangrove.routing.graph import Graph, make_graph
 from mangrove.routing.shortest import trees
 from mangrove.routing.tables import FailoverTables, build_tables
@@ -99,7 +99,7 @@ class LiveMap:
             self._in_force, self._in_force_colour = build_tables(remaining, PreparedFailures(False, False)), 1
         table = self._table if state.exact else self._in_force.broker(self._domain)
         hops = [table.next_hop(destination, self._in_force_colour) for destination in range(len(self.names))]
-        self.forwarding = TableForwarding(hops, self.names)
+        self.forwarding = Forwarding(hops, self.names)
 
     def has_bypass(self, peer: str) -> bool:
         """Whether a neighbour can be reached without the link to it when nothing else has failed."""

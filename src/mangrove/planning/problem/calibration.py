@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from mangrove.errors import InvalidDocumentError, Mistake
+from mangrove.errors import Mistakes
 from mangrove.planning.problem.arrays import FloatArray
 from mangrove.planning.problem.capacity import BrokerModel
 
@@ -85,15 +85,15 @@ def _unidentified(scaled: FloatArray) -> tuple[str, ...]:
 
 
 def _check(observations: Sequence[Observation]) -> None:
-    mistakes = [] if observations else [Mistake("observations", "none given", "one or more")]
+    mistakes = Mistakes("calibration")
+    if not observations:
+        mistakes.note("observations", "none given", "one or more")
     for index, one in enumerate(observations):
         for name in ("filters", "replication"):
             value = getattr(one, name)
             if not (np.isfinite(value) and value >= 0):
-                mistakes.append(Mistake(f"observations[{index}].{name}", f"{value}", "zero or more"))
+                mistakes.note(f"observations[{index}].{name}", f"{value}", "zero or more")
         if not (np.isfinite(one.processing_time_s) and one.processing_time_s > 0):
-            mistakes.append(
-                Mistake(f"observations[{index}].processing_time_s", f"{one.processing_time_s}", "above zero")
-            )
-    if mistakes:
-        raise InvalidDocumentError("calibration", mistakes)
+            time_s = one.processing_time_s
+            mistakes.note(f"observations[{index}].processing_time_s", f"{time_s}", "above zero")
+    mistakes.raise_if_any()
