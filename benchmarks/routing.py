@@ -13,12 +13,12 @@ from rich.console import Console
 
 from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
 from mangrove.evaluation.gap import GapSetup, choose_pairs
-from mangrove.routing.gap import GapOptions, alternative_path
-from mangrove.routing.generators import random_network, waxman
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.path_limits import PathLimits
-from mangrove.routing.shortest import shortest_paths, trees
-from mangrove.routing.tables import build_tables
+from mangrove.routing.failover.tables import build_tables
+from mangrove.routing.network.generators import random_network, waxman
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.paths.gap import GapOptions, alternative_path
+from mangrove.routing.paths.path_limits import PathLimits
+from mangrove.routing.paths.shortest import shortest_paths, trees
 
 MAX_RATIO = 10.0  # GAP over plain Dijkstra, the same pairs, the same run
 MAX_GAP_SECONDS = 1.5

@@ -68,7 +68,6 @@ NUMPY_FILES = {"load", "save", "savez", "loadtxt", "savetxt", "genfromtxt", "fro
 GLOBAL_RANDOMNESS = {"seed", "random", "rand", "randn", "randint", "choice", "shuffle", "normal", "uniform"}
 
 MAX_FLAT_MODULES = 16
-GROWN = {"routing"}  # has grown beyond that, and wants folders
 MIN_FOLDER = 4
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -290,7 +289,7 @@ def crowds(modules: list[Path]) -> Iterator[str]:
         if path.name != "__init__.py":
             folders.setdefault(path.parent, []).append(path.stem)
     for folder, names in folders.items():
-        if len(names) > MAX_FLAT_MODULES and folder.name not in GROWN:
+        if len(names) > MAX_FLAT_MODULES:
             yield f"{folder.name} has {len(names)} flat modules"
         prefixes = Counter(name.partition("_")[0] for name in names)
         for prefix, count in prefixes.items():

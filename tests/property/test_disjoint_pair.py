@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mangrove.routing.disjoint_pair import disjoint_pair
-from mangrove.routing.graph import Graph, NodePath, make_graph
-from mangrove.routing.shortest import k_shortest
+from mangrove.routing.network.graph import Graph, NodePath, make_graph
+from mangrove.routing.paths.disjoint_pair import disjoint_pair
+from mangrove.routing.paths.shortest import k_shortest
 
 
 @st.composite

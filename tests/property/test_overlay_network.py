@@ -14,8 +14,8 @@ from tests.kit.engines import federation
 
 from mangrove.model.subjects import matches
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.tables import build_tables
-from mangrove.routing.topology import graph_of_federation
+from mangrove.routing.failover.tables import build_tables
+from mangrove.routing.network.topology import graph_of_federation
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 NAMES = "abcd"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mangrove.routing.generators import random_network
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.path_limits import PathLimits
-from mangrove.routing.planner import Method, PathRequest, plan_paths
-from mangrove.routing.proximity import near_share
-from mangrove.routing.resilience import most_resilient, resiliency
-from mangrove.routing.shortest import k_shortest, shortest_within_hops, trees
+from mangrove.routing.network.generators import random_network
+from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.network.proximity import near_share
+from mangrove.routing.paths.path_limits import PathLimits
+from mangrove.routing.paths.planner import Method, PathRequest, plan_paths
+from mangrove.routing.paths.resilience import most_resilient, resiliency
+from mangrove.routing.paths.shortest import k_shortest, shortest_within_hops, trees
 
 
 @st.composite

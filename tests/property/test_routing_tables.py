@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mangrove.evaluation.backbones import backbone, backbone_names
-from mangrove.routing.colours import PreparedFailures
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.shortest import trees
-from mangrove.routing.tables import FailoverTables, build_tables, ticks
+from mangrove.routing.failover.colours import PreparedFailures
+from mangrove.routing.failover.tables import FailoverTables, build_tables, ticks
+from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.paths.shortest import trees
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from mangrove.errors import InputError
-from mangrove.routing.geography import Plane
-from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.network.geography import Plane
+from mangrove.routing.network.graph import Graph, make_graph
 
 
 def backbone(name: str) -> Graph:

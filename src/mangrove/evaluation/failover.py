@@ -22,8 +22,8 @@ from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.tables import FailoverTables, build_tables
-from mangrove.routing.topology import graph_of_federation
+from mangrove.routing.failover.tables import FailoverTables, build_tables
+from mangrove.routing.network.topology import graph_of_federation
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 TIMING = Timing()

@@ -16,16 +16,16 @@ from scipy.spatial import cKDTree
 
 from mangrove.errors import InputError
 from mangrove.evaluation.confidence import Estimate, estimate
-from mangrove.routing.gap import GapOptions, alternative_path
-from mangrove.routing.generators import barabasi_albert, waxman
-from mangrove.routing.geography import Plane, distances, positions
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.ksp import least_proximate
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.penalty import Relaxation
-from mangrove.routing.planner import default_separation
-from mangrove.routing.proximity import inner_near_share, near_share
-from mangrove.routing.shortest import shortest_paths
+from mangrove.routing.network.generators import barabasi_albert, waxman
+from mangrove.routing.network.geography import Plane, distances, positions
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.network.proximity import inner_near_share, near_share
+from mangrove.routing.paths.gap import GapOptions, alternative_path
+from mangrove.routing.paths.ksp import least_proximate
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.penalty import Relaxation
+from mangrove.routing.paths.planner import default_separation
+from mangrove.routing.paths.shortest import shortest_paths
 
 METHODS = ("gap_div", "gap_log", "ksp3", "ksp5")
 SIDE = 10_000.0

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mangrove.evaluation.figures import INK, PALE, figure
-from mangrove.routing.disaster import DisasterReport, Fate
-from mangrove.routing.geography import EARTH_RADIUS_KM, Floats, Plane, positions
-from mangrove.routing.graph import Graph
+from mangrove.routing.network.geography import EARTH_RADIUS_KM, Floats, Plane, positions
+from mangrove.routing.network.graph import Graph
+from mangrove.routing.paths.disaster import DisasterReport, Fate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

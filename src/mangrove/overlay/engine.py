@@ -49,7 +49,7 @@ from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
-from mangrove.routing.tables import FailoverTables
+from mangrove.routing.failover.tables import FailoverTables
 
 
 class InvariantError(MangroveError):

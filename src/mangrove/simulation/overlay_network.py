@@ -32,8 +32,8 @@ from mangrove.overlay.instructions import (
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, Name
 from mangrove.overlay.stimuli.recorded_engine import Record, RecordedEngine
-from mangrove.routing.tables import FailoverTables, build_tables
-from mangrove.routing.topology import graph_of_federation
+from mangrove.routing.failover.tables import FailoverTables, build_tables
+from mangrove.routing.network.topology import graph_of_federation
 
 RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0

@@ -187,8 +187,8 @@ def test_more_paths_than_exist_is_a_warning(triangle: Path) -> None:
 
 
 def test_brite_file(tmp_path: Path) -> None:
-    from mangrove.routing.brite import brite_text
-    from mangrove.routing.generators import waxman
+    from mangrove.routing.network.brite import brite_text
+    from mangrove.routing.network.generators import waxman
 
     file = tmp_path / "net.brite"
     file.write_text(brite_text(waxman(60, 2, seed=1)))

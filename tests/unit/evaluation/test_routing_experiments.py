@@ -27,7 +27,7 @@ from mangrove.evaluation.gap import (
     run_gap,
 )
 from mangrove.evaluation.tables import run_tables
-from mangrove.routing.geography import Plane
+from mangrove.routing.network.geography import Plane
 
 PUBLISHED: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "gap_published.json").read_text()

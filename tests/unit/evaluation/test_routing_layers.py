@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mangrove.evaluation.baselines.layers import RoutingLayers, build_layers
-from mangrove.routing.generators import random_network
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.shortest import trees
+from mangrove.routing.network.generators import random_network
+from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.paths.shortest import trees
 
 
 def distance_without(graph: Graph, link: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

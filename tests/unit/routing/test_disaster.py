@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mangrove.routing.disaster import Fate, all_pairs, assess
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.planner import PathRequest
-from mangrove.routing.regions import Region
+from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.network.regions import Region
+from mangrove.routing.paths.disaster import Fate, all_pairs, assess
+from mangrove.routing.paths.planner import PathRequest
 
 
 def two_ways() -> Graph:

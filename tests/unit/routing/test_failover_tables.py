@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.routing.colours import PreparedFailures, make_colours
-from mangrove.routing.generators import random_network
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.tables import NONE, build_tables, ticks
+from mangrove.routing.failover.colours import PreparedFailures, make_colours
+from mangrove.routing.failover.tables import NONE, build_tables, ticks
+from mangrove.routing.network.generators import random_network
+from mangrove.routing.network.graph import Graph, make_graph
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "pcrt_triangle.json").read_text())
 LINKS_ONLY = PreparedFailures(nodes=False)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.routing.gap import GapOptions, alternative_path, separated_paths
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.path_limits import PathLimits
-from mangrove.routing.penalty import Relaxation, penalties
-from mangrove.routing.proximity import inner_near_share, near_pairs_per_hop, near_share
-from mangrove.routing.regions import Region, damage
-from mangrove.routing.shortest import shortest_path
-from mangrove.routing.topology import read_topology
+from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.network.proximity import inner_near_share, near_pairs_per_hop, near_share
+from mangrove.routing.network.regions import Region, damage
+from mangrove.routing.network.topology import read_topology
+from mangrove.routing.paths.gap import GapOptions, alternative_path, separated_paths
+from mangrove.routing.paths.path_limits import PathLimits
+from mangrove.routing.paths.penalty import Relaxation, penalties
+from mangrove.routing.paths.shortest import shortest_path
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "gap_validation.json").read_text())
 
@@ -161,7 +161,7 @@ def test_geographic_separation_in_kilometres() -> None:
     }
     names = list(places)
     ends = [(0, 1), (1, 4), (0, 2), (2, 4), (0, 3), (3, 4)]
-    from mangrove.routing.geography import Plane
+    from mangrove.routing.network.geography import Plane
 
     graph = make_graph(names, list(places.values()), ends, plane=Plane.GEO)
     primary = graph.indices(["lisbon", "paris", "helsinki"])
@@ -191,7 +191,7 @@ def test_bad_separation(separation: float) -> None:
 
 
 def test_penalty_is_the_scaled_distance(network: Graph) -> None:
-    from mangrove.routing.gap import nearness
+    from mangrove.routing.paths.gap import nearness
 
     primary = network.indices(["s", "1", "t"])
     share = nearness(network, [primary], GapOptions(5))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mangrove.routing.geography import (
+from mangrove.routing.network.geography import (
     EARTH_RADIUS_KM,
     Plane,
     distances,
@@ -15,8 +15,8 @@ from mangrove.routing.geography import (
     positions,
     segments_to_line,
 )
-from mangrove.routing.graph import make_graph
-from mangrove.routing.regions import Region, damage, links_inside, nodes_inside
+from mangrove.routing.network.graph import make_graph
+from mangrove.routing.network.regions import Region, damage, links_inside, nodes_inside
 
 SEATTLE, ORLANDO = (47.61, -122.33), (28.54, -81.38)
 DEGREE_KM = EARTH_RADIUS_KM * math.pi / 180

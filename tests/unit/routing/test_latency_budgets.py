@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.routing.budgets import TopicRoute, allocate_budgets
+from mangrove.routing.paths.budgets import TopicRoute, allocate_budgets
 
 
 def test_margins() -> None:

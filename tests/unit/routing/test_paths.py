@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.routing.disjoint import disjoint_path
-from mangrove.routing.generators import waxman
-from mangrove.routing.graph import Graph, NoPathError, make_graph
-from mangrove.routing.ksp import least_proximate
-from mangrove.routing.path_limits import PathLimits
-from mangrove.routing.planner import Method, PathRequest, default_separation, plan_paths
-from mangrove.routing.proximity import near_share
-from mangrove.routing.resilience import most_resilient, resiliency
-from mangrove.routing.shortest import k_shortest, shortest_path, shortest_within_hops
+from mangrove.routing.network.generators import waxman
+from mangrove.routing.network.graph import Graph, NoPathError, make_graph
+from mangrove.routing.network.proximity import near_share
+from mangrove.routing.paths.disjoint import disjoint_path
+from mangrove.routing.paths.ksp import least_proximate
+from mangrove.routing.paths.path_limits import PathLimits
+from mangrove.routing.paths.planner import Method, PathRequest, default_separation, plan_paths
+from mangrove.routing.paths.resilience import most_resilient, resiliency
+from mangrove.routing.paths.shortest import k_shortest, shortest_path, shortest_within_hops
 
 
 def ladder() -> Graph:

@@ -11,17 +11,17 @@ import pytest
 
 from mangrove.config import parse_federation
 from mangrove.errors import InputError, InvalidDocumentError
-from mangrove.routing.brite import BriteWeight, brite_text, parse_brite
-from mangrove.routing.generators import barabasi_albert, random_network, waxman
-from mangrove.routing.geography import Plane
-from mangrove.routing.graph import Graph, UnknownNodeError, make_graph
-from mangrove.routing.shortest import shortest_path
-from mangrove.routing.topology import (
+from mangrove.routing.network.brite import BriteWeight, brite_text, parse_brite
+from mangrove.routing.network.generators import barabasi_albert, random_network, waxman
+from mangrove.routing.network.geography import Plane
+from mangrove.routing.network.graph import Graph, UnknownNodeError, make_graph
+from mangrove.routing.network.topology import (
     graph_of_federation,
     parse_topology,
     read_topology,
     topology_document,
 )
+from mangrove.routing.paths.shortest import shortest_path
 
 GOOD: dict[str, Any] = {
     "plane": "geo",

@@ -14,7 +14,7 @@ from mangrove.errors import EXIT_NEGATIVE, InputError
 if TYPE_CHECKING:
     from mangrove.evaluation.gap import GapSetup, GapSummary
     from mangrove.evaluation.tables import TablesResult
-    from mangrove.routing.graph import Graph
+    from mangrove.routing.network.graph import Graph
 
 
 class ModelName(StrEnum):
@@ -137,7 +137,7 @@ def _seeds(first: int, count: int) -> list[int]:
 
 def _placed(topology: str) -> Graph:
     from mangrove.cli.routing.topology_file import load_topology
-    from mangrove.routing.planner import require_places
+    from mangrove.routing.paths.planner import require_places
 
     graph = load_topology(topology)
     require_places(graph)

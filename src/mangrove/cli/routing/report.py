@@ -9,10 +9,10 @@ from mangrove.cli.output import stdout_console
 from mangrove.cli.tables.table import USEFUL, Table, details_column, name_column, number_column, word_column
 
 if TYPE_CHECKING:
-    from mangrove.routing.disaster import DisasterReport
-    from mangrove.routing.graph import Graph
-    from mangrove.routing.planner import PathPlan
-    from mangrove.routing.tables import FailoverTables
+    from mangrove.routing.failover.tables import FailoverTables
+    from mangrove.routing.network.graph import Graph
+    from mangrove.routing.paths.disaster import DisasterReport
+    from mangrove.routing.paths.planner import PathPlan
 
 
 def _unit(graph: Graph) -> str:
@@ -38,7 +38,7 @@ def plan_document(graph: Graph, plan: PathPlan, method: str) -> dict[str, Any]:
 
 def _inner_proximity(graph: Graph, plan: PathPlan) -> float | None:
     """Largest proximity to the primary with the common ends left out, which make their neighbours near."""
-    from mangrove.routing.proximity import inner_near_share
+    from mangrove.routing.network.proximity import inner_near_share
 
     if plan.separation is None or len(plan.paths) < 2:
         return None
@@ -48,8 +48,8 @@ def _inner_proximity(graph: Graph, plan: PathPlan) -> float | None:
 
 def show_plan(graph: Graph, plan: PathPlan, method: str) -> None:
     """The paths as a table."""
-    from mangrove.routing.proximity import inner_near_share, near_share
-    from mangrove.routing.resilience import resiliency
+    from mangrove.routing.network.proximity import inner_near_share, near_share
+    from mangrove.routing.paths.resilience import resiliency
 
     table = Table(
         f"Paths by {method}",
@@ -143,7 +143,7 @@ def disaster_document(
     graph: Graph, report: DisasterReport, sampled: dict[str, int] | None, map_file: Path | None
 ) -> dict[str, Any]:
     """The answer of `route disaster`: pairs without a path before and after, and why."""
-    from mangrove.routing.disaster import Fate
+    from mangrove.routing.paths.disaster import Fate
 
     def named(*fates: Fate) -> list[tuple[str, ...]]:
         return [graph.named(entry.pair) for entry in report.having(*fates)]
@@ -174,7 +174,7 @@ def show_disaster(
     graph: Graph, report: DisasterReport, sampled: dict[str, int] | None, map_file: Path | None
 ) -> None:
     """The fate of the pairs as a table."""
-    from mangrove.routing.disaster import Fate
+    from mangrove.routing.paths.disaster import Fate
 
     console = stdout_console()
     meaning = {

@@ -22,8 +22,8 @@ from mangrove.cli.routing.topology_file import HELP, load_topology
 from mangrove.errors import InputError
 
 if TYPE_CHECKING:
-    from mangrove.routing.graph import Graph
-    from mangrove.routing.planner import PathRequest
+    from mangrove.routing.network.graph import Graph
+    from mangrove.routing.paths.planner import PathRequest
 
 app = typer.Typer(help="Plan routes: separated paths, failover tables, disasters.", no_args_is_help=True)
 
@@ -81,8 +81,8 @@ def paths(
     as_json: JsonOption = False,
 ) -> None:
     """Plan parallel paths between two nodes that one disaster does not cut together."""
-    from mangrove.routing.graph import NoPathError
-    from mangrove.routing.planner import plan_paths
+    from mangrove.routing.network.graph import NoPathError
+    from mangrove.routing.paths.planner import plan_paths
 
     request = _request(method, separation, max_delay, max_hops, count, k, flat)
     graph = load_topology(topology, failures)
@@ -112,8 +112,8 @@ def tables(
     """Make the failover tables: the next hop for every destination under every failure, before it happens."""
     from rich.progress import Progress
 
-    from mangrove.routing.colours import PreparedFailures
-    from mangrove.routing.tables import build_tables
+    from mangrove.routing.failover.colours import PreparedFailures
+    from mangrove.routing.failover.tables import build_tables
 
     graph = load_topology(topology)
     if broker is not None:
@@ -160,9 +160,9 @@ def disaster(
     """Which pairs lose all their paths in a disaster, before and after adding separated alternatives."""
     from rich.progress import Progress
 
-    from mangrove.routing.disaster import assess
-    from mangrove.routing.planner import require_places
-    from mangrove.routing.regions import Region
+    from mangrove.routing.network.regions import Region
+    from mangrove.routing.paths.disaster import assess
+    from mangrove.routing.paths.planner import require_places
 
     request = _request(method, separation, max_delay, max_hops, count, k, False)
     graph = load_topology(topology)
@@ -203,8 +203,8 @@ def _request(
     k: int,
     flat: bool,
 ) -> PathRequest:
-    from mangrove.routing.path_limits import PathLimits
-    from mangrove.routing.planner import Method, PathRequest
+    from mangrove.routing.paths.path_limits import PathLimits
+    from mangrove.routing.paths.planner import Method, PathRequest
 
     if separation is not None:
         _positive("--separation", separation)
@@ -220,7 +220,7 @@ def _positive(option: str, value: float) -> float:
 
 def _place(graph: Graph, text: str) -> tuple[float, float]:
     """A place on the graph's plane, out of two numbers with a comma."""
-    from mangrove.routing.geography import Plane
+    from mangrove.routing.network.geography import Plane
 
     try:
         first, second = (float(part) for part in text.split(","))
@@ -240,7 +240,7 @@ def _pairs(graph: Graph, sample: int | None, seed: int) -> list[tuple[int, int]]
     """All pairs of nodes, or a seeded sample of them where there are very many."""
     import numpy as np
 
-    from mangrove.routing.disaster import all_pairs
+    from mangrove.routing.paths.disaster import all_pairs
 
     if sample is not None and sample < 1:
         raise InputError(f"--sample must be at least 1, not {sample}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mangrove.errors import InputError
 
 if TYPE_CHECKING:
-    from mangrove.routing.graph import Graph
+    from mangrove.routing.network.graph import Graph
 
 BACKBONE_PREFIX = "topohub:"
 HELP = "Topology: FILE.json, FILE.brite, a federation FILE.yaml, or topohub:GROUP/NAME."
@@ -22,7 +22,7 @@ def load_topology(source: str, failures: Path | None = None) -> Graph:
     graph = _load(source)
     if failures is None:
         return graph
-    from mangrove.routing.topology import with_failures
+    from mangrove.routing.network.topology import with_failures
 
     return with_failures(graph, _text(failures), str(failures))
 
@@ -36,10 +36,10 @@ def _load(source: str) -> Graph:
     if path.suffix in (".yaml", ".yml"):
         return _federation(path)
     if path.suffix == ".brite":
-        from mangrove.routing.brite import parse_brite
+        from mangrove.routing.network.brite import parse_brite
 
         return parse_brite(_text(path), source)
-    from mangrove.routing.topology import parse_topology
+    from mangrove.routing.network.topology import parse_topology
 
     return parse_topology(_text(path), source)
 
@@ -56,6 +56,6 @@ def _text(path: Path) -> str:
 def _federation(path: Path) -> Graph:
     """The overlay of a federation file, checked by the config room, with the gateways' weights."""
     from mangrove.config import load_federation
-    from mangrove.routing.topology import graph_of_federation
+    from mangrove.routing.network.topology import graph_of_federation
 
     return graph_of_federation(load_federation(path))

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.shortest import trees, walk
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.paths.shortest import trees, walk
 
 _MAX_LAYERS = 64
 

@@ -15,12 +15,12 @@ import numpy as np
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.network.link_state import LinkMeasurements
-from mangrove.routing.colours import PreparedFailures
-from mangrove.routing.forwarding import Forwarding
-from mangrove.routing.graph import Graph, make_graph
-from mangrove.routing.shortest import trees
-from mangrove.routing.tables import FailoverTables, build_tables
-from mangrove.routing.topology import graph_of_federation
+from mangrove.routing.failover.colours import PreparedFailures
+from mangrove.routing.failover.forwarding import Forwarding
+from mangrove.routing.failover.tables import FailoverTables, build_tables
+from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.network.topology import graph_of_federation
+from mangrove.routing.paths.shortest import trees
 
 MAX_KEPT = 4096
 """Destination sets whose distance is kept until the network changes."""

@@ -10,10 +10,10 @@ from mangrove.errors import MangroveError
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract
 from mangrove.overlay.network.live_map import LiveMap
-from mangrove.routing.disjoint_pair import disjoint_pair
-from mangrove.routing.graph import Graph, NoPathError
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.planner import Method, PathRequest, plan_paths
+from mangrove.routing.network.graph import Graph, NoPathError
+from mangrove.routing.paths.disjoint_pair import disjoint_pair
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.planner import Method, PathRequest, plan_paths
 
 SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""

@@ -27,7 +27,7 @@ from mangrove.overlay.events.happenings import (
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
 from mangrove.overlay.routes.path_choice import PathChoice, SitePath, shared
-from mangrove.routing.resilience import resiliency
+from mangrove.routing.paths.resilience import resiliency
 
 ACK_TIMEOUT_S = 1.0
 REVIEW_AFTER_S = 0.1

@@ -11,7 +11,7 @@ from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.stimuli import stimulus as st
-from mangrove.routing.tables import FailoverTables
+from mangrove.routing.failover.tables import FailoverTables
 
 Record = Callable[[st.Stimulus, int], None]
 """Takes a stimulus and the digest of its outcome."""

@@ -13,9 +13,9 @@ from itertools import pairwise
 from mangrove.model.federation import Federation
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.condensed import BrokerTable
-from mangrove.routing.graph import Graph
-from mangrove.routing.tables import FailoverTables
+from mangrove.routing.failover.condensed import BrokerTable
+from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.network.graph import Graph
 from mangrove.simulation.overlay_network import SimulatedOverlay
 from mangrove.simulation.schedules.schedule import NETWORKS, PLAIN, RULES, Setting
 

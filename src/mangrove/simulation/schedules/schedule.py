@@ -12,8 +12,8 @@ from itertools import combinations, pairwise
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, Order, TopicRules
-from mangrove.routing.tables import FailoverTables, build_tables
-from mangrove.routing.topology import graph_of_federation
+from mangrove.routing.failover.tables import FailoverTables, build_tables
+from mangrove.routing.network.topology import graph_of_federation
 
 NETWORKS = 300
 """Schedules are played on one of so many networks, since to start one costs most."""

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mangrove.errors import InputError
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.shortest import k_shortest
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.shortest import k_shortest
 
 MAX_PATHS = 12  # inclusion-exclusion has 2^n terms
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mangrove.routing.geography import Floats, distances
-from mangrove.routing.graph import Graph
+from mangrove.routing.network.geography import Floats, distances
+from mangrove.routing.network.graph import Graph
 
 
 def near_share(graph: Graph, primary: Sequence[int], alternative: Sequence[int], separation: float) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mangrove.errors import InputError, MangroveError
-from mangrove.routing.geography import Floats, Plane, distances_along, positions
+from mangrove.routing.network.geography import Floats, Plane, distances_along, positions
 
 NodePath: TypeAlias = tuple[int, ...]
 """Node indices from source to destination."""

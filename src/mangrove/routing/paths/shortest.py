@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra, yen
 
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NodePath, NoPathError
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph, NodePath, NoPathError
 
 UNREACHED = -9999  # scipy's mark for "no predecessor"
 

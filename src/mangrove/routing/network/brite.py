@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 
 from mangrove.errors import Mistakes
-from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.network.graph import Graph, make_graph
 
 _SECTION = re.compile(r"^(Nodes|Edges):\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _DELAY_PER_LENGTH = 1e6 / 299_792.458  # microseconds, for a length in km at the speed of light

@@ -10,16 +10,16 @@ from itertools import combinations
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.routing.disjoint import disjoint_paths
-from mangrove.routing.gap import GapOptions, separated_paths
-from mangrove.routing.geography import distances
-from mangrove.routing.graph import Graph, NodePath, NoPathError
-from mangrove.routing.ksp import least_proximate
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.penalty import Relaxation
-from mangrove.routing.proximity import near_share
-from mangrove.routing.resilience import MAX_PATHS, most_resilient, resiliency
-from mangrove.routing.shortest import shortest_path, shortest_within_hops
+from mangrove.routing.network.geography import distances
+from mangrove.routing.network.graph import Graph, NodePath, NoPathError
+from mangrove.routing.network.proximity import near_share
+from mangrove.routing.paths.disjoint import disjoint_paths
+from mangrove.routing.paths.gap import GapOptions, separated_paths
+from mangrove.routing.paths.ksp import least_proximate
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.penalty import Relaxation
+from mangrove.routing.paths.resilience import MAX_PATHS, most_resilient, resiliency
+from mangrove.routing.paths.shortest import shortest_path, shortest_within_hops
 
 
 class Method(Enum):

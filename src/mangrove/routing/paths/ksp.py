@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.proximity import near_share
-from mangrove.routing.shortest import k_shortest
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.network.proximity import near_share
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.shortest import k_shortest
 
 
 def least_proximate(

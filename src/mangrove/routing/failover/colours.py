@@ -17,7 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
-from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.network.graph import Graph, make_graph
 
 LinkEnds = tuple[str, str]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mangrove.errors import InputError
-from mangrove.routing.graph import Graph
+from mangrove.routing.network.graph import Graph
 
 _ROUNDING = 1e-9  # a path that is exactly as long as the limit passes, whatever the order of its sum
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import pairwise
 
-from mangrove.routing.graph import Graph, NodePath
+from mangrove.routing.network.graph import Graph, NodePath
 
 _Port = tuple[int, bool]
 """A node's entrance (False) or exit (True): one arc between them lets only one path through."""

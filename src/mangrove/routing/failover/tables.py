@@ -25,10 +25,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from mangrove.errors import InputError
-from mangrove.routing.colours import Colour, ColourBook, PreparedFailures, make_colours
-from mangrove.routing.condensed import BrokerTable, SizeReport, condense, size_report
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph
+from mangrove.routing.failover.colours import Colour, ColourBook, PreparedFailures, make_colours
+from mangrove.routing.failover.condensed import BrokerTable, SizeReport, condense, size_report
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph
 
 NextHops = NDArray[np.int16]
 NONE = -1

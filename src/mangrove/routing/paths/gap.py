@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.penalty import PenalisedSearch, Relaxation, penalties
-from mangrove.routing.proximity import distance_from_paths
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.network.proximity import distance_from_paths
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.penalty import PenalisedSearch, Relaxation, penalties
 
 
 @dataclass(frozen=True, slots=True)

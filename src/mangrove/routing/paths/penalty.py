@@ -12,11 +12,11 @@ from enum import Enum
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.path_limits import PathLimits
-from mangrove.routing.proximity import near_share
-from mangrove.routing.shortest import k_shortest, shortest_within_hops, walk
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.network.proximity import near_share
+from mangrove.routing.paths.path_limits import PathLimits
+from mangrove.routing.paths.shortest import k_shortest, shortest_within_hops, walk
 
 _NEGLIGIBLE = 1e-3  # of the mean weight: a penalty below this changes no path worth speaking of (T of §5.3.3)
 _LAST_RESORT = 16  # shortest paths looked at when no penalty leads to an alternative within the limits

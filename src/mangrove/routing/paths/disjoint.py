@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mangrove.routing.geography import Floats
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.path_limits import FREE, PathLimits
-from mangrove.routing.penalty import PenalisedSearch, Relaxation, penalties
-from mangrove.routing.proximity import near_share
+from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.network.proximity import near_share
+from mangrove.routing.paths.path_limits import FREE, PathLimits
+from mangrove.routing.paths.penalty import PenalisedSearch, Relaxation, penalties
 
 
 def disjoint_path(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mangrove.routing.geography import distances_to_line, positions, segments_to_line
-from mangrove.routing.graph import Graph
+from mangrove.routing.network.geography import distances_to_line, positions, segments_to_line
+from mangrove.routing.network.graph import Graph
 
 Mask = NDArray[np.bool_]
 

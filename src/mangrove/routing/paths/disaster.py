@@ -10,10 +10,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mangrove.routing.graph import Graph, NodePath
-from mangrove.routing.planner import PathRequest, plan_paths
-from mangrove.routing.regions import Damage, Region, damage
-from mangrove.routing.shortest import shortest_paths
+from mangrove.routing.network.graph import Graph, NodePath
+from mangrove.routing.network.regions import Damage, Region, damage
+from mangrove.routing.paths.planner import PathRequest, plan_paths
+from mangrove.routing.paths.shortest import shortest_paths
 
 
 class Fate(Enum):

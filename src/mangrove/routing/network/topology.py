@@ -15,8 +15,8 @@ import numpy as np
 
 from mangrove.errors import Mistakes
 from mangrove.model.federation import Federation
-from mangrove.routing.geography import Plane, distances_along, positions
-from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.network.geography import Plane, distances_along, positions
+from mangrove.routing.network.graph import Graph, make_graph
 
 _FAILURE_KEYS: Final = ("node_failure", "edge_failure")
 _KEYS: Final = ("plane", "nodes", "edges", *_FAILURE_KEYS)

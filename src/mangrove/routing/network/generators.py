@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.routing.graph import Graph, make_graph
+from mangrove.routing.network.graph import Graph, make_graph
 
 
 def waxman(

@@ -1,0 +1,1 @@
+"""Tables calculated before the failure: colours, tables, their condensed form, forwarding by them."""

@@ -1,0 +1,1 @@
+"""The network to route in: graphs, places, files, generated ones."""

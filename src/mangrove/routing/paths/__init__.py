@@ -1,0 +1,1 @@
+"""Paths between two nodes: shortest, separated, resilient, within limits."""
