@@ -18,11 +18,12 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove
-from mangrove.gateway.settings import read_settings
+from mangrove.host.daemon import read_settings
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.model.address import Address
 from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import gateway_process
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.control_messages import Hello, control_frame
@@ -280,7 +281,7 @@ async def test_nonsense_after_a_good_greeting_is_survived(chain: Running) -> Non
 
 
 async def test_two_gateways_of_one_domain_are_reported_on_both_sides(chain: Running, tmp_path: Path) -> None:
-    settings = read_settings(chain.launched.run.settings(gateway_process("denver")))
+    settings = read_settings(chain.launched.run.settings(gateway_process("denver")), GatewaySettings)
     with PortReservation() as ports:
         listen = (Address("127.0.0.1", ports.take("127.0.0.1")),)
         second = msgspec.structs.replace(settings, listen=listen, management_url=None, events_path="")

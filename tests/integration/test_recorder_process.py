@@ -181,5 +181,5 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode == 2
-    assert "error: cannot read the recorder settings" in run.stderr
+    assert "error: cannot read the settings" in run.stderr
     assert "Traceback" not in run.stderr

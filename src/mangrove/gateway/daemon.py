@@ -6,20 +6,15 @@ Run by the agent as `python -m mangrove.gateway.daemon SETTINGS.json`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
-import signal
-import sys
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
 
 import msgspec
-import uvloop
 
 from mangrove.broker.kinds import kind_of
-from mangrove.errors import MangroveError
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
@@ -27,8 +22,8 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management import answer_questions
 from mangrove.gateway.report import gateway_report
-from mangrove.gateway.settings import read_settings
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
+from mangrove.host.daemon import run_daemon
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY, gateway_status_subject
 from mangrove.model.status import GatewayStatus
@@ -177,30 +172,18 @@ class Gateway:
 
 
 async def _serve(settings: GatewaySettings) -> None:
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
+    # The working set is long-lived; fewer collections mean fewer pauses in the data path.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    try:
         await Gateway(settings, epoch=time_ns()).run()
-    log.info("gateway stopped")
+    finally:
+        log.info("gateway stopped")
 
 
 def main() -> None:
     """Run one gateway until it is told to stop."""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    try:
-        settings = read_settings(Path(sys.argv[1]))
-    except MangroveError as error:
-        sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
-        sys.exit(error.exit_code)
-    # The working set is long-lived; fewer collections mean fewer pauses in the data path.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    uvloop.run(_serve(settings))
+    run_daemon(GatewaySettings, _serve)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
-import sys
 from collections import deque
-from pathlib import Path
 from typing import cast
 
 import msgspec
-import uvloop
 
+from mangrove.host.daemon import run_daemon
 from mangrove.model.address import Address
 from mangrove.model.shared_names import WAN_READY
 from mangrove.testbed.shaping import Shape, Shaper
@@ -290,18 +287,12 @@ class Wan:
 
 
 async def _serve(settings: WanSettings) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await Wan(settings).run()
+    await Wan(settings).run()
 
 
 def main() -> None:
     """Run the emulator until it is told to stop."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    uvloop.run(_serve(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=WanSettings)))
+    run_daemon(WanSettings, _serve)
 
 
 if __name__ == "__main__":
