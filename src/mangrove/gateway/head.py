@@ -8,6 +8,7 @@ a matter of its kind (`mangrove.broker.attachment`); here everything is in the f
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from time import monotonic
@@ -59,10 +60,15 @@ class HeadConnection:
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._attachment = attach(self)
         self.connected = False
+        self._letting_go = False
 
     async def run(self) -> None:
-        """Stay attached to the head broker until cancelled."""
-        await self._attachment.run()
+        """Stay attached to the head broker until cancelled. Who lets go of a broker has not lost it."""
+        try:
+            await self._attachment.run()
+        except asyncio.CancelledError:
+            self._letting_go = True
+            raise
 
     # -- the broker comes and goes ------------------------------------------------------------------------
 
@@ -76,7 +82,8 @@ class HeadConnection:
         """Hold what comes in until the broker is back."""
         self.connected = False
         self._queue.shut()
-        self._engine.head_lost(monotonic())
+        if not self._letting_go:
+            self._engine.head_lost(monotonic())
 
     def writable(self, writable: bool) -> None:
         """The broker can take more, or for now cannot."""
