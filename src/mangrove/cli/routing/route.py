@@ -31,7 +31,7 @@ MAX_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
 
 
 class MethodName(StrEnum):
-    """Path methods, as `routing.planner.Method` without importing it."""
+    """Path methods, as `routing.paths.planner.Method` without importing it."""
 
     GAP_DIV = "gap-div"
     GAP_LOG = "gap-log"
