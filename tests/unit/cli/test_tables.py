@@ -67,6 +67,14 @@ def test_long_texts_move_beneath_their_row_before_anything_else_gives_way() -> N
     assert lines[-1] == "  note: slow consumer"
 
 
+@pytest.mark.parametrize(("words", "height"), [(25, 3), (60, 1)])
+def test_long_texts_take_a_few_lines_of_what_is_left_or_move_beneath(words: int, height: int) -> None:
+    table = Table("", name_column("broker"), details_column("which"))
+    table.add("edge1", " ".join(["item"] * words))
+    beside = [line for line in text(table, 60)[2:] if not line.startswith("  ") or line.startswith(" " * 8)]
+    assert len(beside) == height
+
+
 def test_the_least_important_columns_are_left_out_and_named() -> None:
     lines = text(brokers(), 56)
     assert lines[-2:] == ["at 65 columns also: leaf nodes, subscriptions; --json", "has everything"]

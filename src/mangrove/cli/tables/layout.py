@@ -1,9 +1,9 @@
 """Lays a table out for a width. Pure: columns, rows and a width in, lines of styled text out.
 
-Where there is no room, in this order: headings break over several lines; long texts wrap in what is left of
-the width, or move beneath their row; names are shortened in the middle, as far as they stay different;
-columns are left out, the least important first, and a line says which; the name gets a line of its own.
-Numbers and words are never cut.
+Where there is no room, in this order: headings break over several lines; long texts take a few lines in what
+is left of the width, or move beneath their row; names are shortened in the middle, as far as they stay
+different; columns are left out, the least important first, and a line says which; the name gets a line of its
+own. Numbers and words are never cut.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ GAP = 2
 INDENT = 2
 MIN_NAME = 16
 MIN_TEXT = 40
+MAX_TEXT_LINES = 3
 ESSENTIAL, USEFUL, EXTRA = 3, 2, 1
 
 
@@ -146,7 +147,7 @@ def _plan(columns: Sequence[Column], measured: _Measured, width: int) -> _Plan:
         if _total(measured.natural, shown) <= width:
             return _Plan(_spread(columns, measured, shown, width), details[beside:])
     room = width - _total(measured.natural, others) - GAP
-    if details and room >= MIN_TEXT:
+    if details and room >= MIN_TEXT and measured.cells[details[0]] <= MAX_TEXT_LINES * room:
         widths = _spread(columns, measured, others, width - room - GAP)
         return _Plan({**widths, details[0]: room}, details[1:])
     kept = _fitting(columns, measured.least, others, width)
