@@ -119,8 +119,10 @@ class InterestDatabase:
         Returns the change (None if the update was no news) and whether a gap showed that the neighbour
         should be asked again with a digest.
         """
+        if update.origin == self._domain and (update.epoch, update.version) <= self.own.stamp:
+            return None, False  # an echo of what this gateway said, in this life or an earlier one
         if update.origin == self._domain or update.origin not in self._members:
-            # Nobody else may speak for this domain: an echo of an earlier epoch, or a forgery.
+            # Nobody else may speak for this domain.
             self.ignored_updates += 1
             return None, False
         known = self._known.get(update.origin)

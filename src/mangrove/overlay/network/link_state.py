@@ -83,6 +83,8 @@ class LinkStateDatabase:
 
     def receive(self, ad: LinkStateAd) -> bool:
         """Take in an advertisement; True if it is news and must be passed on."""
+        if ad.origin == self._domain and (ad.epoch, ad.sequence) <= (self._epoch, self._sequence):
+            return False  # an echo of what this gateway said, in this life or an earlier one
         neighbours = {first if second == ad.origin else second for first, second in self._links_of(ad.origin)}
         if ad.origin == self._domain or ad.origin not in self._members or not ad.links.keys() <= neighbours:
             self.ignored += 1

@@ -44,6 +44,10 @@ def test_stale_forged_and_foreign_advertisements_are_ignored() -> None:
     assert not own.receive(ad("z", 1, b=report())), "unknown gateway"
     assert not own.receive(ad("b", 6, z=report())), "unknown link"
     assert own.ignored == 3
+    said = own.advertise({"b": report()}, 1.0)
+    assert said is not None
+    assert not own.receive(said)
+    assert own.ignored == 3, "an echo is no forgery"
     assert own.receive(ad("b", 1, epoch=2, a=report())), "a restarted gateway is not taken for a replay"
 
 
