@@ -227,7 +227,7 @@ def render(result: dict[str, object], console: Console) -> None:
     phases = _phases(result)
     table = Table(title=f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms", box=SIMPLE_HEAD)
     table.add_column("phase, topic", no_wrap=True)
-    for column in ("sent", "lost", "twice", "disorder", "gap", "worst", "p50", "late"):
+    for column in ("sent", "lost", "twice", "order", "gap", "worst", "p50", "late"):
         table.add_column(column, justify="right", no_wrap=True)
     for phase, topics in phases.items():
         table.add_row(f"[bold]{phase}[/bold]")
@@ -246,7 +246,8 @@ def render(result: dict[str, object], console: Console) -> None:
     console.print(table)
     pause = max(row.longest_send_gap_ms for topics in phases.values() for row in topics.values())
     console.print(
-        f"disorder: came after a later one; gap: longest silence at the subscriber (the publishers' own: {pause:,.0f} ms); worst, p50: "
+        f"order: came after a later one; gap: longest silence at the subscriber (the publishers' own: "
+        f"{pause:,.0f} ms); worst, p50: "
         f"latency; late: over {LATE_AFTER_MS:g} ms. Black hole: {result['black_hole_s']:g} s on the link "
         f"a – d. Transit site: b. Seed {result['seed']}."
     )
