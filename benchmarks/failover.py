@@ -4,6 +4,7 @@ Four sites a – b – c – d – a, joined by links of 10 ms (c – d has 11 m
 Each topic carries 1,000 messages a second of 256 bytes, each numbered and stamped, and accounted for:
 
 - `paths: 2` and `paths: 1`, from a to its neighbour d;
+- `default`, without any contract, from a to d;
 - `transit`, with one path, from a to c over b.
 
 In one run: all is well; the link a – d silently swallows everything (no reset); it returns; the site b, which
@@ -56,19 +57,27 @@ LATE_AFTER_MS = 100.0
 UNDER_WAY_NS = 100_000_000
 HEALTHY_TIMEOUT_S = 30.0
 
-TWO_PATHS, ONE_PATH, TRANSIT, NATIVE = "paths: 2", "paths: 1", "transit", "native"
-SUBJECTS = {TWO_PATHS: "double.probe", ONE_PATH: "single.probe", TRANSIT: "single.transit"}
+TWO_PATHS, ONE_PATH, DEFAULT, TRANSIT, NATIVE = "paths: 2", "paths: 1", "default", "transit", "native"
+SUBJECTS = {
+    TWO_PATHS: "double.probe",
+    ONE_PATH: "single.probe",
+    DEFAULT: "plain.probe",
+    TRANSIT: "single.transit",
+}
 STEADY, BLACK_HOLE, LINK_RETURNS = "steady", "black hole", "link returns"
 SITE_DIES, SITE_RETURNS = "transit site dies", "site returns"
 NATIVE_PHASES = (STEADY, BLACK_HOLE, LINK_RETURNS)
 
-# The bars: where nothing may be lost, where nothing may come twice, where no silence may last so long.
-ONCE = [(phase, topic) for phase in (BLACK_HOLE, LINK_RETURNS) for topic in (TWO_PATHS, ONE_PATH)]
+# The bars: where nothing may be lost, where nothing may come twice or out of order, where no silence may last
+# so long.
+ONCE = [(phase, topic) for phase in (BLACK_HOLE, LINK_RETURNS) for topic in (TWO_PATHS, ONE_PATH, DEFAULT)]
 COMPLETE = [*ONCE, (SITE_DIES, TWO_PATHS)]
 GAP_BARS_MS = [
     (BLACK_HOLE, ONE_PATH, 200.0),
+    (BLACK_HOLE, DEFAULT, 200.0),
     (LINK_RETURNS, ONE_PATH, 100.0),
     (LINK_RETURNS, TWO_PATHS, 100.0),
+    (LINK_RETURNS, DEFAULT, 100.0),
 ]
 
 
@@ -123,7 +132,7 @@ def _head(endpoints: DomainEndpoints) -> BrokerAddress:
 
 
 def _topics(ring: LocalFederation) -> list[ProbeTopic]:
-    awaited_at = {TWO_PATHS: "d", ONE_PATH: "d", TRANSIT: "c"}
+    awaited_at = {TWO_PATHS: "d", ONE_PATH: "d", DEFAULT: "d", TRANSIT: "c"}
     return [
         ProbeTopic(SUBJECTS[title], RATE_MSG_S, _head(ring.endpoints[domain]))
         for title, domain in awaited_at.items()
@@ -138,7 +147,7 @@ async def _settle(ring: LocalFederation) -> None:
         if loop.time() > deadline:
             raise MangroveError("the ring did not come up")
         await asyncio.sleep(0.1)
-    if not await wait_for_interest(ring.runtime(), {"d": 2, "c": 1}):
+    if not await wait_for_interest(ring.runtime(), {"d": 3, "c": 1}):
         raise MangroveError("the subscriptions did not reach all sites")
 
 
@@ -200,6 +209,8 @@ def missed(result: dict[str, object]) -> list[str]:
         row = phases[phase][topic]
         if row.duplicated:
             problems.append(f"{phase}, {topic}: {row.duplicated} messages delivered again")
+        if row.out_of_order:
+            problems.append(f"{phase}, {topic}: {row.out_of_order} messages out of order")
     late = phases[BLACK_HOLE][TWO_PATHS].late
     if late:
         problems.append(f"{BLACK_HOLE}, {TWO_PATHS}: {late} messages took over {LATE_AFTER_MS:g} ms")
@@ -216,7 +227,7 @@ def render(result: dict[str, object], console: Console) -> None:
     table = Table(
         f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms",
         name_column("phase, topic"),
-        *map(number_column, ("sent", "lost", "twice", "gap", "worst", "p50", "late")),
+        *map(number_column, ("sent", "lost", "twice", "order", "gap", "worst", "p50", "late")),
     )
     for phase, topics in phases.items():
         table.section(phase)
@@ -226,6 +237,7 @@ def render(result: dict[str, object], console: Console) -> None:
                 f"{row.sent:,}",
                 f"{row.lost:,}",
                 f"{row.duplicated:,}",
+                f"{row.out_of_order:,}",
                 f"{row.longest_gap_ms:,.0f}",
                 _ms(row.longest_latency_ms),
                 _ms(row.p50_ms),
@@ -234,7 +246,8 @@ def render(result: dict[str, object], console: Console) -> None:
     table.show(console)
     pause = max(row.longest_send_gap_ms for topics in phases.values() for row in topics.values())
     console.print(
-        f"gap: longest silence at the subscriber (the publishers' own: {pause:,.0f} ms); worst, p50: "
+        f"order: came after a later one; gap: longest silence at the subscriber (the publishers' own: "
+        f"{pause:,.0f} ms); worst, p50: "
         f"latency; late: over {LATE_AFTER_MS:g} ms. Black hole: {result['black_hole_s']:g} s on the link "
         f"a – d. Transit site: b. Seed {result['seed']}."
     )

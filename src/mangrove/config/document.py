@@ -147,7 +147,10 @@ class TopicDocument(Strict):
     )
     mirror: bool = Field(default=False, description="Publish to a mirror broker as well. Not in force yet.")
     durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
-    order: Order = Field(default=Order.NONE, description="Keep each publisher's order.")
+    order: Order = Field(
+        default=Order.PUBLISHER,
+        description="Keep each publisher's order on a subject; `none` does not wait for it.",
+    )
     late: Late = Field(default=Late.DELIVER, description="What happens after the deadline.")
     scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")
 

@@ -35,6 +35,7 @@ from mangrove.overlay.instructions import (
     DeliverMessages,
     DropMessages,
     Instruction,
+    ResetTimer,
     SendFrame,
     ServeHead,
     ServeLink,
@@ -103,6 +104,8 @@ class Gateway:
                     self._head.change_subscriptions(add, remove)
                 case ServeHead():
                     self._head.serve()
+                case ResetTimer():
+                    self._set_timer()
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
 
@@ -112,10 +115,13 @@ class Gateway:
         Called early when a neighbour appears: from then on, heartbeats bring it back often enough for all
         else.
         """
-        if self._timer is not None:
-            self._timer.cancel()
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._event_file.write(self._engine.take_events())
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         due = max(self._engine.timer(), monotonic() + MIN_TICK_S)
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 

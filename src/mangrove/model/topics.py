@@ -17,7 +17,7 @@ class Late(StrEnum):
 
 
 class Order(StrEnum):
-    """What order subscribers see."""
+    """What order subscribers see: that of each publisher on each subject, or whatever order comes."""
 
     NONE = "none"
     PUBLISHER = "publisher"
@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """What the messages of a topic are owed. The default is best effort over one path."""
+    """What the messages of a topic are owed. The default is best effort over one path, in order."""
 
     match: str
     deadline_ms: float | None = None
@@ -39,7 +39,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     separation_km: float = 0.0
     mirror: bool = False
     durable: bool = False
-    order: Order = Order.NONE
+    order: Order = Order.PUBLISHER
     late: Late = Late.DELIVER
     scope: Scope = Scope.FEDERATION
 

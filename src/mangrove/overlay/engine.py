@@ -16,11 +16,12 @@ from mangrove.errors import MangroveError
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
+from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.events.event_log import Event, EventId, EventLog
 from mangrove.overlay.events.happenings import ColourChanged, HeadLost, HeadSettled, LinkFailed, LinkRecovered
 from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow
 from mangrove.overlay.forwarding.forwarder import Forwarder
-from mangrove.overlay.instructions import CloseLink, Instruction, SendFrame, ServeHead
+from mangrove.overlay.instructions import ChangeSubscriptions, CloseLink, Instruction, SendFrame, ServeHead
 from mangrove.overlay.interest.local_interest import LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
 from mangrove.overlay.links.liveness import Timing
@@ -87,7 +88,8 @@ class OverlayEngine:
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
         )
-        self._delivery = Delivery(federation)
+        patience = Patience(federation.topics, self._neighbours, self._live)
+        self._delivery = Delivery(federation, self._forwarder.own_bit, patience)
         for neighbour in self._neighbours:
             neighbour.monitor.only_way = not self._live.has_bypass(neighbour.name)
         self._settled = True
@@ -215,7 +217,10 @@ class OverlayEngine:
         instructions = self._pass_on_interest()
         instructions += self._settle(0, now)
         for flow in self._flows.touched():
-            instructions += self._forwarder.originate(flow, now)
+            predecessors = self._flows.predecessors(flow, now)
+            instructions += self._forwarder.originate(flow, predecessors, now)
+        if self._flows.take_forgotten():
+            instructions.append(ChangeSubscriptions((), ()))
         return instructions
 
     def remember(self, names: Iterable[Name]) -> None:

@@ -44,6 +44,10 @@ class ServeHead(msgspec.Struct, frozen=True, gc=False):
     """The head broker's subscribers are back, or given up: what waits for the broker may go."""
 
 
+class ResetTimer(msgspec.Struct, frozen=True, gc=False):
+    """Something is due earlier than the engine's timer said: ask it again."""
+
+
 class DropMessages(msgspec.Struct, frozen=True, gc=False):
     """Messages of a frame end here; count them under `reason`."""
 
@@ -52,5 +56,12 @@ class DropMessages(msgspec.Struct, frozen=True, gc=False):
 
 
 Instruction = (
-    SendFrame | ServeLink | CloseLink | DeliverMessages | ChangeSubscriptions | ServeHead | DropMessages
+    SendFrame
+    | ServeLink
+    | CloseLink
+    | DeliverMessages
+    | ChangeSubscriptions
+    | ServeHead
+    | ResetTimer
+    | DropMessages
 )

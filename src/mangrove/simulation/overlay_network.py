@@ -25,6 +25,7 @@ from mangrove.overlay.instructions import (
     DeliverMessages,
     DropMessages,
     Instruction,
+    ResetTimer,
     SendFrame,
     ServeHead,
     ServeLink,
@@ -193,9 +194,11 @@ class SimulatedOverlay(VirtualTime):
 
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""
-        engine = self.engines[name]
-        self._carry_out(name, engine.handle_timer(self.now))
-        due = max(engine.timer(), self.now + MIN_WAIT_S)
+        self._carry_out(name, self.engines[name].handle_timer(self.now))
+        self._set_timer(name)
+
+    def _set_timer(self, name: str) -> None:
+        due = max(self.engines[name].timer(), self.now + MIN_WAIT_S)
         self._wake_at[name] = due
         self.at(due, partial(self._wake, name, due))
 
@@ -218,6 +221,8 @@ class SimulatedOverlay(VirtualTime):
                     self._serve_head(name)
                 case ServeHead():
                     self._serve_head(name)
+                case ResetTimer():
+                    self._set_timer(name)
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:

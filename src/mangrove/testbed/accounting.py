@@ -44,6 +44,7 @@ class Span:
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """The account of the messages sent in a span. Latencies are those of first arrivals; None: no arrival.
 
+    `out_of_order` came, for the first time, after a message that was sent later than they were.
     `late` arrived after the limit; `in_time_ratio` is the share of all sent messages that arrived within it.
     `longest_gap_ms` is the longest silence at the subscriber, `longest_send_gap_ms` that of the publisher:
     when the two are close, the machine paused and not the path.
@@ -53,6 +54,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     delivered: int
     lost: int
     duplicated: int
+    out_of_order: int
     late: int
     in_time_ratio: float | None
     longest_gap_ms: float
@@ -76,6 +78,7 @@ def figures(record: Record, span: Span, limit_ms: float) -> Figures:
         delivered=delivered,
         lost=sent - delivered,
         duplicated=int(copies[chosen].sum()) - delivered,
+        out_of_order=int((chosen[record.arrived] & _overtaken(record.arrived, first)).sum()),
         late=late,
         in_time_ratio=(delivered - late) / sent if sent else None,
         longest_gap_ms=_longest_silence_ms(record.sent_ns, record.arrived_ns[first], span),
@@ -84,6 +87,13 @@ def figures(record: Record, span: Span, limit_ms: float) -> Figures:
         p50_ms=float(np.quantile(latency_ms, 0.50)) if delivered else None,
         p99_ms=float(np.quantile(latency_ms, 0.99)) if delivered else None,
     )
+
+
+def _overtaken(arrived: Times, first: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which arrivals are first ones of messages that a later message came before."""
+    overtaken = np.zeros(len(arrived), dtype=np.bool_)
+    overtaken[first] = (arrived < np.maximum.accumulate(arrived))[first]
+    return overtaken
 
 
 def _longest_silence_ms(sent_ns: Times, events_ns: Times, span: Span) -> float:

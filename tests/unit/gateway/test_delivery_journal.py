@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.kit.engines import federation
-from tests.kit.frames import frame
+from tests.kit.frames import Seconds, frame
 
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.overlay.delivery.delivery import Delivery
@@ -20,10 +20,11 @@ def test_the_journal_survives_its_process(tmp_path: Path) -> None:
     # Not closed: a process that is killed closes nothing.
     again = DeliveryJournal(path, entries=4)
     assert sorted(again.names()) == [Name(1, 9, 0, number) for number in range(3, 7)]
-    delivery = Delivery(federation(("a", "b")))
+    delivery = Delivery(federation(("a", "b")), own_bit=1, patience=Seconds(0.25))
     delivery.remember(again.names())
     assert delivery.arrived(frame(origin=1, epoch=9, sequence=6), 0.0) == []
     assert len(delivery.arrived(frame(origin=1, epoch=9, sequence=7), 0.0)) == 1
+    assert delivery.resequencer.timer() is None
     path.write_bytes(b"damaged")
     assert DeliveryJournal(path, entries=4).names() == []
     journal.close()

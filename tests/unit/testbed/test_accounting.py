@@ -46,6 +46,12 @@ def test_losses_duplicates_and_lateness_belong_to_the_phase_of_sending() -> None
     assert second.longest_gap_ms == 30.0
 
 
+def test_what_a_later_message_came_before_is_out_of_order() -> None:
+    stream = record([0, 10, 20, 30, 40], [(0, 5), (3, 35), (1, 36), (2, 37), (1, 38), (4, 45), (3, 46)])
+    assert over(stream, 0, 100).out_of_order == 2, "copies that come again are not counted"
+    assert [over(stream, start, start + 10).out_of_order for start in (0, 10, 20, 30, 40)] == [0, 1, 1, 0, 0]
+
+
 def test_a_silence_belongs_to_the_phase_that_holds_its_middle() -> None:
     """Delivery stops a moment before the failure at 100 ms and is back a moment after its end at 300 ms."""
     sent = list(range(0, 400, 10))

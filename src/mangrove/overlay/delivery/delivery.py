@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
 from mangrove.model.topics import Late, Order
-from mangrove.overlay.delivery.resequencer import Resequencer
+from mangrove.overlay.delivery.resequencer import Holding, Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
-from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction
+from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, ResetTimer
 from mangrove.overlay.protocol.frames import Frame, Name
 
 _GAIN = 0.05
@@ -18,11 +18,12 @@ _GAIN = 0.05
 class Delivery:
     """Judges frames for this domain and keeps account of how long they took."""
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(self, federation: Federation, own_bit: int, patience: Holding) -> None:
         self._rules = federation.topics
         self._order = federation.domain_order
         self._seen = SeenFrames()
-        self.resequencer = Resequencer()
+        self.resequencer = Resequencer(patience, own_bit)
+        self._next_timer: float | None = None
         self.verdicts: Counter[Verdict] = Counter()
         self.late: Counter[int] = Counter()
         self.observed_ms: dict[tuple[str, int], float] = {}
@@ -32,6 +33,7 @@ class Delivery:
         """Frames that an earlier life of this gateway has delivered."""
         for name in sorted(names):
             self._seen.check(name)
+            self.resequencer.remember(name)
 
     def arrived(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame that names this domain among its destinations."""
@@ -39,13 +41,17 @@ class Delivery:
         self.verdicts[verdict] += 1
         if verdict is Verdict.TOO_OLD:
             return [DropMessages(frame, "too old to be told from a duplicate")]
+        ordered = self._rules.contract_at(frame.topic_class).order is Order.PUBLISHER
         if verdict is Verdict.DUPLICATE:
-            return []
+            return self._finish(self.resequencer.repeated(frame, now)) if ordered else []
         self._observe(frame)
-        contract = self._rules.contract_at(frame.topic_class)
-        if contract.order is Order.PUBLISHER:
-            return self._finish(self.resequencer.arrived(frame, now))
-        return self._finish([frame])
+        if not ordered:
+            return self._finish([frame])
+        instructions = self._finish(self.resequencer.arrived(frame, now))
+        if self.resequencer.holds_frames and (timer := self.resequencer.timer()) != self._next_timer:
+            self._next_timer = timer
+            instructions.append(ResetTimer())
+        return instructions
 
     def expire(self, now: float) -> list[Instruction]:
         """Frames that need not wait any longer for those before them."""

@@ -1,96 +1,294 @@
-"""Puts the frames of a flow back into the order in which their origin sent them (`order: publisher`).
+"""Puts frames back into the order in which their origin sent them (`order: publisher`, the default).
 
 Several paths, or a change of path, let frames overtake each other. A frame that is ahead of its turn is held
-until those before it have come, but not longer than the hold; then the gap is given up. Late frames that come
-after their gap was given up are delivered at once: late is better than lost.
+until those before it have come: the earlier ones of its flow, and the predecessors that it names in other
+flows (a subject moves to another flow when its destinations change). No frame is held longer than patience
+allows; then everything before it is given up. What comes after it was given up is delivered at once: late is
+better than lost.
+
+What was dropped on its way is not waited for where that shows. Frames of a flow that take the same way stay
+in order, so a gap that all ways in use have passed is one that nobody will fill; unless a way is new, since
+the missing frames may be on the one before.
 """
 
 from __future__ import annotations
 
-from mangrove.overlay.protocol.frames import Frame
+from typing import NamedTuple, Protocol
 
-HOLD_S = 0.25
+from mangrove.overlay.protocol.frames import Frame, Name, Predecessor
+
 MAX_FLOWS = 4096
 MAX_HELD_BYTES = 16 << 20
+SETTLED_S = 1.0
+"""A way on which frames came for so long, never so far apart, is in use; no hold is longer."""
+YOUNG = 16
+"""A flow that is not known here and has sent more frames began before this gateway did."""
+ANYWHERE = -1
+"""Next sequence of a flow that is joined in the middle: whichever comes first."""
+MAX_LINKED = 64
+"""So far predecessors of predecessors are followed when they are given up."""
 
-Flow = tuple[int, int, int]
+FlowKey = tuple[int, int, int]
 
 
-class _State:
-    __slots__ = ("held", "next", "since")
+class Holding(Protocol):
+    """Says how long a frame may be held at most."""
 
-    def __init__(self, first: int) -> None:
+    def hold_s(self, frame: Frame) -> float:
+        """In seconds, from its arrival."""
+        ...
+
+
+class _Way:
+    """One path of a flow, as told by the frames that came over it, duplicates too."""
+
+    __slots__ = ("highest", "last", "since")
+
+    def __init__(self, sequence: int, now: float) -> None:
+        self.highest = sequence
+        self.since = self.last = now
+
+
+class _Held(NamedTuple):
+    frame: Frame
+    since: float
+    until: float
+
+
+class _Flow:
+    """What is due next, what is ahead of its turn, and who in other flows waits for this one."""
+
+    __slots__ = ("_first", "held", "key", "next", "waiters", "ways")
+
+    def __init__(self, key: FlowKey, first: int) -> None:
+        self.key = key
         self.next = first
-        self.held: dict[int, Frame] = {}
-        self.since = 0.0
+        self.held: dict[int, _Held] = {}
+        self._first: int | None = None
+        self.ways: dict[int, _Way] = {}
+        self.waiters: dict[FlowKey, _Flow] = {}
+
+    def saw(self, frame: Frame, now: float) -> None:
+        """A frame came, perhaps again."""
+        way = self.ways.get(frame.way)
+        if way is None:
+            self.ways = {each: way for each, way in self.ways.items() if way.last >= now - SETTLED_S}
+            self.ways[frame.way] = _Way(frame.sequence, now)
+            return
+        if now - way.last >= SETTLED_S or (frame.sequence > way.highest + 1 and self._left(way)):
+            way.since = now
+        way.last = now
+        if frame.sequence > way.highest:
+            way.highest = frame.sequence
+
+    def _left(self, way: _Way) -> bool:
+        """Whether frames have gone another way since the last one on this way."""
+        return any(other.highest > way.highest for other in self.ways.values())
+
+    def keep(self, held: _Held) -> None:
+        """A frame must wait."""
+        sequence = held.frame.sequence
+        self.held[sequence] = held
+        if self._first is not None and sequence < self._first:
+            self._first = sequence
+
+    def take(self, sequence: int) -> _Held:
+        """A frame need not wait any more."""
+        self._first = None
+        return self.held.pop(sequence)
+
+    @property
+    def first_held(self) -> int:
+        """The lowest sequence that waits; asked again and again while a gap lasts."""
+        if self._first is None:
+            self._first = min(self.held)
+        return self._first
+
+    @property
+    def oldest(self) -> _Held:
+        """The one that has waited longest; having the contract of all others, it is due first, or nearly."""
+        return next(iter(self.held.values()))
+
+    def gap_is_certain(self, now: float) -> bool:
+        """Whether what is missing before the first held frame was dropped, as far as can be seen here."""
+        return all(
+            way.since <= now - SETTLED_S and way.highest >= self.first_held
+            for way in self.ways.values()
+            if way.last >= now - SETTLED_S
+        )
 
 
 class Resequencer:
     """Orders the frames of many flows; what it holds is bounded in bytes and time."""
 
-    def __init__(self, hold_s: float = HOLD_S) -> None:
-        self._hold_s = hold_s
-        self._flows: dict[Flow, _State] = {}
+    def __init__(self, patience: Holding, own_bit: int = -1) -> None:
+        self._patience = patience
+        self._own_bit = own_bit
+        self._flows: dict[FlowKey, _Flow] = {}
+        self._holding: dict[FlowKey, _Flow] = {}
         self._held_bytes = 0
+        self.gaps = 0
+        """Gaps that were given up."""
+        self.out_of_turn = 0
+        """Frames that came after they were given up."""
+
+    def remember(self, name: Name) -> None:
+        """A frame was delivered by an earlier life of this gateway: those after it are still to come."""
+        flow = self._flows.get(name[:3]) or self._begin(name[:3], 0, [])
+        flow.next = max(flow.next, name.sequence + 1)
 
     def arrived(self, frame: Frame, now: float) -> list[Frame]:
-        """The frames that can be delivered now, in order."""
-        key = (frame.origin, frame.epoch, frame.flow_id)
-        state = self._flows.get(key)
-        forgotten: list[Frame] = []
-        if state is None:
-            if len(self._flows) >= MAX_FLOWS:
-                forgotten = self._forget(next(iter(self._flows)))
-            state = self._flows[key] = _State(frame.sequence)
-        if frame.sequence <= state.next:
-            state.next = max(state.next, frame.sequence + 1)
-            return [*forgotten, frame, *self._following(state, now)]
-        if not state.held:
-            state.since = now
-        state.held[frame.sequence] = frame
-        self._held_bytes += len(frame.body)
-        if self._held_bytes > MAX_HELD_BYTES:
-            return [*forgotten, *self._give_up(state, now)]
-        return forgotten
-
-    def _forget(self, key: Flow) -> list[Frame]:
-        """There is no room for another flow: this one gives up what it holds."""
-        held = self._flows.pop(key).held
-        self._held_bytes -= sum(len(frame.body) for frame in held.values())
-        return [held[sequence] for sequence in sorted(held)]
-
-    def _following(self, state: _State, now: float) -> list[Frame]:
-        ready = []
-        while (frame := state.held.pop(state.next, None)) is not None:
-            self._held_bytes -= len(frame.body)
+        """A new frame; the frames that can be delivered now, in order."""
+        ready: list[Frame] = []
+        flow = self._flows.get((frame.origin, frame.epoch, frame.flow_id))
+        if flow is None:
+            first = ANYWHERE if frame.sequence > YOUNG else min(1, frame.sequence)
+            flow = self._begin((frame.origin, frame.epoch, frame.flow_id), first, ready)
+        flow.saw(frame, now)
+        if frame.sequence < flow.next:
+            self.out_of_turn += 1
+            return [*ready, frame]
+        if frame.sequence == flow.next and not frame.predecessors and not flow.held and not flow.waiters:
+            flow.next += 1
             ready.append(frame)
-            state.next += 1
-        state.since = now
+            return ready
+        if flow.next == ANYWHERE:
+            flow.next = frame.sequence
+        flow.keep(_Held(frame, now, now + self._patience.hold_s(frame)))
+        self._held_bytes += len(frame.body)
+        self._advance(flow, now, ready)
+        while self._held_bytes > MAX_HELD_BYTES:
+            crowded = next(iter(self._holding.values()))
+            self._give_up(crowded, crowded.oldest.frame.sequence, now, ready)
+        if flow.held and flow.oldest.until <= now:
+            self._expire(flow, now, ready)
         return ready
 
-    def _give_up(self, state: _State, now: float) -> list[Frame]:
-        state.next = min(state.held)
-        return self._following(state, now)
+    def repeated(self, frame: Frame, now: float) -> list[Frame]:
+        """A frame came again: its way has passed what is before it."""
+        ready: list[Frame] = []
+        flow = self._flows.get((frame.origin, frame.epoch, frame.flow_id))
+        if flow is not None:
+            flow.saw(frame, now)
+            if flow.held:
+                self._advance(flow, now, ready)
+        return ready
+
+    @property
+    def holds_frames(self) -> bool:
+        """Whether any frame waits for another."""
+        return bool(self._holding)
+
+    def timer(self) -> float | None:
+        """When a frame has been held for long enough."""
+        return min((flow.oldest.until for flow in self._holding.values()), default=None)
+
+    def expired(self, now: float) -> list[Frame]:
+        """Frames that have been held for long enough, with all that come before them."""
+        ready: list[Frame] = []
+        for flow in list(self._holding.values()):
+            self._expire(flow, now, ready)
+        return ready
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        held = sum(len(frame.body) for state in self._flows.values() for frame in state.held.values())
+        bodies = [each.frame.body for flow in self._flows.values() for each in flow.held.values()]
+        held = sum(map(len, bodies))
         found = [] if held == self._held_bytes else [f"{held} bytes held, {self._held_bytes} are counted"]
-        if any(state.held and min(state.held) <= state.next for state in self._flows.values()):
-            found.append("a frame is held although its turn has come")
+        if {key for key, flow in self._flows.items() if flow.held} != self._holding.keys():
+            found.append("a flow that holds frames is not watched, or one that holds none is")
+        for flow in self._holding.values():
+            first = flow.held.get(min(flow.held)) if flow.held else None
+            if first is not None and first.frame.sequence <= flow.next and not first.frame.predecessors:
+                found.append("a frame is held although its turn has come")
         return found
 
-    def timer(self) -> float | None:
-        """When a gap is given up."""
-        return min((state.since + self._hold_s for state in self._flows.values() if state.held), default=None)
+    # -- inside -------------------------------------------------------------------------------------------
 
-    def expired(self, now: float) -> list[Frame]:
-        """Frames behind gaps that have lasted too long."""
-        ready = []
-        for state in self._flows.values():
-            while state.held and now >= state.since + self._hold_s:
-                since = state.since
-                ready += self._give_up(state, now)
-                if state.held and state.since == since:
+    def _begin(self, key: FlowKey, first: int, ready: list[Frame]) -> _Flow:
+        """A flow that is not known here; the one that is known longest makes room."""
+        if len(self._flows) >= MAX_FLOWS:
+            forgotten = self._flows.pop(next(iter(self._flows)))
+            ready += [self._take(forgotten, sequence).frame for sequence in sorted(forgotten.held)]
+        origin, epoch, _ = key
+        for other in list(self._holding.values()):
+            if other.key[0] == origin and other.key[1] < epoch:  # the origin has started again since
+                ready += [self._take(other, sequence).frame for sequence in sorted(other.held)]
+        flow = self._flows[key] = _Flow(key, first)
+        return flow
+
+    def _take(self, flow: _Flow, sequence: int) -> _Held:
+        held = flow.take(sequence)
+        self._held_bytes -= len(held.frame.body)
+        if not flow.held:
+            self._holding.pop(flow.key, None)
+        return held
+
+    def _advance(self, flow: _Flow, now: float, ready: list[Frame]) -> None:
+        """Let out what is due, here and in the flows that waited for this one."""
+        waiting = [flow]
+        while waiting:
+            flow = waiting.pop()
+            before = flow.next
+            self._release(flow, now, ready)
+            if flow.next != before:
+                waiting += flow.waiters.values()
+                flow.waiters = {}
+
+    def _release(self, flow: _Flow, now: float, ready: list[Frame]) -> None:
+        while flow.held:
+            held = flow.held.get(flow.next)
+            if held is None:
+                if not flow.gap_is_certain(now):
                     break
-        return ready
+                self.gaps += 1
+                flow.next = flow.first_held
+            elif self._must_wait(flow, held.frame, ready):
+                break
+            else:
+                self._take(flow, flow.next)
+                flow.next += 1
+                ready.append(_aged(held, now))
+        if flow.held:
+            self._holding[flow.key] = flow
+
+    def _own(self, frame: Frame) -> list[Predecessor]:
+        return [each for each in frame.predecessors if each.destinations & self._own_bit]
+
+    def _must_wait(self, flow: _Flow, frame: Frame, ready: list[Frame]) -> bool:
+        """Whether a predecessor in another flow is still to come."""
+        for flow_id, sequence, _ in self._own(frame):
+            other = self._flows.get((frame.origin, frame.epoch, flow_id))
+            if other is None:
+                if sequence > YOUNG:
+                    continue
+                other = self._begin((frame.origin, frame.epoch, flow_id), 1, ready)
+            if ANYWHERE < other.next <= sequence and other is not flow:
+                other.waiters[flow.key] = flow
+                return True
+        return False
+
+    def _expire(self, flow: _Flow, now: float, ready: list[Frame]) -> None:
+        while flow.held and flow.oldest.until <= now:
+            self._give_up(flow, flow.oldest.frame.sequence, now, ready)
+
+    def _give_up(self, flow: _Flow, sequence: int, now: float, ready: list[Frame], depth: int = 0) -> None:
+        """Wait no longer for what comes up to a frame: let out what is there of it."""
+        if flow.next > sequence or flow.next == ANYWHERE or depth > MAX_LINKED:
+            return
+        self.gaps += 1
+        flow.next = sequence + 1  # first, so that flows which wait for each other come to an end
+        for number in sorted(number for number in flow.held if number <= sequence):
+            held = self._take(flow, number)
+            for predecessor in self._own(held.frame):
+                other = self._flows.get((held.frame.origin, held.frame.epoch, predecessor.flow_id))
+                if other is not None:
+                    self._give_up(other, predecessor.sequence, now, ready, depth + 1)
+            ready.append(_aged(held, now))
+        waiters, flow.waiters = flow.waiters, {}
+        for each in (flow, *waiters.values()):
+            self._advance(each, now, ready)
+
+
+def _aged(held: _Held, now: float) -> Frame:
+    return held.frame.older(now - held.since) if now > held.since else held.frame

@@ -12,7 +12,7 @@ from mangrove.overlay.instructions import DropMessages, Instruction
 from mangrove.overlay.links.laxity_queue import FOREVER
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.live_map import LiveMap
-from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 
@@ -52,7 +52,9 @@ class Forwarder:
 
     # -- three ways in ------------------------------------------------------------------------------------
 
-    def originate(self, flow: OutboundFlow, now: float) -> list[Instruction]:
+    def originate(
+        self, flow: OutboundFlow, predecessors: tuple[Predecessor, ...], now: float
+    ) -> list[Instruction]:
         """A new frame from what a flow has gathered, over all paths that its contract asks for."""
         flow.sequence += 1
         frame = Frame(
@@ -65,6 +67,7 @@ class Forwarder:
             destinations=flow.destinations,
             flow_id=flow.id,
             sequence=flow.sequence,
+            predecessors=predecessors,
         )
         return self._by_routes(frame, now)
 
@@ -81,9 +84,9 @@ class Forwarder:
         if frame.label:
             peer = self._labels.next_hop(self._order[frame.origin], frame.epoch, frame.label)
             if peer is not None and self._neighbours.usable(peer):
-                return self._send(peer, frame.towards(destinations, frame.label, hops=1), now)
+                return self._send(peer, frame.onward(destinations, frame.label, self._index), now)
             # The route is broken here: the tables for the present state of the network take over.
-        return self._by_table(frame.towards(destinations, hops=1), now)
+        return self._by_table(frame.onward(destinations, 0, self._index), now)
 
     def reroute(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame whose way was cut: by table."""

@@ -1,7 +1,8 @@
 """What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes.
 
 A frame that its contract would drop as late is not sent at all. One that is late but still wanted stays ahead
-of all that are less urgent.
+of all that are less urgent. Frames of one flow leave in order, also when estimates of the rest
+of the way change meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ MIN_AGE_S = 100e-6
 """Shorter waits are not worth making a frame anew to tell."""
 
 FOREVER = float("inf")
+MAX_FLOWS = 4096
 
 
 class _Waiting(NamedTuple):
@@ -43,6 +45,8 @@ class LaxityQueue:
         self._limit_bytes = limit_bytes
         self._waiting: SortedList[_Waiting] = SortedList()
         self._number = 0
+        self._last: dict[tuple[int, int, int], tuple[int, float]] = {}
+        """Sequence and rank of the last frame of each flow with a deadline."""
         self._expired: list[Frame] = []
         self.held_bytes = 0
         self.waits = Waits()
@@ -56,13 +60,26 @@ class LaxityQueue:
         Returns the frames that had to go for lack of room.
         """
         self._number += 1
-        rank = now + NEVER_URGENT_S if due is None else due
+        rank = now + NEVER_URGENT_S if due is None else self._in_turn(frame, due)
         self._waiting.add(_Waiting(rank, self._number, frame, now, until))
         self.held_bytes += len(frame.body)
         displaced: list[Frame] = []
         while self.held_bytes > self._limit_bytes and len(self._waiting) > 1:
             displaced.append(self._take(-1).frame)
         return displaced
+
+    def _in_turn(self, frame: Frame, due: float) -> float:
+        """The rank of a frame: not before that of an earlier one of its flow."""
+        flow = (frame.origin, frame.epoch, frame.flow_id)
+        last = self._last.get(flow)
+        if last is not None:
+            if frame.sequence <= last[0]:
+                return due  # it was sent another way before, and those after it may have left already
+            due = max(due, last[1])
+        elif len(self._last) >= MAX_FLOWS:
+            self._last.clear()
+        self._last[flow] = (frame.sequence, due)
+        return due
 
     def overtakes(self, rank: float) -> bool:
         """Whether a frame waits that is more urgent than one that has begun to leave."""
@@ -99,5 +116,6 @@ class LaxityQueue:
         """Give up everything that waits, the most urgent first, older by the time it waited."""
         frames = [waiting.frame.older(now - waiting.since) for waiting in self._waiting]
         self._waiting.clear()
+        self._last.clear()
         self.held_bytes = 0
         return frames

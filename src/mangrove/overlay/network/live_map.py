@@ -7,6 +7,7 @@ measured delays serve explicit routes and predictions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -158,6 +159,11 @@ class LiveMap:
             distance, _ = trees(self.live_graph(topic_class), [self._index])
             self._rest_ms[topic_class] = [float(value) for value in distance[0]]
         return self._rest_ms[topic_class]
+
+    @property
+    def farthest_s(self) -> float:
+        """How long the way to the farthest domain takes that can be reached."""
+        return max(each for each in self._rest_of(None) if math.isfinite(each)) / 1000
 
     def rest_ms(self, destinations: int, topic_class: int) -> float:
         """How long the way to the farthest of some destinations takes; infinite if one is cut off."""

@@ -1,7 +1,8 @@
 """Frames: what gateways say to each other, as bytes.
 
     magic "MG" | type u8 | hop limit u8 | body length u32 | origin u16 | mask length u16 | topic class u16 |
-    stream u16 | epoch u64 | label u32 | age u32 | flow id u32 | sequence u64 | destination mask | body
+    stream u16 | way u16 | predecessors length u16 | epoch u64 | label u32 | age u32 | flow id u32 |
+    sequence u64 | destination mask | predecessors (flow id u32, sequence u64, mask length u16, mask) | body
 
 All numbers are big-endian. A data frame carries whole broker messages for a *set* of destination domains, one
 bit each (bit i = i-th domain in the agreed order). A transit gateway looks at the head and never at the body.
@@ -10,12 +11,15 @@ flow is what goes from there to one set of destinations under one contract, and 
 frames. A label, if not zero, names an
 established route of the origin. The age is the time since the origin took the messages in, in microseconds;
 every gateway adds what it knows, so that no clocks need to agree. A stream, if not zero, says that other
-pieces of the body came before (see `pieces`).
+pieces of the body came before (see `pieces`). The way tells paths apart: every gateway that passes a frame on
+mixes its number in. Predecessors are frames of the same origin, in other flows, that come before this one
+(see `delivery.resequencer`).
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -24,12 +28,16 @@ from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAGIC = b"MG"
-HEADER = struct.Struct(">2sBBIHHHHQIIIQ")
+HEADER = struct.Struct(">2sBBIHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
 MAX_MASK_BYTES = 1024
+MAX_PREDECESSORS_BYTES = 4096
 MAX_AGE_US = (1 << 32) - 1
+
+
+_PREDECESSOR = struct.Struct(">IQH")
 
 
 class FrameError(MangroveError):
@@ -43,6 +51,14 @@ class Name(NamedTuple):
     epoch: int
     flow_id: int
     sequence: int
+
+
+class Predecessor(NamedTuple):
+    """A frame of the same origin that some of a frame's destinations get before it."""
+
+    flow_id: int
+    sequence: int
+    destinations: int
 
 
 class FrameType(IntEnum):
@@ -74,6 +90,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     flow_id: int = 0
     sequence: int = 0
     stream: int = 0
+    way: int = 0
+    predecessors: tuple[Predecessor, ...] = ()
 
     @property
     def name(self) -> Name:
@@ -82,7 +100,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     def head(self) -> bytes:
         """Header and mask; the body follows as it is, so that forwarding never copies it."""
-        mask = self.destinations.to_bytes((self.destinations.bit_length() + 7) // 8, "big")
+        mask = _mask(self.destinations)
+        predecessors = encode_predecessors(self.predecessors) if self.predecessors else b""
         return (
             HEADER.pack(
                 MAGIC,
@@ -93,6 +112,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
                 len(mask),
                 self.topic_class,
                 self.stream,
+                self.way,
+                len(predecessors),
                 self.epoch,
                 self.label,
                 self.age_us,
@@ -100,15 +121,21 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
                 self.sequence,
             )
             + mask
+            + predecessors
         )
 
     def encode(self) -> bytes:
         """The whole frame as bytes."""
         return self.head() + self.body
 
-    def towards(self, destinations: int, label: int = 0, hops: int = 0) -> Frame:
-        """The same frame for a part of its destinations, by table or by a label, `hops` hops further."""
-        return replace(self, destinations=destinations, label=label, hop_limit=self.hop_limit - hops)
+    def towards(self, destinations: int, label: int = 0) -> Frame:
+        """The same frame for a part of its destinations, by table or by a label."""
+        return replace(self, destinations=destinations, label=label)
+
+    def onward(self, destinations: int, label: int, gateway: int) -> Frame:
+        """The same frame one hop further, passed on by the gateway of this number."""
+        way = (self.way * 31 + gateway + 1) & 0xFFFF
+        return replace(self, destinations=destinations, label=label, hop_limit=self.hop_limit - 1, way=way)
 
     def older(self, seconds: float) -> Frame:
         """The same frame after some time."""
@@ -155,22 +182,26 @@ def _frame_length(data: bytes, position: int) -> int:
         raise FrameError(f"garbage where a frame should start: {data[position : position + 16]!r}")
     if len(data) - position < HEADER.size:
         return HEADER.size
-    _, kind, _, body, _, mask, *_ = HEADER.unpack_from(data, position)
+    _, kind, _, body, _, mask, _, _, _, predecessors, *_ = HEADER.unpack_from(data, position)
     if kind not in _KNOWN_TYPES:
         raise FrameError(f"unknown frame type {kind}")
     if body > MAX_BODY_BYTES or mask > MAX_MASK_BYTES:
         raise FrameError(f"a frame of {body} bytes with a mask of {mask} bytes is beyond the limits")
-    return HEADER.size + int(mask) + int(body)
+    if predecessors > MAX_PREDECESSORS_BYTES:
+        raise FrameError(f"a frame with {predecessors} bytes of predecessors is beyond the limits")
+    return HEADER.size + int(mask) + int(predecessors) + int(body)
 
 
 _KNOWN_TYPES = frozenset(FrameType)
 
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
-    _, kind, hop_limit, _, origin, mask, topic_class, stream, epoch, label, age_us, flow_id, sequence = (
-        HEADER.unpack_from(data, position)
+    (_, kind, hop_limit, _, origin, mask, topic_class, stream, way, before, *rest) = HEADER.unpack_from(
+        data, position
     )
-    body_at = position + HEADER.size + mask
+    epoch, label, age_us, flow_id, sequence = rest
+    mask_end = position + HEADER.size + mask
+    body_at = mask_end + before
     return Frame(
         type=FrameType(kind),
         body=data[body_at : position + length],
@@ -178,10 +209,40 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         origin=origin,
         topic_class=topic_class,
         epoch=epoch,
-        destinations=int.from_bytes(data[position + HEADER.size : body_at], "big"),
+        destinations=int.from_bytes(data[position + HEADER.size : mask_end], "big"),
         label=label,
         age_us=age_us,
         flow_id=flow_id,
         sequence=sequence,
         stream=stream,
+        way=way,
+        predecessors=_decode_predecessors(data[mask_end:body_at]) if before else (),
     )
+
+
+def _mask(destinations: int) -> bytes:
+    return destinations.to_bytes((destinations.bit_length() + 7) // 8, "big")
+
+
+def encode_predecessors(predecessors: Iterable[Predecessor]) -> bytes:
+    """Predecessors as they stand in a frame's head."""
+    parts: list[bytes] = []
+    for flow_id, sequence, destinations in predecessors:
+        mask = _mask(destinations)
+        parts += (_PREDECESSOR.pack(flow_id, sequence, len(mask)), mask)
+    return b"".join(parts)
+
+
+def _decode_predecessors(data: bytes) -> tuple[Predecessor, ...]:
+    found: list[Predecessor] = []
+    position = 0
+    while position < len(data):
+        if position + _PREDECESSOR.size > len(data):
+            raise FrameError("the predecessors of a frame are cut off")
+        flow_id, sequence, length = _PREDECESSOR.unpack_from(data, position)
+        position += _PREDECESSOR.size + length
+        if position > len(data):
+            raise FrameError("the predecessors of a frame are cut off")
+        mask = data[position - length : position]
+        found.append(Predecessor(flow_id, sequence, int.from_bytes(mask, "big")))
+    return tuple(found)

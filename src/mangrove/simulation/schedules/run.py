@@ -2,9 +2,9 @@
 
 Every schedule checks that no frame loops, that nothing is delivered twice, and that after everything has
 healed all gateways agree, all routes stand and messages arrive. A schedule with exactly one failure checks
-more: what the contract promises is not lost. That is everything on topics with `paths: 2`, if two disjoint
-paths exist, and everything on any topic when a link fails silently that leaves the pair connected, since
-frames are acknowledged hop by hop.
+more: what arrives is in order, and what the contract promises is not lost. That is everything on topics with
+`paths: 2`, if two disjoint paths exist, and everything on any topic when a link fails silently that leaves
+the pair connected, since frames are acknowledged hop by hop.
 """
 
 from __future__ import annotations
@@ -180,6 +180,23 @@ class _Run:
         )
         for (source, subject, name), count in sorted(lost.items()):
             self.problems.append(f"{count} messages of {subject} lost from {source} to {name}")
+        for (stream, name), count in self._out_of_order().items():
+            where = f"from {stream.source} to {name}"
+            if len(self.schedule.faults) == 1:
+                self.problems.append(f"{count} messages of {stream.subject} out of order {where}")
+
+    def _out_of_order(self) -> Counter[tuple[Stream, str]]:
+        """How many messages of a stream came to a receiver after one that was sent later."""
+        latest: dict[tuple[Stream, str], int] = {}
+        found: Counter[tuple[Stream, str]] = Counter()
+        for name, body in self.net.delivered:
+            stream = self.expected.get((name, body))
+            if stream is None:
+                continue
+            number = int(body.split()[1])
+            found[stream, name] += number < latest.get((stream, name), 0)
+            latest[stream, name] = max(number, latest.get((stream, name), 0))
+        return +found
 
     def _promised(self, stream: Stream, receiver: str) -> bool:
         """Whether the contract promises that the only fault costs nothing between two domains."""

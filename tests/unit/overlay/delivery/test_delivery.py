@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.kit.engines import federation
-from tests.kit.frames import frame
+from tests.kit.frames import Seconds, frame
 
 from mangrove.model.topics import Contract, Late, Order, TopicRules
 from mangrove.overlay.delivery.delivery import Delivery
@@ -18,7 +18,7 @@ def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
             Contract(match="c", order=Order.PUBLISHER),
         )
     )
-    delivery = Delivery(federation(("a", "b"), topics=rules))
+    delivery = Delivery(federation(("a", "b"), topics=rules), own_bit=1, patience=Seconds(0.25))
     fresh, late = 50_000, 150_000
     outcomes = [
         delivery.arrived(frame(sequence=number, topic_class=topic, age_us=age, epoch=1), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kit.frames import frame
+from tests.kit.frames import Seconds, frame
 
 from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.protocol.frames import Frame
@@ -16,14 +16,14 @@ def flow_frame(number: int) -> Frame:
 
 @given(st.permutations(range(1, 9)))
 def test_order_is_restored(arrival: list[int]) -> None:
-    sequencer = Resequencer(hold_s=10)
+    sequencer = Resequencer(patience=Seconds(10.0))
     sequencer.arrived(flow_frame(0), 0.0)
     delivered = [int(f.body) for number in arrival for f in sequencer.arrived(flow_frame(number), 0.0)]
     assert delivered == list(range(1, 9))
 
 
 def test_a_gap_is_given_up_after_the_hold() -> None:
-    sequencer = Resequencer(hold_s=0.25)
+    sequencer = Resequencer(patience=Seconds(0.25))
     sequencer.arrived(flow_frame(1), 0.0)
     assert sequencer.arrived(flow_frame(3), 1.0) == []
     assert sequencer.arrived(flow_frame(4), 1.0) == []

@@ -22,9 +22,9 @@ def test_garbage_is_refused_at_the_first_byte() -> None:
 
 def test_unknown_type_and_excessive_sizes_are_refused() -> None:
     with pytest.raises(FrameError, match="unknown frame type 99"):
-        FrameDecoder().feed(HEADER.pack(MAGIC, 99, 1, *[0] * 10))
+        FrameDecoder().feed(HEADER.pack(MAGIC, 99, 1, *[0] * 12))
     with pytest.raises(FrameError, match="beyond the limits"):
-        FrameDecoder().feed(HEADER.pack(MAGIC, FrameType.DATA, 1, 2**31, *[0] * 9))
+        FrameDecoder().feed(HEADER.pack(MAGIC, FrameType.DATA, 1, 2**31, *[0] * 11))
 
 
 def test_a_truncated_frame_is_noticed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.kit.engines import federation, with_links
 
 from mangrove.overlay.instructions import DeliverMessages, ServeLink
@@ -26,7 +27,7 @@ def slow_link(limit_bytes: int = 1 << 20) -> Outgoing:
 
 
 def data(body: bytes, **fields: int) -> Frame:
-    return Frame(FrameType.DATA, body, **fields)
+    return replace(Frame(FrameType.DATA, body), **fields)
 
 
 def pull_all(outgoing: Outgoing, now: float = 1.0) -> list[Frame]:

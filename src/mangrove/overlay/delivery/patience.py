@@ -1,0 +1,40 @@
+"""How long a frame ahead of its turn may be held: as long as a detour takes, never past its deadline."""
+
+from __future__ import annotations
+
+from mangrove.model.topics import TopicRules
+from mangrove.overlay.delivery.resequencer import SETTLED_S
+from mangrove.overlay.links.neighbours import Neighbours
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.protocol.frames import Frame
+
+MIN_HOLD_S = 0.25
+MARGIN_S = 0.005
+"""A frame is let go so much before its deadline."""
+
+
+class Patience:
+    """Knows the network and the contracts.
+
+    What entered a failed link goes another way when the failure is detected, and others that learn of the
+    failure earlier may send around it meanwhile. So frames are late by a dead interval and a detour at most,
+    as far as this gateway can tell from its own links and the map.
+    """
+
+    def __init__(self, rules: TopicRules, neighbours: Neighbours, live: LiveMap) -> None:
+        self._rules = rules
+        self._neighbours = neighbours
+        self._live = live
+
+    @property
+    def detour_s(self) -> float:
+        """How much later than others a frame may come that had to take another way."""
+        dead_s = max((each.monitor.dead_interval_s for each in self._neighbours if each.usable), default=0.0)
+        return min(SETTLED_S, max(MIN_HOLD_S, dead_s + 2 * self._live.farthest_s))
+
+    def hold_s(self, frame: Frame) -> float:
+        """How long a frame may be held."""
+        deadline_ms = self._rules.contract_at(frame.topic_class).deadline_ms
+        if deadline_ms is None:
+            return self.detour_s
+        return max(0.0, min(self.detour_s, deadline_ms / 1000 - frame.age_us / 1e6 - MARGIN_S))
