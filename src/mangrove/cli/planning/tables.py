@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 8
 
+LOG_NEGLIGIBLE_RISK = math.log(1e-12)
+
 
 def show_allocation(result: Result, baseline: Result, seconds: float, console: Console) -> None:
     """Items, load and risk of each broker, and the gain over round robin."""
@@ -61,7 +63,8 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
     if result.proven_optimal:
         proof = "proven optimal"
     elif result.feasible:
-        proof = f"at most {result.bound:.6f} is possible"
+        bound = result.known_bound
+        proof = "no useful bound is known" if bound is None else f"at most {bound:.6f} is possible"
     else:
         proof = "infeasible" + (" (proven)" if result.infeasibility_proven else "")
     console.print(
@@ -146,6 +149,8 @@ def probability(log_value: float) -> str:
 
 def gain(before: float, after: float) -> str:
     """Share of the risk removed, `(Pr₁ − Pr₂)/Pr₁` of thesis §4.5.4; risks as logarithms."""
+    if max(before, after) < LOG_NEGLIGIBLE_RISK:
+        return "–"  # neither will ever happen
     if before == -math.inf:
         return "-" if after == -math.inf else "(was 0)"
     share = -math.expm1(min(after - before, 700.0))
