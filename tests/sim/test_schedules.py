@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mangrove.errors import MangroveError
+from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
 from mangrove.overlay.links.outgoing import Outgoing
 from mangrove.overlay.protocol.frames import Frame
@@ -60,6 +61,12 @@ def test_duplicates_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SeenFrames, "check", lambda *_: Verdict.NEW)
     broken = run_schedules(range(1, 6)).broken
     assert any("2 times" in problem for result in broken for problem in result.problems)
+
+
+def test_disorder_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Resequencer, "arrived", lambda _, frame, __: [frame])
+    broken = run_schedules([38, 52, 53]).broken
+    assert any("out of order" in problem for result in broken for problem in result.problems)
 
 
 def test_seeds_are_grouped_by_their_networks() -> None:

@@ -50,6 +50,8 @@ def gateway_report(
         malformed_bodies=totals.malformed_bodies,
         refused_connections=links.refused,
         refused_subjects=overlay.refused_subjects,
+        gaps=overlay.gaps,
+        out_of_turn=overlay.out_of_turn,
         ignored={**overlay.ignored, **ledger.ignored},
     )
 

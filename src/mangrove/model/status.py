@@ -104,6 +104,10 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """From strangers, or from neighbours that did not greet as they should."""
     refused_subjects: int = 0
     """Wanted subjects beyond the limit of a domain, or malformed: nobody is sent their messages."""
+    gaps: int = 0
+    """Times that what came was delivered without what comes before it: dropped, or awaited in vain."""
+    out_of_turn: int = 0
+    """Frames that came after that, and were delivered out of order."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
 

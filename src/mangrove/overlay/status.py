@@ -48,6 +48,8 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     failed_links: tuple[SitePair, ...]
     parked_bytes: int
     duplicates: int
+    gaps: int
+    out_of_turn: int
     routes: tuple[RouteStatus, ...]
     arrivals: tuple[Arrival, ...]
     refused_subjects: int
@@ -66,6 +68,8 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         failed_links=tuple(sorted(sources.live.failed)),
         parked_bytes=sources.forwarder.parked.held_bytes,
         duplicates=sources.delivery.verdicts[Verdict.DUPLICATE],
+        gaps=sources.delivery.resequencer.gaps,
+        out_of_turn=sources.delivery.resequencer.out_of_turn,
         routes=tuple(_routes(sources)),
         arrivals=tuple(_arrivals(sources)),
         refused_subjects=sources.remote.interest.refused_subjects,

@@ -182,6 +182,15 @@ class SimulatedOverlay(VirtualTime):
                 engine.change_local_interest(subject, "", True)
             self._carry_out(name, engine.flush(self.now))
 
+    def unsubscribe(self, name: str, *subjects: str) -> None:
+        """Nobody in a domain wants subjects any more."""
+        self._wanted[name].difference_update(subjects)
+        if name in self.engines:
+            engine = self.engines[name]
+            for subject in subjects:
+                engine.change_local_interest(subject, "", False)
+            self._carry_out(name, engine.flush(self.now))
+
     def publish(self, name: str, subject: str, body: bytes) -> bool:
         """A message is published; False if nobody elsewhere is known to want it."""
         engine = self.engines.get(name)

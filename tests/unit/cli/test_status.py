@@ -36,10 +36,12 @@ def test_everything_that_was_counted_is_shown() -> None:
             refused_connections=14,
             refused_subjects=15,
             ignored={"route message without a way": 16},
+            gaps=17,
+            out_of_turn=18,
         )
     )
     also = text[text.index("Also counted") :]
-    for count in (7, 11, 12, 13, 14, 15, 16):
+    for count in (7, 11, 12, 13, 14, 15, 16, 17, 18):
         assert f" {count}" in also, text
     assert "dropped on other topics: late" in also
 

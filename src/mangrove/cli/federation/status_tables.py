@@ -219,6 +219,8 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
+        "gaps in a publisher's order that were not filled in time": gateway.gaps,
+        "frames delivered out of order, after their gap was given up": gateway.out_of_turn,
         **{f"dropped on other topics: {reason}": n - named[reason] for reason, n in gateway.dropped.items()},
         **{f"ignored: {what}": count for what, count in gateway.ignored.items()},
     }

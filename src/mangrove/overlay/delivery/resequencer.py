@@ -26,7 +26,7 @@ YOUNG = 16
 ANYWHERE = -1
 """Next sequence of a flow that is joined in the middle: whichever comes first."""
 MAX_LINKED = 64
-"""So far predecessors of predecessors are followed when they are given up."""
+"""So many flows are followed from predecessor to predecessor when a frame is given up."""
 
 FlowKey = tuple[int, int, int]
 
@@ -75,15 +75,12 @@ class _Flow:
             self.ways = {each: way for each, way in self.ways.items() if way.last >= now - SETTLED_S}
             self.ways[frame.way] = _Way(frame.sequence, now)
             return
-        if now - way.last >= SETTLED_S or (frame.sequence > way.highest + 1 and self._left(way)):
-            way.since = now
+        skipped = frame.sequence > way.highest + 1
+        if now - way.last >= SETTLED_S or (skipped and self.next > way.highest + 1):
+            way.since = now  # new again: frames have gone another way in between
         way.last = now
         if frame.sequence > way.highest:
             way.highest = frame.sequence
-
-    def _left(self, way: _Way) -> bool:
-        """Whether frames have gone another way since the last one on this way."""
-        return any(other.highest > way.highest for other in self.ways.values())
 
     def keep(self, held: _Held) -> None:
         """A frame must wait."""
@@ -272,22 +269,29 @@ class Resequencer:
         while flow.held and flow.oldest.until <= now:
             self._give_up(flow, flow.oldest.frame.sequence, now, ready)
 
-    def _give_up(self, flow: _Flow, sequence: int, now: float, ready: list[Frame], depth: int = 0) -> None:
-        """Wait no longer for what comes up to a frame: let out what is there of it."""
-        if flow.next > sequence or flow.next == ANYWHERE or depth > MAX_LINKED:
+    def _give_up(self, flow: _Flow, sequence: int, now: float, ready: list[Frame]) -> None:
+        """Wait no longer for what comes up to a frame; what is there of it goes, and what waited for it."""
+        moved: list[_Flow] = []
+        self._let_go(flow, sequence, now, ready, moved)
+        for each in moved:
+            waiters, each.waiters = each.waiters, {}
+            for waiter in (each, *waiters.values()):
+                self._advance(waiter, now, ready)
+
+    def _let_go(self, flow: _Flow, sequence: int, now: float, ready: list[Frame], moved: list[_Flow]) -> None:
+        """Let out what is there up to a frame, each after its predecessors; `moved` are flows that did."""
+        if flow.next > sequence or flow.next == ANYWHERE or len(moved) > MAX_LINKED:
             return
         self.gaps += 1
         flow.next = sequence + 1  # first, so that flows which wait for each other come to an end
+        moved.append(flow)
         for number in sorted(number for number in flow.held if number <= sequence):
             held = self._take(flow, number)
             for predecessor in self._own(held.frame):
                 other = self._flows.get((held.frame.origin, held.frame.epoch, predecessor.flow_id))
                 if other is not None:
-                    self._give_up(other, predecessor.sequence, now, ready, depth + 1)
+                    self._let_go(other, predecessor.sequence, now, ready, moved)
             ready.append(_aged(held, now))
-        waiters, flow.waiters = flow.waiters, {}
-        for each in (flow, *waiters.values()):
-            self._advance(each, now, ready)
 
 
 def _aged(held: _Held, now: float) -> Frame:

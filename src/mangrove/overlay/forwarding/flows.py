@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
-from mangrove.model.topics import Scope, TopicRules
+from mangrove.model.topics import Order, Scope, TopicRules
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Predecessor, encode_predecessors
 
 MAX_FLOWS = 4096
@@ -180,6 +180,8 @@ class FlowTable:
         if flow.generation == self._generation:
             return ()
         flow.generation = self._generation
+        if self._rules.contract_at(flow.topic_class).order is Order.NONE:
+            return ()
         return lane.predecessors_of(flow, now)
 
     def take_forgotten(self) -> bool:

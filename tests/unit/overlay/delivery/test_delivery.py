@@ -7,7 +7,7 @@ from tests.kit.frames import Seconds, frame
 
 from mangrove.model.topics import Contract, Late, Order, TopicRules
 from mangrove.overlay.delivery.delivery import Delivery
-from mangrove.overlay.instructions import DeliverMessages, DropMessages
+from mangrove.overlay.instructions import DeliverMessages, DropMessages, ResetTimer
 
 
 def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
@@ -27,3 +27,25 @@ def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
     kinds = [type(outcome[0]) for outcome in outcomes]
     assert kinds == [DeliverMessages, DropMessages, DeliverMessages]
     assert delivery.late == {0: 1, 1: 1}
+
+
+def test_frames_wait_for_their_turn_unless_the_contract_says_none() -> None:
+    rules = TopicRules((Contract(match="loose", order=Order.NONE),))
+    delivery = Delivery(federation(("a", "b"), topics=rules), own_bit=1, patience=Seconds(0.25))
+    first, second, third = (frame(flow_id=1, sequence=number, topic_class=1) for number in (1, 2, 3))
+    assert delivery.arrived(first, 0.0) == [DeliverMessages(first)]
+    assert delivery.arrived(third, 0.1) == [ResetTimer()], "something is due before the next heartbeat"
+    assert delivery.arrived(third, 0.1) == [], "a duplicate"
+    assert delivery.arrived(second, 0.1) == [DeliverMessages(second), DeliverMessages(third)]
+    loose = frame(flow_id=2, sequence=2)
+    assert delivery.arrived(loose, 0.2) == [DeliverMessages(loose)]
+
+
+def test_the_time_that_a_frame_was_held_counts() -> None:
+    rules = TopicRules((Contract(match="a", deadline_ms=100, late=Late.DROP),))
+    delivery = Delivery(federation(("a", "b"), topics=rules), own_bit=1, patience=Seconds(0.25))
+    delivery.arrived(frame(flow_id=1, sequence=1), 0.0)
+    assert delivery.arrived(frame(flow_id=1, sequence=3, age_us=50_000), 0.0) == [ResetTimer()]
+    (instruction,) = delivery.expire(0.25)
+    assert isinstance(instruction, DropMessages), "patience that knew no deadline made it late"
+    assert (instruction.reason, delivery.late) == ("late", {0: 1})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.kit.frames import Seconds, frame
 
+from mangrove.overlay.delivery import resequencer
 from mangrove.overlay.delivery.resequencer import Resequencer
-from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.protocol.frames import Frame, Name, Predecessor
 
 
 def flow_frame(number: int) -> Frame:
@@ -31,3 +34,121 @@ def test_a_gap_is_given_up_after_the_hold() -> None:
     assert [f.body for f in sequencer.expired(1.3)] == [b"3", b"4"]
     assert [f.body for f in sequencer.arrived(flow_frame(2), 1.4)] == [b"2"], "late is better than lost"
     assert sequencer.timer() is None
+
+
+def bodies(frames: list[Frame]) -> list[int]:
+    return [int(each.body) for each in frames]
+
+
+def running(hold_s: float = 0.25, way: int = 0) -> Resequencer:
+    """A flow whose frames have come over one way, ten a second, for two seconds; the last is number 20."""
+    sequencer = Resequencer(Seconds(hold_s))
+    for number in range(1, 21):
+        assert bodies(sequencer.arrived(over(way, number), number / 10)) == [number]
+    return sequencer
+
+
+def over(way: int, number: int) -> Frame:
+    return replace(flow_frame(number), way=way)
+
+
+def test_what_was_dropped_on_the_only_way_is_not_waited_for() -> None:
+    sequencer = running()
+    assert bodies(sequencer.arrived(over(0, 23), 2.1)) == [23]
+    assert (sequencer.gaps, sequencer.timer()) == (1, None)
+
+
+def test_what_may_still_be_on_the_way_before_is_waited_for() -> None:
+    """Frames come over another way than before: those that are missing may be on the first one."""
+    sequencer = running()
+    assert sequencer.arrived(over(7, 23), 2.1) == []
+    assert bodies(sequencer.arrived(over(0, 21), 2.11)) == [21]
+    assert bodies(sequencer.arrived(over(0, 22), 2.12)) == [22, 23]
+    assert bodies(sequencer.arrived(over(7, 24), 2.2)) == [24]
+    assert sequencer.arrived(over(0, 27), 2.3) == [], "back on the way that was left a moment ago"
+    assert bodies(sequencer.expired(2.55)) == [27]
+
+
+def test_of_two_ways_both_must_have_passed_a_gap() -> None:
+    sequencer = running()
+    for number in range(1, 21):
+        sequencer.repeated(over(7, number), number / 10 + 0.02)
+    assert sequencer.arrived(over(0, 22), 2.1) == []
+    assert sequencer.repeated(over(7, 20), 2.11) == []
+    assert bodies(sequencer.repeated(over(7, 22), 2.12)) == [22], "21 was dropped on both"
+
+
+def test_a_frame_waits_for_its_predecessors_in_other_flows() -> None:
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    sequencer.arrived(flow_frame(1), 0.0)
+    moved = frame(b"3", flow_id=2, sequence=1, epoch=1, predecessors=(Predecessor(1, 2, 2),))
+    elsewhere = frame(b"0", flow_id=3, sequence=1, epoch=1, predecessors=(Predecessor(1, 2, 4),))
+    assert sequencer.arrived(moved, 0.1) == []
+    assert bodies(sequencer.arrived(elsewhere, 0.1)) == [0], "a predecessor that only others get"
+    assert bodies(sequencer.arrived(flow_frame(2), 0.2)) == [2, 3]
+    assert sequencer.timer() is None
+
+
+def test_predecessors_that_are_held_themselves_go_first_when_both_are_given_up() -> None:
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    sequencer.arrived(flow_frame(1), 0.0)
+    moved = frame(b"9", flow_id=2, sequence=1, epoch=1, predecessors=(Predecessor(1, 4, 2),))
+    assert sequencer.arrived(moved, 0.1) == []
+    assert sequencer.arrived(flow_frame(3), 0.2) == []
+    assert bodies(sequencer.expired(0.36)) == [3, 9], "2 and 4 never came"
+    assert bodies(sequencer.arrived(flow_frame(4), 0.4)) == [4]
+    assert sequencer.out_of_turn == 1
+
+
+def test_flows_that_wait_for_each_other_come_to_an_end() -> None:
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    for flow_id, other in ((1, 2), (2, 1)):
+        nonsense = (Predecessor(other, 5, 2),)
+        assert sequencer.arrived(frame(b"1", flow_id=flow_id, sequence=1, predecessors=nonsense), 0.0) == []
+    assert len(sequencer.expired(0.3)) == 2
+    assert not sequencer.problems()
+
+
+def test_a_flow_is_joined_in_the_middle_and_a_young_one_at_its_beginning() -> None:
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    assert bodies(sequencer.arrived(flow_frame(1000), 0.0)) == [1000]
+    young = [frame(b"%d" % number, flow_id=2, sequence=number, epoch=1) for number in (1, 2)]
+    assert sequencer.arrived(young[1], 0.0) == []
+    assert bodies(sequencer.arrived(young[0], 0.1)) == [1, 2]
+    unknown = frame(b"5", flow_id=3, sequence=1, epoch=1, predecessors=(Predecessor(4, 5000, 2),))
+    assert bodies(sequencer.arrived(unknown, 0.2)) == [5], "sent before this gateway was there"
+
+
+def test_after_a_restart_order_goes_on_where_the_journal_ends() -> None:
+    sequencer = Resequencer(Seconds(0.25))
+    for number in (98, 99):
+        sequencer.remember(Name(0, 1, 1, number))
+    assert sequencer.arrived(flow_frame(101), 0.0) == []
+    assert bodies(sequencer.arrived(flow_frame(100), 0.1)) == [100, 101]
+
+
+def test_an_origin_that_started_again_does_not_overtake_itself() -> None:
+    sequencer = Resequencer(Seconds(0.25))
+    sequencer.arrived(flow_frame(1), 0.0)
+    assert sequencer.arrived(flow_frame(3), 0.1) == []
+    assert bodies(sequencer.arrived(replace(flow_frame(1), epoch=2), 0.2)) == [3, 1]
+
+
+def test_a_frame_that_was_held_is_older() -> None:
+    sequencer = Resequencer(Seconds(1))
+    sequencer.arrived(flow_frame(1), 0.0)
+    sequencer.arrived(flow_frame(3), 0.25)
+    assert [each.age_us for each in sequencer.arrived(flow_frame(2), 0.5)] == [0, 250_000]
+
+
+def test_what_is_held_is_bounded_and_forgotten_flows_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resequencer, "MAX_HELD_BYTES", 4)
+    monkeypatch.setattr(resequencer, "MAX_FLOWS", 2)
+    sequencer = Resequencer(Seconds(10))
+    sequencer.arrived(flow_frame(1), 0.0)
+    delivered = [bodies(sequencer.arrived(flow_frame(number), 0.0)) for number in range(3, 8)]
+    assert delivered == [[], [], [], [], [3, 4, 5, 6, 7]]
+    assert sequencer.arrived(flow_frame(9), 0.0) == []
+    sequencer.arrived(frame(b"0", flow_id=2, sequence=1), 0.0)
+    assert bodies(sequencer.arrived(frame(b"0", flow_id=3, sequence=1), 0.0)) == [9, 0]
+    assert not sequencer.problems()

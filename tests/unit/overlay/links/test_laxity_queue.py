@@ -55,3 +55,20 @@ def test_equally_urgent_frames_keep_their_order(dues: list[int]) -> None:
         range(len(dues)), key=lambda number: (dues[number], number)
     )
     assert queue.held_bytes == 0
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+def test_frames_of_one_flow_leave_in_order_whatever_they_seem_to_need(dues: list[int]) -> None:
+    queue = LaxityQueue(limit_bytes=1 << 20)
+    for number, due in enumerate(dues, 1):
+        queue.push(frame(b"%d" % number, flow_id=1, sequence=number), due=float(due), now=0.0)
+    assert [int(body) for body in bodies(queue, 0.0)] == list(range(1, len(dues) + 1))
+
+
+def test_a_frame_that_comes_back_to_the_queue_may_leave_before_later_ones() -> None:
+    """It was sent before, by a link that failed."""
+    queue = LaxityQueue(limit_bytes=100)
+    queue.push(frame(b"2", flow_id=1, sequence=2), due=3.0, now=0.0)
+    queue.push(frame(b"1", flow_id=1, sequence=1), due=1.0, now=0.0)
+    queue.push(frame(b"other", flow_id=2, sequence=1), due=2.0, now=0.0)
+    assert bodies(queue, 0.0) == [b"1", b"other", b"2"]

@@ -12,6 +12,7 @@ from mangrove.overlay.protocol.frames import (
     FrameDecoder,
     FrameError,
     FrameType,
+    Predecessor,
 )
 
 
@@ -38,3 +39,22 @@ def test_malformed_control_bodies_are_refused() -> None:
     for frame_type in set(FrameType) - {FrameType.DATA, FrameType.PIECE}:
         with pytest.raises(FrameError, match="malformed"):
             peer.receive("b", Frame(frame_type, b"\xc1not msgpack"), 0.0)
+
+
+def test_predecessors_and_the_way_travel_with_a_frame() -> None:
+    before = (Predecessor(7, 1 << 40, 0b1010), Predecessor(8, 3, 1 << 300))
+    sent = Frame(FrameType.DATA, b"body", destinations=3, way=9, predecessors=before, hop_limit=5)
+    assert FrameDecoder().feed(sent.encode() * 2) == [sent, sent]
+    first, second = sent.onward(1, 4, gateway=2), sent.onward(1, 4, gateway=3)
+    assert (first.predecessors, first.label, first.hop_limit, first.destinations) == (before, 4, 4, 1)
+    assert len({sent.way, first.way, second.way, first.onward(1, 4, gateway=3).way}) == 4
+
+
+@pytest.mark.parametrize("damage", [b"\0" * 13, b"\0" * 13 + b"\1", b"\0" * 12 + b"\xff\xff\1"])
+def test_predecessors_that_are_cut_off_are_refused(damage: bytes) -> None:
+    fields = [MAGIC, FrameType.DATA, 1, 0, 0, 0, 0, 0, 0, len(damage), 0, 0, 0, 0, 0]
+    with pytest.raises(FrameError, match="cut off"):
+        FrameDecoder().feed(HEADER.pack(*fields) + damage)
+    fields[9] = 5000
+    with pytest.raises(FrameError, match="beyond the limits"):
+        FrameDecoder().feed(HEADER.pack(*fields) + damage)

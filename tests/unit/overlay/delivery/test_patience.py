@@ -1,0 +1,43 @@
+"""A frame is held as long as a detour may take, and never past its deadline."""
+
+from __future__ import annotations
+
+import pytest
+from tests.kit.engines import federation
+from tests.kit.frames import frame
+
+from mangrove.model.topics import Contract, TopicRules
+from mangrove.overlay.delivery.patience import LEAST_HOLD_S, MARGIN_S, Patience
+from mangrove.overlay.delivery.resequencer import SETTLED_S
+from mangrove.overlay.links.liveness import LinkCondition, Timing
+from mangrove.overlay.links.neighbours import Neighbours
+from mangrove.overlay.network.link_state import LinkMeasurements
+from mangrove.overlay.network.live_map import LiveMap
+
+RULES = TopicRules((Contract(match="soon", deadline_ms=100),))
+BEST_EFFORT = 1
+
+
+def patience(delay_ms: float = 1.0, heartbeat_s: float = 0.05) -> Patience:
+    """Of gateway a on the line a – b – c."""
+    shape = federation(("a", "b"), ("b", "c"), topics=RULES)
+    live = LiveMap(shape, "a")
+    live.update(frozenset(), LinkMeasurements(delays_ms={("a", "b"): delay_ms, ("b", "c"): delay_ms}))
+    neighbours = Neighbours(["b"], Timing(heartbeat_s=heartbeat_s), 1 << 20)
+    neighbours["b"].monitor.condition = LinkCondition.NORMAL
+    return Patience(RULES, neighbours, live)
+
+
+def test_the_hold_follows_the_network() -> None:
+    waits = frame(topic_class=BEST_EFFORT)
+    assert patience().hold_s(waits) == LEAST_HOLD_S
+    longer = patience(delay_ms=60.0).hold_s(waits)
+    assert longer == pytest.approx(0.2 + 0.24), "a dead interval, and twice the way to c"
+    assert patience(delay_ms=60.0, heartbeat_s=0.1).hold_s(waits) == pytest.approx(longer + 0.1)
+    assert patience(delay_ms=1000.0).hold_s(waits) == SETTLED_S
+
+
+def test_nothing_is_held_past_its_deadline() -> None:
+    assert patience().hold_s(frame(topic_class=0)) == pytest.approx(0.1 - MARGIN_S)
+    assert patience().hold_s(frame(topic_class=0, age_us=80_000)) == pytest.approx(0.02 - MARGIN_S)
+    assert patience().hold_s(frame(topic_class=0, age_us=300_000)) == 0.0
