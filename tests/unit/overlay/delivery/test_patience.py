@@ -7,7 +7,7 @@ from tests.kit.engines import federation
 from tests.kit.frames import frame
 
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.delivery.patience import LEAST_HOLD_S, MARGIN_S, Patience
+from mangrove.overlay.delivery.patience import MARGIN_S, MIN_HOLD_S, Patience
 from mangrove.overlay.delivery.resequencer import SETTLED_S
 from mangrove.overlay.links.liveness import LinkCondition, Timing
 from mangrove.overlay.links.neighbours import Neighbours
@@ -30,7 +30,7 @@ def patience(delay_ms: float = 1.0, heartbeat_s: float = 0.05) -> Patience:
 
 def test_the_hold_follows_the_network() -> None:
     waits = frame(topic_class=BEST_EFFORT)
-    assert patience().hold_s(waits) == LEAST_HOLD_S
+    assert patience().hold_s(waits) == MIN_HOLD_S
     longer = patience(delay_ms=60.0).hold_s(waits)
     assert longer == pytest.approx(0.2 + 0.24), "a dead interval, and twice the way to c"
     assert patience(delay_ms=60.0, heartbeat_s=0.1).hold_s(waits) == pytest.approx(longer + 0.1)

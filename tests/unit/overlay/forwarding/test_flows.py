@@ -6,7 +6,7 @@ import pytest
 
 from mangrove.model.topics import Contract, Order, TopicRules
 from mangrove.overlay.forwarding import flows
-from mangrove.overlay.forwarding.flows import IN_USE_S, MOST_PREDECESSORS, FlowTable
+from mangrove.overlay.forwarding.flows import IN_USE_S, MAX_PREDECESSORS, FlowTable
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Predecessor, encode_predecessors
 
 RULES = TopicRules((Contract(match="loose.>", order=Order.NONE), Contract(match="own.>")))
@@ -70,12 +70,12 @@ def test_what_is_named_is_bounded() -> None:
     made.want("d1", "x.59")
     _, named = send(made, "x.59")
     assert len(encode_predecessors(named)) <= MAX_PREDECESSORS_BYTES
-    assert 5 < len(named) < MOST_PREDECESSORS
+    assert 5 < len(named) < MAX_PREDECESSORS
     assert named[0].flow_id > named[-1].flow_id, "those that were used last"
 
 
 def test_who_asked_for_flows_that_were_forgotten_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "MOST_FLOWS", 2)
+    monkeypatch.setattr(flows, "MAX_FLOWS", 2)
     made = table(("d1", "x"), ("d2", "y"), ("d3", "z"))
     send(made, "y")
     first, _ = send(made, "x")
