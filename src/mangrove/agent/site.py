@@ -51,11 +51,18 @@ class Site:
         limit = federation.max_message_bytes
         self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
         if not head.external:
-            self.brokers[head.name] = kind_of(head.kind).server(head, directory, max_message_bytes=limit)
+            self.brokers[head.name] = kind_of(head.kind).server(
+                head, directory, max_message_bytes=limit, site=domain
+            )
         for edge in self._own.edges:
             if not edge.external:
                 self.brokers[edge.name] = kind_of(edge.kind).server(
-                    edge, directory, max_message_bytes=limit, attach_to=self._head_url()
+                    edge,
+                    directory,
+                    max_message_bytes=limit,
+                    site=domain,
+                    attach_to=self._head_url(),
+                    head_is_ours=not head.external,
                 )
 
     async def start(self) -> None:

@@ -33,9 +33,15 @@ class Kind(Protocol):
         directory: Path,
         *,
         max_message_bytes: int,
+        site: str,
         attach_to: str | None = None,
+        head_is_ours: bool = True,
     ) -> ManagedProcess:
-        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`."""
+        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`.
+
+        What the brokers of a `site` keep for their clients they keep in one place, at the head, if that
+        is a broker of ours.
+        """
 
     def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
         """A broker for control traffic."""

@@ -106,6 +106,10 @@ class HeadConnection:
         """Something from the broker was left out."""
         self._ledger.ignore(what)
 
+    def undelivered(self, reason: str, count: int) -> None:
+        """The broker could not hand messages to all whom they were for."""
+        self._ledger.drop_unnamed(reason, count)
+
     def serve(self) -> None:
         """The subscribers of a broker that was away are back, or given up."""
         self._forget_lines()

@@ -47,7 +47,8 @@ class Attached:
         self.wire = Wire()
         owner = self.head.connection
         self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
-        self.protocol = LeafProtocol("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
+        url = "nats-leaf://user:pass%21@host:7422"
+        self.protocol = LeafProtocol("gateway-a", url, owner, self.attachment._mqtt)
         self.attachment._protocol = self.protocol
         owner._attachment = self.attachment
         self.protocol.connection_made(cast("asyncio.BaseTransport", self.wire))

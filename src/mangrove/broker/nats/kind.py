@@ -30,11 +30,20 @@ class NatsKind:
         directory: Path,
         *,
         max_message_bytes: int,
+        site: str,
         attach_to: str | None = None,
+        head_is_ours: bool = True,
     ) -> ManagedProcess:
         """A head broker, or an edge broker that is a leaf node of the head at `attach_to`."""
+        alone = attach_to is not None and not head_is_ours
         config = data_broker_config(
-            broker, directory, max_message_bytes=max_message_bytes, head_leaf_url=attach_to
+            broker,
+            directory,
+            max_message_bytes=max_message_bytes,
+            # Nobody knows what somebody else's head broker keeps, so an edge of it keeps its own sessions.
+            jetstream_domain=broker.name if alone else site,
+            head_leaf_url=attach_to,
+            own_jetstream=attach_to is None or alone,
         )
         return nats_server(broker.name, config, directory)
 

@@ -1,0 +1,242 @@
+"""MQTT 3.1.1 between any two brokers, with clients of two makers: exact counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from itertools import count
+
+import msgspec
+import pytest
+from tests.kit.mqtt_clients import Arrival, JsClients, MqttClient, PahoClient, Will, js_clients
+from tests.kit.running import Running
+from tests.kit.waiting import eventually
+
+from mangrove.broker.nats.monitoring import fetch
+from mangrove.config import parse_federation
+from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.testbed.local_federation import LocalFederation
+
+FEDERATION = """
+federation: matrix
+domains:
+  west: {location: [47.61, -122.33], edges: 2}
+  east: {location: [39.74, -104.99], edges: 1}
+links:
+  - {between: [west, east], delay_ms: 2}
+topics:
+  - {match: "plant.>", scope: domain}
+max_message_bytes: 65536
+"""
+
+MESSAGES = 20
+SETTLE_S = 0.3
+"""How long something may still come that must not."""
+
+WAYS = {
+    "one broker, a head": ("west", "west"),
+    "one broker, an edge": ("west/0", "west/0"),
+    "head to edge": ("west", "west/0"),
+    "edge to head": ("west/0", "west"),
+    "edge to edge": ("west/0", "west/1"),
+    "head to an edge of another domain": ("west", "east/0"),
+    "edge to the head of another domain": ("west/1", "east"),
+    "edge to an edge of another domain": ("east/0", "west/0"),
+}
+
+
+class _Subsz(msgspec.Struct):
+    subscriptions_list: list[msgspec.Raw] = []
+
+
+@dataclass
+class Matrix:
+    """The federation, and clients by the dozen."""
+
+    running: Running
+    js: JsClients
+    numbers: count[int]
+
+    def broker(self, place: str) -> BrokerEndpoints:
+        """A head by its domain's name, an edge by its domain's name and number."""
+        domain, _, edge = place.partition("/")
+        endpoints = self.running.launched.endpoints[domain]
+        return endpoints.edges[int(edge)] if edge else endpoints.head
+
+    def client(self, library: str, client_id: str = "") -> MqttClient:
+        """A client that is not connected."""
+        client_id = client_id or f"client-{next(self.numbers)}"
+        return PahoClient(client_id) if library == "paho" else self.js.client(client_id)
+
+    async def connected(
+        self,
+        place: str,
+        library: str = "paho",
+        client_id: str = "",
+        *,
+        clean: bool = True,
+        will: Will | None = None,
+    ) -> MqttClient:
+        """A client at a broker."""
+        client = self.client(library, client_id)
+        port = self.broker(place).mqtt_port
+        assert port is not None
+        await client.connect(port, clean=clean, will=will)
+        return client
+
+    def topic(self) -> str:
+        """A topic that nobody has used."""
+        return f"t{next(self.numbers)}"
+
+    async def interest(self, place: str, subject: str) -> None:
+        """Wait until a broker knows of somebody who wants `subject`."""
+
+        async def known() -> bool:
+            page = await fetch(f"{self.broker(place).monitor_url}/subsz?subs=1&test={subject}")
+            return page is not None and bool(msgspec.json.decode(page, type=_Subsz).subscriptions_list)
+
+        await eventually(known, f"{place} should know that somebody wants {subject}")
+
+    async def retained(self, place: str, topic: str) -> list[Arrival]:
+        """What a new subscriber is given at once."""
+        client = await self.connected(place)
+        await client.subscribe(topic, 1)
+        await asyncio.sleep(SETTLE_S)
+        await client.disconnect()
+        return client.arrived
+
+
+@pytest.fixture(scope="module")
+async def matrix(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Matrix]:
+    federation = parse_federation(FEDERATION, "matrix").require()
+    directory = tmp_path_factory.mktemp("state") / "matrix"
+    async with (
+        LocalFederation(federation, directory, ephemeral=True) as launched,
+        js_clients() as js,
+    ):
+        running = Running(launched)
+        await running.links_up()
+        yield Matrix(running, js, count())
+
+
+async def all_came(expected: Callable[[], bool], what: str) -> None:
+    """Wait until it is so, and that nothing comes after it."""
+
+    async def so() -> bool:
+        return expected()
+
+    await eventually(so, what)
+    await asyncio.sleep(SETTLE_S)
+    assert expected(), f"{what}, and no more"
+
+
+@pytest.mark.parametrize(
+    "libraries", [("paho", "paho"), ("js", "js"), ("paho", "js"), ("js", "paho")], ids="-".join
+)
+@pytest.mark.parametrize("way", WAYS)
+async def test_all_pairs_of_qos(matrix: Matrix, way: str, libraries: tuple[str, str]) -> None:
+    source, destination = WAYS[way]
+    topic = matrix.topic()
+    publisher = await matrix.connected(source, libraries[0])
+    subscribers = [await matrix.connected(destination, libraries[1]) for _ in range(3)]
+    assert [await client.subscribe(f"{topic}/#", qos) for qos, client in enumerate(subscribers)] == [0, 1, 2]
+    await matrix.interest(source, f"{topic}.x")
+    for number in range(MESSAGES):
+        for qos in range(3):
+            await publisher.publish(f"{topic}/{qos}", b"%d" % number, qos)
+    for wanted, client in enumerate(subscribers):
+        for qos in range(3):
+            expected = [
+                Arrival(f"{topic}/{qos}", b"%d" % number, min(qos, wanted), False)
+                for number in range(MESSAGES)
+            ]
+
+            def came(client: MqttClient = client, qos: int = qos) -> list[Arrival]:
+                return [each for each in client.arrived if each.topic == f"{topic}/{qos}"]
+
+            await eventually_equal(came, expected)
+    await asyncio.sleep(SETTLE_S)
+    assert [len(client.arrived) for client in subscribers] == [3 * MESSAGES] * 3
+    for client in (publisher, *subscribers):
+        await client.disconnect()
+
+
+async def eventually_equal(found: Callable[[], list[Arrival]], expected: list[Arrival]) -> None:
+    async def enough() -> bool:
+        return len(found()) >= len(expected)
+
+    await eventually(enough, f"{len(expected)} messages like {expected[0]} should come, not {len(found())}")
+    assert found() == expected
+
+
+@pytest.mark.parametrize("library", ["paho", "js"])
+@pytest.mark.parametrize("destination", ["west", "west/1", "east", "east/0"])
+async def test_a_will_travels(matrix: Matrix, library: str, destination: str) -> None:
+    topic = matrix.topic()
+    heir = await matrix.connected(destination)
+    await heir.subscribe(topic, 2)
+    await matrix.interest("west/0", topic)
+    dying = await matrix.connected("west/0", library, will=Will(topic, b"gone", qos=1))
+    await dying.abort()
+    await all_came(lambda: heir.arrived == [Arrival(topic, b"gone", 1, False)], "the will should come once")
+    await heir.disconnect()
+
+
+@pytest.mark.parametrize("library", ["paho", "js"])
+async def test_a_session_moves_with_its_client(matrix: Matrix, library: str) -> None:
+    topic, name = matrix.topic(), f"mover-{library}"
+    publisher = await matrix.connected("west")
+    expected: list[bytes] = []
+    for number, place in enumerate(["west/0", "west", "west/1", "west/0"]):
+        client = matrix.client(library, name)
+        port = matrix.broker(place).mqtt_port
+        assert port is not None
+        assert await client.connect(port, clean=False) is (number > 0), "all brokers know the session"
+        if number == 0:
+            assert await client.subscribe(f"{topic}/#", 2) == 2
+        await all_came(
+            lambda client=client, expected=tuple(expected): (  # type: ignore[misc]
+                tuple(each.payload for each in client.arrived) == expected
+            ),
+            "what was published while the client was away should come once",
+        )
+        await client.disconnect()
+        expected = [b"%d.%d" % (number, each) for each in range(10)]
+        for payload in expected:
+            await publisher.publish(f"{topic}/{len(payload)}", payload, 1 + number % 2)
+    last = matrix.client(library, name)
+    port = matrix.broker("west").mqtt_port
+    assert port is not None
+    assert await last.connect(port, clean=True) is False, "a clean session forgets"
+    await last.disconnect()
+    await publisher.disconnect()
+
+
+@pytest.mark.parametrize("library", ["paho", "js"])
+async def test_the_same_client_ids_at_one_broker_after_another(matrix: Matrix, library: str) -> None:
+    for place in ("west", "west/0", "west/1", "west", "east", "east/0", "west/0"):
+        topic = matrix.topic()
+        subscriber = await matrix.connected(place, library, f"again-{library}", clean=False)
+        publisher = await matrix.connected(place, library, f"again-publisher-{library}")
+        assert await subscriber.subscribe(f"{topic}/+", 1) == 1
+        await publisher.publish(f"{topic}/a", b"1", 1)
+        await publisher.publish(f"{topic}/a", b"2", 2)
+        await all_came(
+            lambda subscriber=subscriber: [each.payload for each in subscriber.arrived] == [b"1", b"2"],  # type: ignore[misc]
+            f"both should come at {place}",
+        )
+        await subscriber.unsubscribe(f"{topic}/+")
+        await publisher.publish(f"{topic}/a", b"3", 1)
+        await asyncio.sleep(SETTLE_S)
+        assert len(subscriber.arrived) == 2, "nothing comes after unsubscribing"
+        await subscriber.disconnect()
+        await publisher.disconnect()
+
+
+async def test_nothing_was_dropped(matrix: Matrix) -> None:
+    for domain in ("west", "east"):
+        status = await matrix.running.gateway(domain)
+        assert status.dropped == {}
+        assert status.malformed_bodies == 0
+        assert [link.reconnects for link in status.links] == [0]
