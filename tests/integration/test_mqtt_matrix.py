@@ -30,9 +30,12 @@ topics:
 max_message_bytes: 65536
 """
 
+LIBRARIES = [("paho", "paho"), ("js", "js"), ("paho", "js"), ("js", "paho")]
 MESSAGES = 20
 SETTLE_S = 0.3
 """How long something may still come that must not."""
+
+PLACES = ("west", "west/1", "east", "east/0")
 
 WAYS = {
     "one broker, a head": ("west", "west"),
@@ -105,6 +108,14 @@ class Matrix:
         await asyncio.sleep(SETTLE_S)
         await client.disconnect()
         return client.arrived
+
+    async def retains(self, place: str, topic: str, expected: list[Arrival]) -> None:
+        """Wait until that is what a new subscriber is given at once."""
+
+        async def so() -> bool:
+            return await self.retained(place, topic) == expected
+
+        await eventually(so, f"a subscriber of {topic} at {place} should be given {expected}")
 
 
 @pytest.fixture(scope="module")
@@ -234,9 +245,69 @@ async def test_the_same_client_ids_at_one_broker_after_another(matrix: Matrix, l
         await publisher.disconnect()
 
 
+@pytest.mark.parametrize("library", ["paho", "js"])
+@pytest.mark.parametrize("source", ["west", "west/0", "east/0"])
+async def test_retained_messages_reach_later_subscribers_everywhere(
+    matrix: Matrix, source: str, library: str
+) -> None:
+    topic = matrix.topic()
+    publisher = await matrix.connected(source, library)
+    for qos, payload in enumerate([b"first", b"second", b"third"]):
+        await publisher.publish(f"{topic}/level", payload, qos, retain=True)
+        expected = [Arrival(f"{topic}/level", payload, min(qos, 1), True)]
+        for place in PLACES:
+            await matrix.retains(place, f"{topic}/#", expected)
+    await publisher.publish(f"{topic}/level", b"", 1, retain=True)
+    for place in PLACES:
+        await matrix.retains(place, f"{topic}/#", [])
+    await publisher.disconnect()
+
+
+async def test_a_retained_message_is_replaced_and_deleted_from_another_domain(matrix: Matrix) -> None:
+    topic = matrix.topic()
+    west, east = await matrix.connected("west/0"), await matrix.connected("east")
+    for publisher, payload in ((west, b"1"), (east, b"2"), (west, b"3"), (east, b"")):
+        await publisher.publish(topic, payload, 1, retain=True)
+        for place in PLACES:
+            await matrix.retains(place, topic, [Arrival(topic, payload, 1, True)] if payload else [])
+    await west.disconnect()
+    await east.disconnect()
+
+
+async def test_a_retained_message_stays_where_its_topic_stays(matrix: Matrix) -> None:
+    elsewhere = matrix.topic()
+    publisher = await matrix.connected("west/0")
+    await publisher.publish("plant/valve", b"open", 1, retain=True)
+    await publisher.publish(elsewhere, b"seen", 1, retain=True)
+    await matrix.retains("east/0", elsewhere, [Arrival(elsewhere, b"seen", 1, True)])
+    await matrix.retains("west/1", "plant/#", [Arrival("plant/valve", b"open", 1, True)])
+    assert await matrix.retained("east", "plant/#") == []
+    for topic in ("plant/valve", elsewhere):
+        await publisher.publish(topic, b"", 1, retain=True)
+    await publisher.disconnect()
+
+
 async def test_nothing_was_dropped(matrix: Matrix) -> None:
     for domain in ("west", "east"):
         status = await matrix.running.gateway(domain)
         assert status.dropped == {}
         assert status.malformed_bodies == 0
         assert [link.reconnects for link in status.links] == [0]
+
+
+async def test_a_gateway_that_was_away_catches_up(matrix: Matrix) -> None:
+    kept, deleted, new = (matrix.topic() for _ in range(3))
+    publisher = await matrix.connected("west")
+    for topic in (kept, deleted):
+        await publisher.publish(topic, b"old", 1, retain=True)
+        await matrix.retains("east", topic, [Arrival(topic, b"old", 1, True)])
+    gateway = matrix.running.launched.sites["east"].gateway
+    await gateway.kill()
+    await publisher.publish(deleted, b"", 1, retain=True)
+    await publisher.publish(new, b"new", 1, retain=True)
+    await gateway.start()
+    await matrix.running.links_up()
+    await matrix.retains("east/0", new, [Arrival(new, b"new", 1, True)])
+    await matrix.retains("east/0", deleted, [])
+    await matrix.retains("east/0", kept, [Arrival(kept, b"old", 1, True)])
+    await publisher.disconnect()

@@ -109,6 +109,8 @@ class Site:
             domain=self.domain,
             head_url=self._head_url(),
             head_kind=self._own.head.kind,
+            head_client_url=self._own.head.client_url,
+            head_is_ours=not self._own.head.external,
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),

@@ -9,9 +9,11 @@ from mangrove.broker.nats.config import data_broker_config, management_broker_co
 from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.reach import leaf_problem
+from mangrove.broker.nats.retained import NatsRetainedStore
 from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
+from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.host.process import ManagedProcess
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.status import BrokerStatus
@@ -23,6 +25,10 @@ class NatsKind:
     def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
         """A gateway's attachment to the leaf-node listener at `url`."""
         return LeafAttachment(name, url, owner)
+
+    def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
+        """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""
+        return NatsRetainedStore(url, name, owner, create=ours)
 
     def server(
         self,
