@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from itertools import count
 
-import msgspec
+import nats
 import pytest
-from tests.kit.mqtt_clients import Arrival, JsClients, MqttClient, PahoClient, Will, js_clients
+from tests.kit.mqtt_clients import Arrival, JsClients, MqttClient, MqttError, PahoClient, Will, js_clients
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
-from mangrove.broker.nats.monitoring import fetch
+from mangrove.broker.nats.leaf_subscriptions import leaf_subscriptions
 from mangrove.config import parse_federation
+from mangrove.gateway.retained import ODD_SUBJECT, SESSION_KEPT
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.subjects import MAX_SUBJECT_BYTES, matches
 from mangrove.testbed.local_federation import LocalFederation
 
 FEDERATION = """
@@ -31,7 +33,8 @@ max_message_bytes: 65536
 """
 
 LIBRARIES = [("paho", "paho"), ("js", "js"), ("paho", "js"), ("js", "paho")]
-MESSAGES = 20
+CONNECT = b"\x10\x0e\x00\x04MQTT\x04\x02\x00\x3c\x00\x02v4"
+MESSAGES = 10
 SETTLE_S = 0.3
 """How long something may still come that must not."""
 
@@ -47,10 +50,6 @@ WAYS = {
     "edge to the head of another domain": ("west/1", "east"),
     "edge to an edge of another domain": ("east/0", "west/0"),
 }
-
-
-class _Subsz(msgspec.Struct):
-    subscriptions_list: list[msgspec.Raw] = []
 
 
 @dataclass
@@ -93,11 +92,11 @@ class Matrix:
         return f"t{next(self.numbers)}"
 
     async def interest(self, place: str, subject: str) -> None:
-        """Wait until a broker knows of somebody who wants `subject`."""
+        """Wait until a broker knows of somebody elsewhere who wants `subject`."""
 
         async def known() -> bool:
-            page = await fetch(f"{self.broker(place).monitor_url}/subsz?subs=1&test={subject}")
-            return page is not None and bool(msgspec.json.decode(page, type=_Subsz).subscriptions_list)
+            leaves = await leaf_subscriptions(self.broker(place))
+            return any(matches(pattern, subject) for leaf in leaves for pattern in leaf)
 
         await eventually(known, f"{place} should know that somebody wants {subject}")
 
@@ -152,7 +151,8 @@ async def test_all_pairs_of_qos(matrix: Matrix, way: str, libraries: tuple[str, 
     publisher = await matrix.connected(source, libraries[0])
     subscribers = [await matrix.connected(destination, libraries[1]) for _ in range(3)]
     assert [await client.subscribe(f"{topic}/#", qos) for qos, client in enumerate(subscribers)] == [0, 1, 2]
-    await matrix.interest(source, f"{topic}.x")
+    if source != destination:
+        await matrix.interest(source, f"{topic}.x")
     for number in range(MESSAGES):
         for qos in range(3):
             await publisher.publish(f"{topic}/{qos}", b"%d" % number, qos)
@@ -222,6 +222,7 @@ async def test_a_session_moves_with_its_client(matrix: Matrix, library: str) -> 
     assert await last.connect(port, clean=True) is False, "a clean session forgets"
     await last.disconnect()
     await publisher.disconnect()
+    assert (await matrix.running.gateway("west")).ignored[SESSION_KEPT] >= 1, "its limits are told"
 
 
 @pytest.mark.parametrize("library", ["paho", "js"])
@@ -293,6 +294,108 @@ async def test_nothing_was_dropped(matrix: Matrix) -> None:
         assert status.dropped == {}
         assert status.malformed_bodies == 0
         assert [link.reconnects for link in status.links] == [0]
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"\x00" * 64,
+        b"\xff" * 64,
+        b"\x10\xff\xff\xff\xff\x7f",  # CONNECT with an endless length
+        b"\x30\x05\x00\x03a/b",  # PUBLISH before CONNECT
+        CONNECT + b"\x30\x07\x00\x05a/#/b",  # a wildcard in a topic to publish on
+        CONNECT + b"\x36\x05\x00\x01a\x00\x01",  # QoS 3
+        CONNECT + b"\x32\x05\x00\x01a\x00\x00",  # packet number 0
+        CONNECT + b"\x82\x06\x00\x01\x00\x01a\x07",  # SUBSCRIBE with QoS 7
+        CONNECT + b"\x30\x05\x00\x03a\x00b",  # a zero in a topic
+        CONNECT + CONNECT,
+    ],
+    ids=lambda packet: packet[-12:].hex(),
+)
+async def test_malformed_packets_cost_their_sender_the_connection(matrix: Matrix, packet: bytes) -> None:
+    for place in ("west", "west/0"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker(place).mqtt_port)
+        writer.write(packet)
+        writer.write_eof()
+        await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+
+
+async def test_mqtt_5_is_refused(matrix: Matrix) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker("west").mqtt_port)
+    writer.write(b"\x10\x0f\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x02v5")
+    assert (await asyncio.wait_for(reader.readexactly(4), 10))[3] == 1, "unacceptable protocol version"
+    writer.close()
+
+
+async def test_a_retained_message_above_the_limit_is_refused(matrix: Matrix) -> None:
+    topic = matrix.topic()
+    publisher = await matrix.connected("west/0")
+    await publisher.publish(topic, b"x" * 65536, 0, retain=True)
+    assert await matrix.retained("west", topic) == []
+    assert await matrix.retained("east", topic) == []
+    with pytest.raises((TimeoutError, MqttError)):
+        await asyncio.wait_for(publisher.publish(topic, b"y", 1), 1)
+    await publisher.disconnect()
+
+
+async def test_subjects_at_the_limit_of_their_length(matrix: Matrix) -> None:
+    name = matrix.topic()
+    longest = name + "/" + "x" * (MAX_SUBJECT_BYTES - len(name) - 1)
+    publisher, subscriber = await matrix.connected("west/0"), await matrix.connected("east/0")
+    assert await subscriber.subscribe(longest, 2) == 2
+    await matrix.interest("west/0", longest.replace("/", "."))
+    await publisher.publish(longest, b"1", 2)
+    await publisher.publish(longest + "x", b"2", 2, retain=True)
+    await all_came(lambda: [each.payload for each in subscriber.arrived] == [b"1"], "the message should come")
+
+    async def counted() -> bool:
+        return (await matrix.running.gateway("west")).dropped.get(ODD_SUBJECT, 0) == 1
+
+    await eventually(counted, "what is too long for other domains should be counted")
+    await publisher.publish(longest + "x", b"", 1, retain=True)
+    for client in (publisher, subscriber):
+        await client.disconnect()
+
+
+@pytest.mark.parametrize("second", ["west", "west/0", "west/1"])
+async def test_a_session_name_taken_twice_belongs_to_who_came_last(matrix: Matrix, second: str) -> None:
+    topic, name = matrix.topic(), matrix.topic()
+    before = await matrix.connected("west/0", "js", name)
+    await before.subscribe(topic, 1)
+    after = await matrix.connected(second, "js", name)
+    await after.subscribe(topic, 1)
+    publisher = await matrix.connected("east/0")
+    await matrix.interest("east/0", topic)
+    await publisher.publish(topic, b"1", 1)
+    await all_came(lambda: [each.payload for each in after.arrived] == [b"1"], "who came last should get it")
+    assert before.arrived == []
+    for client in (publisher, after):
+        await client.disconnect()
+
+
+async def test_headers_that_only_look_like_those_of_mqtt_do_no_harm(matrix: Matrix) -> None:
+    topic = matrix.topic()
+    subscriber = await matrix.connected("east/0")
+    await subscriber.subscribe(topic, 0)
+    await matrix.interest("west", topic)
+    publisher = await nats.connect(matrix.broker("west").client_url)
+    values = ("1", "2", "9", "", "1" * 40, "x: y", "12345")
+    for number, value in enumerate(values):
+        await publisher.publish(topic, b"%d" % number, headers={"Nmqtt-Pub": value})
+    expected = [b"%d" % number for number in range(len(values))]
+    await all_came(lambda: [each.payload for each in subscriber.arrived] == expected, "all should come once")
+    await publisher.close()
+    await subscriber.disconnect()
+
+
+async def test_no_link_was_closed_by_any_of_this(matrix: Matrix) -> None:
+    for domain in ("west", "east"):
+        status = await matrix.running.gateway(domain)
+        assert set(status.dropped) <= {ODD_SUBJECT}
+        assert status.malformed_bodies == 0
+        assert [(link.up, link.reconnects) for link in status.links] == [(True, 0)]
+    assert all(process.restarts == 0 for process in matrix.running.launched.processes())
 
 
 async def test_a_gateway_that_was_away_catches_up(matrix: Matrix) -> None:

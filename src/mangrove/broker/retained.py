@@ -35,6 +35,9 @@ class RetainedStoreOwner(Protocol):
     def retained(self, message: RetainedMessage) -> None:
         """A client of the own domain has published a retained message."""
 
+    def session_kept(self, name: str) -> None:
+        """A client of the own domain wants what is published while it is away. May be told often."""
+
 
 class RetainedStore(Protocol):
     """The retained messages of a domain, for the owner of this connection."""

@@ -29,9 +29,12 @@ LOOK_S = 0.5
 SUMMARY_S = 10.0
 MAX_JOBS = 10_000
 LISTED = 500
+MAX_SESSIONS = 10_000
 
+SESSION_KEPT = "what other domains publish while the client of a kept MQTT session is away"
 UNREADABLE = "unreadable letter from another gateway"
 BUSY = "too many retained messages at once"
+ODD_SUBJECT = "a retained message on a subject that is too long or malformed for other domains"
 NOT_ALLOWED = "a retained message on a subject that stays in its domain"
 
 
@@ -74,6 +77,7 @@ class RetainedMirror:
         self._states: dict[str, _State] = {}
         self._jobs: asyncio.Queue[Letter | _Reload] = asyncio.Queue(MAX_JOBS)
         self._told_anything = False
+        self._sessions: set[str] = set()
 
     async def run(self) -> None:
         """Keep in step until cancelled."""
@@ -91,6 +95,8 @@ class RetainedMirror:
     def retained(self, message: RetainedMessage) -> None:
         """A client of this domain has published: tell everybody."""
         if not self._may_travel(message.subject):
+            if not is_internal(message.subject) and subject_problem(message.subject, wildcards=False):
+                self._ledger.drop_unnamed(ODD_SUBJECT, 1)
             return
         before = self._states.get(message.subject)
         version = max(message.version, before.version + 1 if before else 0)
@@ -105,6 +111,12 @@ class RetainedMirror:
 
     def _too_large(self, message: RetainedMessage) -> bool:
         return len(message.payload) > self._max_message_bytes
+
+    def session_kept(self, name: str) -> None:
+        """Warn, once for each session, of what is not kept for it."""
+        if name not in self._sessions and len(self._sessions) < MAX_SESSIONS:
+            self._sessions.add(name)
+            self._ledger.ignore(SESSION_KEPT)
 
     def _tell(self, message: RetainedMessage, domains: frozenset[str]) -> None:
         self._told_anything = True
@@ -142,7 +154,7 @@ class RetainedMirror:
             try:
                 match job:
                     case _Reload():
-                        await self._reload()
+                        await self._learn()
                     case Retained(message):
                         await self._keep(message)
                     case Summary(origin, messages, digest):
@@ -154,6 +166,13 @@ class RetainedMirror:
                         await self._clear(job)
             except StoreError as error:
                 self._ledger.drop_unnamed(error.message, 1)
+
+    async def _learn(self) -> None:
+        try:
+            await self._reload()
+        except StoreError as error:
+            # Nothing is lost by that: a broker without a store has no retained messages.
+            self._ledger.ignore(error.message)
 
     async def _reload(self) -> None:
         self._states.clear()

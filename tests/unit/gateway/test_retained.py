@@ -11,7 +11,7 @@ from tests.kit.waiting import eventually
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.letters import Ask, Letter, Listing, Retained, Summary, read_letters, write_letter
-from mangrove.gateway.retained import NOT_ALLOWED, UNREADABLE, RetainedMirror
+from mangrove.gateway.retained import NOT_ALLOWED, SESSION_KEPT, UNREADABLE, RetainedMirror
 from mangrove.model.topics import Contract, Scope, TopicRules
 
 RULES = TopicRules((Contract(match="plant.>", scope=Scope.DOMAIN),))
@@ -156,6 +156,13 @@ async def test_what_cannot_be_kept_or_read_or_sent_is_counted() -> None:
         assert dropped["the store is full"] >= 1, "every attempt counts"
         assert set(dropped) == {UNREADABLE, "the store is full"}
         assert sum(domains.ledgers["a"].dropped.values()) == 1
+
+
+async def test_a_kept_session_is_warned_of_once() -> None:
+    async with Domains("a", "b") as domains:
+        for name in ("x", "y", "x"):
+            domains.mirrors["a"].session_kept(name)
+        assert domains.ledgers["a"].ignored == {SESSION_KEPT: 2}
 
 
 def test_letters_are_read_as_they_were_written() -> None:

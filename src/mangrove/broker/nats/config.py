@@ -28,7 +28,7 @@ def data_broker_config(
     """Configuration of a head broker, or of an edge broker that is a leaf node of `head_leaf_url`.
 
     The MQTT sessions and messages of a broker are kept in `jetstream_domain`: by itself, or, without
-    `own_jetstream`, by the head (docs/decisions/0008-one-jetstream-domain-for-each-site.md).
+    `own_jetstream`, by the head (docs/decisions/0010-one-jetstream-domain-for-each-site.md).
     """
     sections = [_common(endpoints, directory, max_message_bytes)]
     if own_jetstream:

@@ -15,13 +15,14 @@ import re
 from collections.abc import AsyncIterator
 from time import time_ns
 
+import msgspec
 import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import RetentionPolicy, StorageType
 from nats.js.errors import Error as JetStreamError
-from nats.js.errors import NotFoundError
+from nats.js.errors import NotFoundError, ServiceUnavailableError
 
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
 
@@ -32,10 +33,20 @@ PREFIX = "$MQTT.rmsgs."
 FLAGS_HEADER = "Nmqtt-RFlags"
 ORIGIN_HEADER = "Mangrove-Origin"
 VERSION_HEADER = "Mangrove-Version"
+SESSION_PREFIX = "$MQTT.sess."
 DELETED = "-"
+NO_STORE = "no JetStream at the head broker: MQTT has QoS 0 only between domains, and retains nothing"
 RETRY_S = 0.5
 ANSWER_S = 5.0
 _FLAGS = re.compile(r"-?[0-9a-f]{1,2}\Z")
+
+
+class _Session(msgspec.Struct):
+    """What nats-server stores of a session whenever its subscriptions change."""
+
+    id: str = ""
+    clean: bool = False
+    subs: dict[str, int] = {}
 
 
 class NatsRetainedStore:
@@ -74,6 +85,7 @@ class NatsRetainedStore:
         )
         try:
             await connection.subscribe(f"{PREFIX}>", cb=self._published)
+            await connection.subscribe(f"{SESSION_PREFIX}>", cb=self._session_stored)
             if self._create:
                 await self._make_stream(connection)
             self._connection = connection
@@ -105,6 +117,8 @@ class NatsRetainedStore:
                 await subscription.unsubscribe()
         except NotFoundError:
             return
+        except (ServiceUnavailableError, nats.errors.NoRespondersError, nats.errors.TimeoutError):
+            raise StoreError(NO_STORE) from None
         except (OSError, nats.errors.Error, JetStreamError) as error:
             raise StoreError(f"retained messages cannot be read: {error or type(error).__name__}") from None
 
@@ -143,6 +157,14 @@ class NatsRetainedStore:
         message = _message(stored, time_ns())
         if message is not None and not message.origin:
             self._owner.retained(message)
+
+    async def _session_stored(self, stored: Msg) -> None:
+        try:
+            session = msgspec.json.decode(stored.data, type=_Session)
+        except msgspec.DecodeError:
+            return
+        if not session.clean and any(session.subs.values()):
+            self._owner.session_kept(session.id)
 
     def _connected(self) -> Client:
         if self._connection is None:
