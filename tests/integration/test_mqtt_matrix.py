@@ -14,6 +14,7 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 from mangrove.broker.nats.leaf_subscriptions import leaf_subscriptions
+from mangrove.broker.nats.monitoring import fetch
 from mangrove.config import parse_federation
 from mangrove.gateway.retained import ODD_SUBJECT, SESSION_KEPT
 from mangrove.model.endpoints import BrokerEndpoints
@@ -99,6 +100,18 @@ class Matrix:
             return any(matches(pattern, subject) for leaf in leaves for pattern in leaf)
 
         await eventually(known, f"{place} should know that somebody wants {subject}")
+
+    async def gone(self, place: str, client_id: str) -> None:
+        """Wait until a broker has noticed that a client is gone.
+
+        What it still sends to that client comes again only after 30 s, which is nats-server's `ack_wait`.
+        """
+
+        async def noticed() -> bool:
+            page = await fetch(f"{self.broker(place).monitor_url}/connz?mqtt_client={client_id}")
+            return page is not None and b'"num_connections": 0' in page
+
+        await eventually(noticed, f"{place} should notice that {client_id} is gone")
 
     async def retained(self, place: str, topic: str) -> list[Arrival]:
         """What a new subscriber is given at once."""
@@ -213,6 +226,7 @@ async def test_a_session_moves_with_its_client(matrix: Matrix, library: str) -> 
             "what was published while the client was away should come once",
         )
         await client.disconnect()
+        await matrix.gone(place, name)
         expected = [b"%d.%d" % (number, each) for each in range(10)]
         for payload in expected:
             await publisher.publish(f"{topic}/{len(payload)}", payload, 1 + number % 2)

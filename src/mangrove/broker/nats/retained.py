@@ -77,11 +77,13 @@ class NatsRetainedStore:
         async def on_closed() -> None:
             closed.set()
 
-        async def quiet(error: Exception) -> None:
-            log.debug("retained messages: %s", error)
+        async def on_error(error: Exception) -> None:
+            log.warning("retained messages: %s", error)
+            if isinstance(error, nats.errors.SlowConsumerError):
+                self._owner.store_attached()  # something was missed
 
         connection = await nats.connect(
-            self._url, name=self._name, allow_reconnect=False, closed_cb=on_closed, error_cb=quiet
+            self._url, name=self._name, allow_reconnect=False, closed_cb=on_closed, error_cb=on_error
         )
         try:
             await connection.subscribe(f"{PREFIX}>", cb=self._published)
