@@ -339,6 +339,8 @@ links:
                 (drop,) = status["domains"][1]["gateway"]["drops"]
                 assert (drop["topic"], drop["count"]) == ("big.x", 1)
                 assert "larger than the federation's limit of 1048576 bytes" in drop["reason"]
+                ignored = status["domains"][1]["gateway"]["ignored"]
+                assert [what for what in ignored if "QoS 0 only" in what], "that has no JetStream is said"
         finally:
             broker.terminate()
             broker.wait(timeout=10)

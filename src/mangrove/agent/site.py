@@ -51,11 +51,18 @@ class Site:
         limit = federation.max_message_bytes
         self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
         if not head.external:
-            self.brokers[head.name] = kind_of(head.kind).server(head, directory, max_message_bytes=limit)
+            self.brokers[head.name] = kind_of(head.kind).server(
+                head, directory, max_message_bytes=limit, site=domain
+            )
         for edge in self._own.edges:
             if not edge.external:
                 self.brokers[edge.name] = kind_of(edge.kind).server(
-                    edge, directory, max_message_bytes=limit, attach_to=self._head_url()
+                    edge,
+                    directory,
+                    max_message_bytes=limit,
+                    site=domain,
+                    attach_to=self._head_url(),
+                    head_is_ours=not head.external,
                 )
 
     async def start(self) -> None:
@@ -102,6 +109,8 @@ class Site:
             domain=self.domain,
             head_url=self._head_url(),
             head_kind=self._own.head.kind,
+            head_client_url=self._own.head.client_url,
+            head_is_ours=not self._own.head.external,
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),

@@ -47,6 +47,9 @@ class AttachmentOwner(Protocol):
     def ignored(self, what: str) -> None:
         """Something from the broker was left out; `what` is one of few."""
 
+    def undelivered(self, reason: str, count: int) -> None:
+        """So many messages did not reach all whom they were for, or perhaps not."""
+
     def attached(self) -> None:
         """The broker is there. It knows nothing of the owner's earlier subscriptions."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.broker.nats.kind import NatsKind
+from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.host.process import ManagedProcess
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints
@@ -27,15 +28,24 @@ class Kind(Protocol):
     def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
         """A gateway's attachment to the head broker at `url`, under `name`; it does nothing until it runs."""
 
+    def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
+        """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
+
     def server(
         self,
         broker: BrokerEndpoints,
         directory: Path,
         *,
         max_message_bytes: int,
+        site: str,
         attach_to: str | None = None,
+        head_is_ours: bool = True,
     ) -> ManagedProcess:
-        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`."""
+        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`.
+
+        What the brokers of a `site` keep for their clients they keep in one place, at the head, if that
+        is a broker of ours.
+        """
 
     def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
         """A broker for control traffic."""

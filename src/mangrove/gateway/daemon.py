@@ -22,6 +22,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management import answer_questions
 from mangrove.gateway.report import gateway_report
+from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.model.gateway_settings import GatewaySettings
@@ -40,6 +41,7 @@ from mangrove.overlay.instructions import (
     ServeHead,
     ServeLink,
 )
+from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class Gateway:
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
+        self._retained = self._make_mirror() if settings.head_client_url else None
         self._head = HeadConnection(
             self._engine,
             partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_url),
@@ -68,6 +71,7 @@ class Gateway:
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
             buffer_done=lambda: self._carry_out(self._engine.flush(monotonic())),
+            letters=self._retained or DISCARD,
         )
         self._links = Links(
             self._engine,
@@ -87,6 +91,34 @@ class Gateway:
         engine = RecordedEngine(federation, domain, epoch, self._stimuli.record, events_before=events_before)
         self._stimuli.follow(engine)
         return engine
+
+    def _make_mirror(self) -> RetainedMirror:
+        """Who keeps the retained messages of this domain in step with those of the others."""
+        settings = self._settings
+        return RetainedMirror(
+            settings.domain,
+            settings.federation.topics,
+            self._ledger,
+            max_message_bytes=settings.federation.max_message_bytes,
+            store=lambda owner: kind_of(settings.head_kind).retained(
+                settings.head_client_url, f"gateway-{settings.domain}", owner, ours=settings.head_is_ours
+            ),
+            send=self._send_letter,
+            reachable=self._reachable,
+        )
+
+    def _reachable(self) -> frozenset[str]:
+        federation, domain = self._settings.federation, self._settings.domain
+        unusable = {
+            link.pair for link in federation.links_of(domain) if not self._engine.usable(link.other(domain))
+        }
+        return federation.reachable(domain, unusable | self._engine.failed_links)
+
+    def _send_letter(self, domain: str, letter: bytes) -> None:
+        flow = self._engine.route_reply(domain)
+        if flow is not None:
+            flow.take(letter)
+            self._carry_out(self._engine.flush(monotonic()))
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
@@ -131,6 +163,8 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                if self._retained is not None:
+                    tasks.create_task(self._retained.run(), name="retained messages")
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
                 if self._settings.management_url:

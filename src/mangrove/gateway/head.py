@@ -17,11 +17,12 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.model.subjects import REPLY_PREFIX, is_internal
+from mangrove.model.subjects import LETTER_SUBJECT, REPLY_PREFIX, is_internal
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
     Entry,
+    Flow,
     Rewrite,
     WireError,
     parse_message_line,
@@ -48,11 +49,14 @@ class HeadConnection:
         max_message_bytes: int,
         queue_bytes: int,
         buffer_done: Callable[[], None],
+        letters: Flow = DISCARD,
     ) -> None:
+        """`letters` takes what other gateways say to this one."""
         self._engine = engine
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
+        self._letters = letters
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = _Refused(ledger, NO_INBOX)
         self.sorter = LineTable(self._outbound, self._forget_lines)
@@ -113,6 +117,10 @@ class HeadConnection:
         """Something from the broker was left out."""
         self._ledger.ignore(what)
 
+    def undelivered(self, reason: str, count: int) -> None:
+        """The broker could not hand messages to all whom they were for."""
+        self._ledger.drop_unnamed(reason, count)
+
     def serve(self) -> None:
         """The subscribers of a broker that was away are back, or given up."""
         self._forget_lines()
@@ -157,7 +165,7 @@ class HeadConnection:
             return Entry(message.skip, self._too_large)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
-            if not subject or subject.startswith("$"):
+            if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)
             flow = self._engine.route_reply(domain)
@@ -191,6 +199,8 @@ class HeadConnection:
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
+        if message.subject == LETTER_SUBJECT:
+            return Entry(message.skip, self._letters)
         groups = self._engine.queue_groups(message.subject)
         outlet = self._attachment.outlet(line, message, groups)
         if message.reply or is_internal(message.subject):

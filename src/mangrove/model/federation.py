@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Set
 
 import msgspec
 
 from mangrove.model.address import Address
 from mangrove.model.broker_kinds import BrokerKind
-from mangrove.model.site_pair import site_pair
+from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import TopicRules
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
@@ -98,6 +99,18 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     def links_of(self, domain: str) -> tuple[Link, ...]:
         """The links that end at `domain`."""
         return tuple(link for link in self.links if domain in link.between)
+
+    def reachable(self, domain: str, failed: Set[SitePair]) -> frozenset[str]:
+        """The other domains that can be reached from `domain` while these links are down."""
+        found, at_hand = {domain}, [domain]
+        while at_hand:
+            here = at_hand.pop()
+            for link in self.links_of(here):
+                there = link.other(here)
+                if there not in found and link.pair not in failed:
+                    found.add(there)
+                    at_hand.append(there)
+        return frozenset(found - {domain})
 
     def link_weight(self, link: Link) -> float:
         """Cost of a link for routing, in milliseconds: its delay, else light in fibre, else 1.

@@ -32,3 +32,6 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     stimuli_path: str = ""
     """Where to record what the engine is told; empty: nowhere."""
     head_kind: BrokerKind = BrokerKind.NATS
+    head_client_url: str = ""
+    """Where clients connect to the head broker; empty: retained messages stay in their domain."""
+    head_is_ours: bool = True

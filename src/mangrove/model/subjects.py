@@ -11,6 +11,9 @@ MAX_SUBJECT_BYTES = 1024
 REPLY_PREFIX = "_MGR."
 """Subjects under this prefix lead back to a requester: `_MGR.<domain>.<its inbox>`."""
 
+LETTER_SUBJECT = "_MGL"
+"""Messages from gateway to gateway. No broker ever sees them."""
+
 
 def subject_problem(text: str, *, wildcards: bool) -> str:
     """Why `text` is not a valid subject (or pattern, if `wildcards`), or an empty string if it is one."""

@@ -2,60 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, cast
-
 import pytest
-from tests.kit.attachments import Head, message
+from tests.kit.attachments import message
+from tests.kit.leaf_nodes import INFO, Attached
 
 from mangrove.broker.kinds import KINDS
-from mangrove.broker.nats.leaf import LeafProtocol
-from mangrove.broker.nats.leaf_attachment import LeafAttachment, line_for_groups
+from mangrove.broker.nats.leaf_attachment import line_for_groups
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Message, parse_message_line
-
-INFO = b'INFO {"server_name":"s","version":"2.11","headers":true,"max_payload":100}\r\n'
-
-
-class Wire(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.data = b""
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.data += bytes(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def take(self) -> bytes:
-        data, self.data = self.data, b""
-        return data
-
-
-class Attached:
-    """A head connection whose attachment speaks the leaf-node protocol to a test."""
-
-    def __init__(self) -> None:
-        self.head = Head()
-        self.wire = Wire()
-        owner = self.head.connection
-        self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
-        self.protocol = LeafProtocol("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
-        self.attachment._protocol = self.protocol
-        owner._attachment = self.attachment
-        self.protocol.connection_made(cast("asyncio.BaseTransport", self.wire))
-
-    def greeted(self) -> Attached:
-        self.protocol.data_received(INFO)
-        self.protocol.data_received(b"PONG\r\n")
-        return self
 
 
 async def test_the_greeting_gives_credentials_and_the_answer_makes_it_attached() -> None:

@@ -84,7 +84,7 @@ async def test_internal_subjects_and_replies_to_nowhere_stay(head: Head, subject
     assert head.messages_out() == []
 
 
-@pytest.mark.parametrize("subject", ["_MGR.b", "_MGR.b.", "_MGR.b.$SYS.X", "_MGR."])
+@pytest.mark.parametrize("subject", ["_MGR.b", "_MGR.b.", "_MGR.b.$SYS.X", "_MGR.", "_MGR.b._MGL"])
 async def test_a_reply_that_the_other_side_would_refuse_does_not_spoil_its_frame(
     head: Head, subject: str
 ) -> None:

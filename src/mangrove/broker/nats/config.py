@@ -21,18 +21,27 @@ def data_broker_config(
     directory: Path,
     *,
     max_message_bytes: int,
+    jetstream_domain: str,
     head_leaf_url: str | None = None,
+    own_jetstream: bool = True,
 ) -> str:
-    """Configuration of a head broker, or of an edge broker that is a leaf node of `head_leaf_url`."""
-    sections = [
-        _common(endpoints, directory, max_message_bytes),
-        # A JetStream domain of its own keeps the MQTT sessions of a broker apart from its leaf nodes'.
-        f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
-        f"domain: {_quoted(endpoints.name)}, "
-        f"max_memory_store: {SESSION_MEMORY}, max_file_store: {SESSION_DISK} }}",
-    ]
+    """Configuration of a head broker, or of an edge broker that is a leaf node of `head_leaf_url`.
+
+    The MQTT sessions and messages of a broker are kept in `jetstream_domain`: by itself, or, without
+    `own_jetstream`, by the head (docs/decisions/0010-one-jetstream-domain-for-each-site.md).
+    """
+    sections = [_common(endpoints, directory, max_message_bytes)]
+    if own_jetstream:
+        sections.append(
+            f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(jetstream_domain))}, "
+            f"domain: {_quoted(jetstream_domain)}, "
+            f"max_memory_store: {SESSION_MEMORY}, max_file_store: {SESSION_DISK} }}",
+        )
     if endpoints.mqtt_port is not None:
-        sections.append(f"mqtt {{ listen: {_listen(endpoints.host, endpoints.mqtt_port)} }}")
+        sections.append(
+            f"mqtt {{ listen: {_listen(endpoints.host, endpoints.mqtt_port)}, "
+            f"js_domain: {_quoted(jetstream_domain)} }}"
+        )
     if endpoints.leaf_port is not None:
         sections.append(f"leafnodes {{ listen: {_listen(endpoints.host, endpoints.leaf_port)} }}")
     if head_leaf_url is not None:

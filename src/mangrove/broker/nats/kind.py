@@ -9,9 +9,11 @@ from mangrove.broker.nats.config import data_broker_config, management_broker_co
 from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.reach import leaf_problem
+from mangrove.broker.nats.retained import NatsRetainedStore
 from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
+from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.host.process import ManagedProcess
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.status import BrokerStatus
@@ -24,17 +26,30 @@ class NatsKind:
         """A gateway's attachment to the leaf-node listener at `url`."""
         return LeafAttachment(name, url, owner)
 
+    def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
+        """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""
+        return NatsRetainedStore(url, name, owner, create=ours)
+
     def server(
         self,
         broker: BrokerEndpoints,
         directory: Path,
         *,
         max_message_bytes: int,
+        site: str,
         attach_to: str | None = None,
+        head_is_ours: bool = True,
     ) -> ManagedProcess:
         """A head broker, or an edge broker that is a leaf node of the head at `attach_to`."""
+        alone = attach_to is not None and not head_is_ours
         config = data_broker_config(
-            broker, directory, max_message_bytes=max_message_bytes, head_leaf_url=attach_to
+            broker,
+            directory,
+            max_message_bytes=max_message_bytes,
+            # Nobody knows what somebody else's head broker keeps, so an edge of it keeps its own sessions.
+            jetstream_domain=broker.name if alone else site,
+            head_leaf_url=attach_to,
+            own_jetstream=attach_to is None or alone,
         )
         return nats_server(broker.name, config, directory)
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from mangrove.broker.attachment import AttachmentOwner
+from mangrove.broker.nats.mqtt import MqttStore
 from mangrove.host.sockets import prepare
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
@@ -38,7 +39,7 @@ class LeafProtocol(asyncio.Protocol):
     The first `PONG` means that the broker accepted the connection. `closed` is set when it has ended.
     """
 
-    def __init__(self, name: str, url: str, owner: AttachmentOwner) -> None:
+    def __init__(self, name: str, url: str, owner: AttachmentOwner, mqtt: MqttStore) -> None:
         parts = urlsplit(url)
         self._credentials = {
             key: unquote(value)
@@ -47,6 +48,7 @@ class LeafProtocol(asyncio.Protocol):
         }
         self._name = name
         self._owner = owner
+        self._mqtt = mqtt
         self._known = owner.sorter.known
         self._held = bytearray()
         self._needed = 0
@@ -86,6 +88,7 @@ class LeafProtocol(asyncio.Protocol):
         reason = self._error or str(exc or "the broker closed the connection")
         log.warning("lost the head broker %s: %s", self._where, reason)
         self.closed.set()
+        self._mqtt.lost()
         self._owner.lost(reason)
 
     def pause_writing(self) -> None:
@@ -129,9 +132,17 @@ class LeafProtocol(asyncio.Protocol):
         verb = line[:5]
         if verb in (b"LMSG ", b"HMSG "):
             entry = self._known.get(line)
-            return entry if entry is not None else self._owner.sorter.resolve(line)
+            return entry if entry is not None else self._judge(line)
         self._control(line)
         return Entry(len(CRLF), None)
+
+    def _judge(self, line: bytes) -> Entry:
+        confirmation = self._mqtt.confirmation(line)
+        if confirmation is None:
+            return self._owner.sorter.resolve(line)
+        # There are only as many such lines as confirmations have lengths.
+        self._known[line] = confirmation
+        return confirmation
 
     def _control(self, line: bytes) -> None:
         verb, _, rest = line.partition(b" ")
@@ -169,6 +180,7 @@ class LeafProtocol(asyncio.Protocol):
         except UnicodeDecodeError:
             self._owner.ignored("subscription that is not UTF-8")
             return
+        self._mqtt.interest(subject, wanted)
         self._owner.interest(subject, group.split(" ")[0], wanted)
 
     def _greet(self, text: bytes) -> None:

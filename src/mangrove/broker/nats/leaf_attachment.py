@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.broker.nats.leaf import LeafProtocol
+from mangrove.broker.nats.mqtt import HEADER_BYTES, MqttStore
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite
 
@@ -32,6 +33,7 @@ class LeafAttachment:
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or BROKER_URLS[BrokerKind.NATS].attach_port
         self._owner = owner
+        self._mqtt = MqttStore(owner.undelivered)
         self._protocol: LeafProtocol | None = None
 
     async def run(self) -> None:
@@ -40,7 +42,7 @@ class LeafAttachment:
         failed = False
         try:
             while True:
-                protocol = self._protocol = LeafProtocol(self._name, self._url, self._owner)
+                protocol = self._protocol = LeafProtocol(self._name, self._url, self._owner, self._mqtt)
                 try:
                     await loop.create_connection(lambda p=protocol: p, self._host, self._port)  # type: ignore[misc]
                 except OSError as error:
@@ -66,8 +68,13 @@ class LeafAttachment:
             self._protocol.unsubscribe(subjects)
 
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
-        """This attachment itself, or a flow that names the queue groups and hands on to it."""
-        return Rewrite(line, line_for_groups(message, groups), message.skip, self) if groups else self
+        """This attachment itself, or a flow that names queue groups or serves MQTT and hands on to it."""
+        plain: Flow = self
+        if groups:
+            plain = Rewrite(line, line_for_groups(message, groups), message.skip, self)
+        if message.header_bytes == HEADER_BYTES:
+            return self._mqtt.copies(line, message, plain, self)
+        return plain
 
     def take(self, messages: bytes) -> None:
         """Write whole messages."""

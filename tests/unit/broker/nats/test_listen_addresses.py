@@ -19,13 +19,21 @@ def test_nats_server_accepts_its_configuration(address: str, tmp_path: Path) -> 
     endpoints = fixed_endpoints(Domain(name="a", base_port=7000, address=address, edges=(Edge(),)))
     (edge,) = endpoints.edges
     texts = {
-        "head": data_broker_config(endpoints.head, tmp_path, max_message_bytes=1024),
+        "head": data_broker_config(endpoints.head, tmp_path, max_message_bytes=1024, jetstream_domain="a"),
         "edge": data_broker_config(
-            edge, tmp_path, max_message_bytes=1024, head_leaf_url=endpoints.head.leaf_url
+            edge,
+            tmp_path,
+            max_message_bytes=1024,
+            jetstream_domain="a",
+            head_leaf_url=endpoints.head.leaf_url,
+            own_jetstream=False,
         ),
         "management": management_broker_config(endpoints.management, tmp_path),
         "without MQTT": data_broker_config(
-            msgspec.structs.replace(endpoints.head, mqtt_port=None), tmp_path, max_message_bytes=1024
+            msgspec.structs.replace(endpoints.head, mqtt_port=None),
+            tmp_path,
+            max_message_bytes=1024,
+            jetstream_domain="a",
         ),
     }
     for name, text in texts.items():

@@ -1,0 +1,276 @@
+"""Retained messages in every domain: each gateway tells what its own clients retain, and keeps the others'.
+
+A change is told at once to every domain that can be reached. Besides, each gateway tells a summary of what
+its own clients have retained, from time to time and to a domain that has just come into reach; who has other
+figures asks for all of it. So a domain that was away, or that lost a letter, catches up. Of two words on one
+subject from different domains the later one counts, by the clocks of their gateways.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from time import time_ns
+
+import msgspec
+
+from mangrove.broker.retained import RetainedMessage, RetainedStore, RetainedStoreOwner, StoreError
+from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.letters import Ask, Letter, Listing, Retained, Summary, read_letters, write_letter
+from mangrove.model.subjects import is_internal, subject_problem
+from mangrove.model.topics import Scope, TopicRules
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+SUMMARY_S = 10.0
+MAX_JOBS = 10_000
+LISTED = 500
+MAX_SESSIONS = 10_000
+
+SESSION_KEPT = "what other domains publish while the client of a kept MQTT session is away"
+UNREADABLE = "unreadable letter from another gateway"
+BUSY = "too many retained messages at once"
+ODD_SUBJECT = "a retained message on a subject that is too long or malformed for other domains"
+NOT_ALLOWED = "a retained message on a subject that stays in its domain"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is known of a subject."""
+
+    origin: str
+    version: int
+    digest: int  # 0: taken back
+
+
+@dataclass(frozen=True, slots=True)
+class _Reload:
+    """The store may hold anything: read it."""
+
+
+class RetainedMirror:
+    """Keeps the retained messages of one domain in step with those of the others."""
+
+    def __init__(
+        self,
+        domain: str,
+        rules: TopicRules,
+        ledger: Ledger,
+        *,
+        max_message_bytes: int,
+        store: Callable[[RetainedStoreOwner], RetainedStore],
+        send: Callable[[str, bytes], None],
+        reachable: Callable[[], frozenset[str]],
+    ) -> None:
+        """`send` takes a message to another domain; `reachable` says which ones it can reach now."""
+        self._domain = domain
+        self._rules = rules
+        self._ledger = ledger
+        self._max_message_bytes = max_message_bytes
+        self._store = store(self)
+        self._send = send
+        self._reachable = reachable
+        self._states: dict[str, _State] = {}
+        self._jobs: asyncio.Queue[Letter | _Reload] = asyncio.Queue(MAX_JOBS)
+        self._told_anything = False
+        self._sessions: set[str] = set()
+
+    async def run(self) -> None:
+        """Keep in step until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._store.run(), name="retained store")
+            tasks.create_task(self._work(), name="retained messages")
+            tasks.create_task(self._summarise(), name="summaries")
+
+    # -- the own domain -----------------------------------------------------------------------------------
+
+    def store_attached(self) -> None:
+        """Learn what is there."""
+        self._enqueue(_Reload())
+
+    def retained(self, message: RetainedMessage) -> None:
+        """A client of this domain has published: tell everybody."""
+        if not self._may_travel(message.subject):
+            if not is_internal(message.subject) and subject_problem(message.subject, wildcards=False):
+                self._ledger.drop_unnamed(ODD_SUBJECT, 1)
+            return
+        before = self._states.get(message.subject)
+        version = max(message.version, before.version + 1 if before else 0)
+        if self._too_large(message):
+            reason = f"larger than the federation's limit of {self._max_message_bytes} bytes"
+            self._ledger.drop(message.subject, reason)
+            # No word at all is better than one that is out of date.
+            message = msgspec.structs.replace(message, payload=b"")
+        message = msgspec.structs.replace(message, origin=self._domain, version=version)
+        self._states[message.subject] = _State(self._domain, version, _digest(message))
+        self._tell(message, self._reachable())
+
+    def _too_large(self, message: RetainedMessage) -> bool:
+        return len(message.payload) > self._max_message_bytes
+
+    def session_kept(self, name: str) -> None:
+        """Warn, once for each session, of what is not kept for it."""
+        if name not in self._sessions and len(self._sessions) < MAX_SESSIONS:
+            self._sessions.add(name)
+            self._ledger.ignore(SESSION_KEPT)
+
+    def _tell(self, message: RetainedMessage, domains: frozenset[str]) -> None:
+        self._told_anything = True
+        letter = write_letter(Retained(message))
+        for domain in domains:
+            self._send(domain, letter)
+
+    def _may_travel(self, subject: str) -> bool:
+        return (
+            not is_internal(subject)
+            and not subject_problem(subject, wildcards=False)
+            and self._rules.contract_of(subject).scope is not Scope.DOMAIN
+        )
+
+    # -- other domains ------------------------------------------------------------------------------------
+
+    def take(self, messages: bytes) -> None:
+        """Letters came."""
+        letters, unreadable = read_letters(messages)
+        if unreadable:
+            self._ledger.drop_unnamed(UNREADABLE, unreadable)
+        for letter in letters:
+            self._enqueue(letter)
+
+    def _enqueue(self, job: Letter | _Reload) -> None:
+        try:
+            self._jobs.put_nowait(job)
+        except asyncio.QueueFull:
+            # The next summary will not fit, and all is asked for again.
+            self._ledger.drop_unnamed(BUSY, 1)
+
+    async def _work(self) -> None:
+        while True:
+            job = await self._jobs.get()
+            try:
+                match job:
+                    case _Reload():
+                        await self._learn()
+                    case Retained(message):
+                        await self._keep(message)
+                    case Summary(origin, messages, digest):
+                        if (messages, digest) != self._figures(origin):
+                            self._send(origin, write_letter(Ask(self._domain)))
+                    case Ask(asker):
+                        await self._resend(asker)
+                    case Listing():
+                        await self._clear(job)
+            except StoreError as error:
+                self._ledger.drop_unnamed(error.message, 1)
+
+    async def _learn(self) -> None:
+        try:
+            await self._reload()
+        except StoreError as error:
+            # Nothing is lost by that: a broker without a store has no retained messages.
+            self._ledger.ignore(error.message)
+
+    async def _reload(self) -> None:
+        self._states.clear()
+        async for message in self._store.read():
+            if self._too_large(message):
+                continue
+            origin = message.origin or self._domain
+            # What was published meanwhile is known already, and newer.
+            self._states.setdefault(message.subject, _State(origin, message.version, _digest(message)))
+        self._summarise_to(self._reachable())
+
+    async def _keep(self, message: RetainedMessage) -> None:
+        if not self._may_travel(message.subject) or message.origin == self._domain:
+            self._ledger.drop_unnamed(NOT_ALLOWED, 1)
+            return
+        state = _State(message.origin, message.version, _digest(message))
+        known = self._states.get(message.subject)
+        if known is not None:
+            same = known.origin == state.origin
+            if same and known.digest == state.digest:
+                return
+            if not same and (known.version, known.origin) > (state.version, state.origin):
+                return
+        if message.payload or known is not None:
+            await self._store.write(message)
+        self._states[message.subject] = state
+
+    async def _resend(self, asker: str) -> None:
+        """Send all that clients of this domain have retained, and which subjects that are."""
+        only = frozenset({asker})
+        own = []
+        async for message in self._store.read():
+            own_word = not message.origin and message.payload and not self._too_large(message)
+            if own_word and self._may_travel(message.subject):
+                own.append(message.subject)
+                self._tell(msgspec.structs.replace(message, origin=self._domain), only)
+        own.sort()
+        after = ""
+        for start in range(0, len(own) or 1, LISTED):
+            subjects = own[start : start + LISTED]
+            up_to = subjects[-1] if start + LISTED < len(own) else ""
+            self._send(asker, write_letter(Listing(self._domain, after, up_to, subjects)))
+            after = up_to
+
+    async def _clear(self, listing: Listing) -> None:
+        """Take back what the origin no longer has."""
+        listed = frozenset(listing.subjects)
+        gone = [
+            subject
+            for subject, state in self._states.items()
+            if state.origin == listing.origin
+            and state.digest
+            and subject not in listed
+            and listing.after < subject
+            and (not listing.up_to or subject <= listing.up_to)
+        ]
+        for subject in gone:
+            await self._keep(
+                RetainedMessage(subject=subject, payload=b"", origin=listing.origin, version=time_ns())
+            )
+
+    # -- summaries ----------------------------------------------------------------------------------------
+
+    async def _summarise(self) -> None:
+        loop = asyncio.get_running_loop()
+        before: frozenset[str] = frozenset()
+        due = loop.time() + SUMMARY_S
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_reachable = self._reachable()
+            if loop.time() >= due:
+                due += SUMMARY_S
+                self._summarise_to(now_reachable)
+            elif now_reachable - before:
+                self._summarise_to(now_reachable - before)
+            before = now_reachable
+
+    def _summarise_to(self, domains: frozenset[str]) -> None:
+        figures = self._figures(self._domain)
+        if not figures[0] and not self._told_anything:
+            return
+        letter = write_letter(Summary(self._domain, *figures))
+        for domain in domains:
+            self._send(domain, letter)
+
+    def _figures(self, origin: str) -> tuple[int, int]:
+        """How many subjects a domain has a message for, and a digest of them all."""
+        count = digest = 0
+        for subject, state in self._states.items():
+            if state.origin == origin and state.digest and self._may_travel(subject):
+                count += 1
+                digest ^= state.digest
+        return count, digest
+
+
+def _digest(message: RetainedMessage) -> int:
+    """Tells messages apart, with their subject; 0 for one that takes another back."""
+    if not message.payload:
+        return 0
+    text = f"{message.subject} {message.qos} ".encode() + message.payload
+    return int.from_bytes(blake2b(text, digest_size=7).digest(), "big") or 1

@@ -1,0 +1,86 @@
+"""What a gateway writes for MQTT subscribers beside the plain message, on a transport in memory."""
+
+from __future__ import annotations
+
+import pytest
+from tests.kit.leaf_nodes import Attached
+
+AT_LEAST_ONCE = b"NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n"
+EXACTLY_ONCE = b"NATS/1.0\r\nNmqtt-Pub:2\r\n\r\n"
+
+
+def body(subject: str, header: bytes, payload: bytes) -> bytes:
+    size = len(header) + len(payload)
+    return f"HMSG {subject} {len(header)} {size}\r\n".encode() + header + payload + b"\r\n"
+
+
+def stored(subject: str, header: bytes, payload: bytes) -> bytes:
+    return body(f"$MQTT.msgs.{subject} _MGR.@stored", header, payload)
+
+
+def attached_with_store() -> Attached:
+    attached = Attached().greeted()
+    attached.protocol.data_received(b"LS+ $MQTT.msgs.>\r\n")
+    attached.wire.take()
+    return attached
+
+
+@pytest.mark.parametrize("header", [AT_LEAST_ONCE, EXACTLY_ONCE])
+async def test_what_has_a_qos_is_also_stored(header: bytes) -> None:
+    attached = attached_with_store()
+    messages = body("a.b", header, b"one") + body("a.b", header, b"two")
+    attached.head.connection.deliver(messages)
+    assert attached.wire.take() == messages + stored("a.b", header, b"one") + stored("a.b", header, b"two")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n",
+        b"NATS/1.0\r\nNmqtt-Pub:9\r\n\r\n",
+        b"NATS/1.0\r\nXmqtt-Pub:1\r\n\r\n",
+        b"NATS/1.0\r\nNmqtt-Pub:1 \r\n\r\n",
+        b"NATS/1.0\r\nNmqtt-Pub:1\r\nA:b\r\n\r\n",
+    ],
+)
+async def test_other_headers_are_only_handed_on(header: bytes) -> None:
+    attached = attached_with_store()
+    message = body("a.b", header, b"one")
+    attached.head.connection.deliver(message)
+    assert attached.wire.take() == message
+
+
+async def test_the_qos_is_looked_at_message_by_message() -> None:
+    attached = attached_with_store()
+    plain = body("a", b"NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", b"x")
+    messages = plain + body("a", AT_LEAST_ONCE, b"y") + plain
+    attached.head.connection.deliver(messages)
+    assert attached.wire.take() == messages + stored("a", AT_LEAST_ONCE, b"y")
+
+
+async def test_without_a_store_nothing_is_written_to_it() -> None:
+    attached = attached_with_store()
+    attached.protocol.data_received(b"LS- $MQTT.msgs.>\r\n")
+    message = body("a", AT_LEAST_ONCE, b"y")
+    attached.head.connection.deliver(message)
+    assert attached.wire.take() == message
+
+
+async def test_what_the_store_refuses_is_counted_with_its_reason() -> None:
+    attached = attached_with_store()
+    attached.head.connection.deliver(body("a", AT_LEAST_ONCE, b"y") * 3)
+    good = b'{"stream":"$MQTT_msgs", "seq":1}'
+    bad = b'{"error":{"code":503,"description":"insufficient resources"},"stream":"","seq":0}'
+    for answer in (good, bad):
+        attached.protocol.data_received(b"LMSG _MGR.@stored %d\r\n%s\r\n" % (len(answer), answer))
+    dropped = attached.head.ledger.dropped
+    assert dropped == {"not stored for MQTT subscribers: insufficient resources": 1}
+    attached.protocol.connection_lost(None)
+    assert dropped["the broker went away before it confirmed a message for MQTT"] == 1
+
+
+async def test_another_domain_cannot_name_the_store_itself() -> None:
+    attached = attached_with_store()
+    attached.head.connection.deliver(body("$MQTT.msgs.a", AT_LEAST_ONCE, b"y"))
+    assert attached.wire.take() == b""
+    assert attached.head.ledger.history.totals.malformed_bodies == 1
