@@ -184,7 +184,7 @@ def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str]
         children = descendants(up.pid)
         names = [child.name() for child in children]
         assert sum("nats-server" in name for name in names) == 5
-        assert len(children) == 8, f"5 brokers, 2 gateways, 1 emulator, not {names}"
+        assert len(children) == 9, f"5 brokers, 2 gateways, 1 emulator, 1 recorder, not {names}"
         up.kill()
         up.wait()
         wait_gone(children)
