@@ -21,6 +21,8 @@ MAX_FLOWS = 4096
 MAX_HELD_BYTES = 16 << 20
 SETTLED_S = 1.0
 """A way on which frames came for so long, never so far apart, is in use; no hold is longer."""
+PAUSE_S = 0.15
+"""Shorter than a link that failed is away: what is missing after such a pause may be on a detour."""
 YOUNG = 16
 """A flow that is not known here and has sent more frames began before this gateway did."""
 ANYWHERE = -1
@@ -75,9 +77,10 @@ class _Flow:
             self.ways = {each: way for each, way in self.ways.items() if way.last >= now - SETTLED_S}
             self.ways[frame.way] = _Way(frame.sequence, now)
             return
+        pause = now - way.last
         skipped = frame.sequence > way.highest + 1
-        if now - way.last >= SETTLED_S or (skipped and self.next > way.highest + 1):
-            way.since = now  # new again: frames have gone another way in between
+        if pause >= SETTLED_S or (skipped and (pause >= PAUSE_S or self.next > way.highest + 1)):
+            way.since = now  # new again: frames have gone another way in between, or may have
         way.last = now
         if frame.sequence > way.highest:
             way.highest = frame.sequence

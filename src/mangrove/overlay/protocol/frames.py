@@ -196,10 +196,10 @@ _KNOWN_TYPES = frozenset(FrameType)
 
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
-    (_, kind, hop_limit, _, origin, mask, topic_class, stream, way, before, *rest) = HEADER.unpack_from(
-        data, position
+    fields = HEADER.unpack_from(data, position)
+    _, kind, hop_limit, _, origin, mask, topic_class, stream, way, before, epoch, label, age, flow, number = (
+        fields
     )
-    epoch, label, age_us, flow_id, sequence = rest
     mask_end = position + HEADER.size + mask
     body_at = mask_end + before
     return Frame(
@@ -211,9 +211,9 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         epoch=epoch,
         destinations=int.from_bytes(data[position + HEADER.size : mask_end], "big"),
         label=label,
-        age_us=age_us,
-        flow_id=flow_id,
-        sequence=sequence,
+        age_us=age,
+        flow_id=flow,
+        sequence=number,
         stream=stream,
         way=way,
         predecessors=_decode_predecessors(data[mask_end:body_at]) if before else (),

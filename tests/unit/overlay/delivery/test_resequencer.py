@@ -69,6 +69,14 @@ def test_what_may_still_be_on_the_way_before_is_waited_for() -> None:
     assert bodies(sequencer.expired(2.55)) == [27]
 
 
+def test_what_is_missing_after_a_pause_is_waited_for() -> None:
+    """The link failed and is back already; what was on it takes a long detour."""
+    sequencer = running()
+    assert sequencer.arrived(over(0, 23), 2.2) == []
+    assert bodies(sequencer.arrived(over(7, 21), 2.3)) == [21]
+    assert bodies(sequencer.arrived(over(7, 22), 2.3)) == [22, 23]
+
+
 def test_of_two_ways_both_must_have_passed_a_gap() -> None:
     sequencer = running()
     for number in range(1, 21):
