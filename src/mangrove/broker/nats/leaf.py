@@ -140,8 +140,8 @@ class LeafProtocol(asyncio.Protocol):
         confirmation = self._mqtt.confirmation(line)
         if confirmation is None:
             return self._owner.sorter.resolve(line)
-        # There are only as many such lines as confirmations have lengths.
-        self._known[line] = confirmation
+        if not confirmation.once:
+            self._known[line] = confirmation
         return confirmation
 
     def _control(self, line: bytes) -> None:

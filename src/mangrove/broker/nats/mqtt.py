@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from time import monotonic
 
 from mangrove.model.subjects import REPLY_PREFIX
 from mangrove.overlay.protocol.bodies import CRLF, Entry, Flow, Message, parse_message_line
@@ -27,6 +28,11 @@ _EXACTLY_ONCE = b"NATS/1.0\r\nNmqtt-Pub:2\r\n\r\n"
 HEADER_BYTES = len(_AT_LEAST_ONCE)
 """nats-server writes exactly this header, so a line with another size of headers is none of MQTT's."""
 
+CONFIRM_S = 10.0
+"""A store that says nothing for so long is taken to have lost what it was given."""
+MAX_REASONS = 20
+MAX_CONFIRMATION_BYTES = 512
+
 _REASON = re.compile(rb'"description":"([^"]{0,200})')
 
 
@@ -37,8 +43,14 @@ class MqttStore:
         """`refused` is told why messages could not be stored, or may not have been, and how many."""
         self._refused = refused
         self._unconfirmed = 0
+        self._heard = 0.0
+        self._reasons: set[str] = set()
         self.present = False
-        """Whether any broker of the domain keeps messages for MQTT subscribers."""
+        """Whether any broker of the domain keeps messages for MQTT subscribers.
+
+        A broker tells all its subscriptions before it accepts a leaf node, so this is known before the first
+        message is written.
+        """
 
     def interest(self, subject: str, wanted: bool) -> None:
         """The broker's own subscriptions tell whether it has a store."""
@@ -57,23 +69,36 @@ class MqttStore:
         return _Copies(self, line, message, plain, store)
 
     def wrote(self, count: int) -> None:
-        """So many messages were written to the store."""
+        """So many messages were written to the store, which ought to have confirmed the ones before."""
+        now = monotonic()
+        if self._unconfirmed and now - self._heard > CONFIRM_S:
+            self._refused(f"not confirmed for MQTT subscribers within {CONFIRM_S:g} s", self._unconfirmed)
+            self._unconfirmed = 0
+        if not self._unconfirmed:
+            self._heard = now
         self._unconfirmed += count
 
     def confirmation(self, line: bytes) -> Entry | None:
         """What to do with confirmations that have this line; None if it is the line of something else."""
         if not line.startswith(_CONFIRMATION_LINE):
             return None
-        skip = parse_message_line(line).skip
-        return Entry(skip, _Confirmations(self, len(line) + skip))
+        message = parse_message_line(line)
+        # What is longer comes from somebody else and need not be remembered.
+        once = message.size_bytes > MAX_CONFIRMATION_BYTES
+        return Entry(message.skip, _Confirmations(self, len(line) + message.skip), once=once)
 
     def confirmed(self, messages: bytes, count: int) -> None:
         """Answers of the store: as a rule all say that a message was stored."""
         self._unconfirmed = max(0, self._unconfirmed - count)
+        self._heard = monotonic()
         failed = messages.count(b'"error":')
         if failed:
             reason = _REASON.search(messages)
             why = reason[1].decode(errors="replace") if reason else "no reason given"
+            # Any client of the domain can write confirmations, but not fill the books with reasons.
+            if len(self._reasons) < MAX_REASONS:
+                self._reasons.add(why)
+            why = why if why in self._reasons else "other reasons"
             self._refused(f"not stored for MQTT subscribers: {why}", failed)
 
 

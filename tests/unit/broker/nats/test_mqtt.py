@@ -79,6 +79,27 @@ async def test_what_the_store_refuses_is_counted_with_its_reason() -> None:
     assert dropped["the broker went away before it confirmed a message for MQTT"] == 1
 
 
+async def test_forged_confirmations_fill_neither_the_books_nor_the_table_of_lines() -> None:
+    attached = attached_with_store()
+    for number in range(100):
+        forged = b'{"error":{"description":"%d"}}' % number + b" " * 10 * number
+        attached.protocol.data_received(b"LMSG _MGR.@stored %d\r\n%s\r\n" % (len(forged), forged))
+    dropped = attached.head.ledger.dropped
+    assert (len(dropped), sum(dropped.values())) == (21, 100)
+    assert len(attached.head.connection.sorter.known) < 60
+    assert not attached.wire.closed
+
+
+async def test_a_store_that_says_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    attached = attached_with_store()
+    now = [100.0]
+    monkeypatch.setattr("mangrove.broker.nats.mqtt.monotonic", lambda: now[0])
+    for at in (100.0, 109.0, 111.0):
+        now[0] = at
+        attached.head.connection.deliver(body("a", AT_LEAST_ONCE, b"y"))
+    assert attached.head.ledger.dropped == {"not confirmed for MQTT subscribers within 10 s": 2}
+
+
 async def test_another_domain_cannot_name_the_store_itself() -> None:
     attached = attached_with_store()
     attached.head.connection.deliver(body("$MQTT.msgs.a", AT_LEAST_ONCE, b"y"))
