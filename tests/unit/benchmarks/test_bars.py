@@ -51,6 +51,8 @@ def flawed(**changes: float) -> Figures:
         ({"hole": {"paths: 2": flawed(duplicated=1)}}, "1 messages delivered again"),
         ({"hole": {"default": flawed(out_of_order=1)}}, "1 messages out of order"),
         ({"back": {"paths: 2": flawed(out_of_order=1)}}, "1 messages out of order"),
+        ({"back": {"default": flawed(out_of_order=1, late=1)}}, "1 messages out of order"),
+        ({"back": {"paths: 1": flawed(out_of_order=1, late=1)}}, None),
         ({"dead": {"transit": flawed(out_of_order=1)}}, None),
         ({"back": {"paths: 1": flawed(longest_gap_ms=100.0)}}, "a gap of 100 ms"),
         ({"back": {"paths: 1": flawed(duplicated=1)}}, "1 messages delivered again"),
