@@ -209,7 +209,7 @@ def missed(result: dict[str, object]) -> list[str]:
         row = phases[phase][topic]
         if row.duplicated:
             problems.append(f"{phase}, {topic}: {row.duplicated} messages delivered again")
-        # A deadline is stronger than order: what is late may come out of turn.
+        # A deadline is stronger than order: others go on without what is late.
         if row.out_of_order > (0 if topic == DEFAULT else row.late):
             problems.append(f"{phase}, {topic}: {row.out_of_order} messages out of order")
     late = phases[BLACK_HOLE][TWO_PATHS].late

@@ -1,8 +1,8 @@
-"""How long a frame ahead of its turn may be held: as long as a detour takes, never past its deadline."""
+"""How long a frame ahead of its turn may be held: as long as a detour takes, but not until it is late."""
 
 from __future__ import annotations
 
-from mangrove.model.topics import TopicRules
+from mangrove.model.topics import Late, TopicRules
 from mangrove.overlay.delivery.resequencer import SETTLED_S
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.live_map import LiveMap
@@ -34,7 +34,11 @@ class Patience:
 
     def hold_s(self, frame: Frame) -> float:
         """How long a frame may be held."""
-        deadline_ms = self._rules.contract_at(frame.topic_class).deadline_ms
-        if deadline_ms is None:
+        contract = self._rules.contract_at(frame.topic_class)
+        if contract.deadline_ms is None:
             return self.detour_s
-        return max(0.0, min(self.detour_s, deadline_ms / 1000 - frame.age_us / 1e6 - MARGIN_S))
+        left_s = contract.deadline_ms / 1000 - frame.age_us / 1e6 - MARGIN_S
+        if left_s > 0:
+            return min(self.detour_s, left_s)
+        # What is late but wanted has nothing left to lose but its order.
+        return self.detour_s if contract.late is Late.DELIVER else 0.0

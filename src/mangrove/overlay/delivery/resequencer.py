@@ -60,13 +60,14 @@ class _Held(NamedTuple):
 class _Flow:
     """What is due next, what is ahead of its turn, and who in other flows waits for this one."""
 
-    __slots__ = ("_first", "held", "key", "next", "waiters", "ways")
+    __slots__ = ("_due", "_first", "held", "key", "next", "waiters", "ways")
 
     def __init__(self, key: FlowKey, first: int) -> None:
         self.key = key
         self.next = first
         self.held: dict[int, _Held] = {}
         self._first: int | None = None
+        self._due: float | None = None
         self.ways: dict[int, _Way] = {}
         self.waiters: dict[FlowKey, _Flow] = {}
 
@@ -91,10 +92,12 @@ class _Flow:
         self.held[sequence] = held
         if self._first is not None and sequence < self._first:
             self._first = sequence
+        if self._due is not None and held.until < self._due:
+            self._due = held.until
 
     def take(self, sequence: int) -> _Held:
         """A frame need not wait any more."""
-        self._first = None
+        self._first = self._due = None
         return self.held.pop(sequence)
 
     @property
@@ -105,9 +108,11 @@ class _Flow:
         return self._first
 
     @property
-    def oldest(self) -> _Held:
-        """The one that has waited longest; having the contract of all others, it is due first, or nearly."""
-        return next(iter(self.held.values()))
+    def due(self) -> float:
+        """When the first of the frames has waited for long enough."""
+        if self._due is None:
+            self._due = min(held.until for held in self.held.values())
+        return self._due
 
     def gap_is_certain(self, now: float) -> bool:
         """Whether what is missing before the first held frame was dropped, as far as can be seen here."""
@@ -159,9 +164,8 @@ class Resequencer:
         self._advance(flow, now, ready)
         while self._held_bytes > MAX_HELD_BYTES:
             crowded = next(iter(self._holding.values()))
-            self._give_up(crowded, crowded.oldest.frame.sequence, now, ready)
-        if flow.held and flow.oldest.until <= now:
-            self._expire(flow, now, ready)
+            self._give_up(crowded, crowded.first_held, now, ready)
+        self._expire(flow, now, ready)
         return ready
 
     def repeated(self, frame: Frame, now: float) -> list[Frame]:
@@ -181,7 +185,7 @@ class Resequencer:
 
     def timer(self) -> float | None:
         """When a frame has been held for long enough."""
-        return min((flow.oldest.until for flow in self._holding.values()), default=None)
+        return min((flow.due for flow in self._holding.values()), default=None)
 
     def expired(self, now: float) -> list[Frame]:
         """Frames that have been held for long enough, with all that come before them."""
@@ -269,8 +273,9 @@ class Resequencer:
         return False
 
     def _expire(self, flow: _Flow, now: float, ready: list[Frame]) -> None:
-        while flow.held and flow.oldest.until <= now:
-            self._give_up(flow, flow.oldest.frame.sequence, now, ready)
+        if flow.held and flow.due <= now:
+            due = max(sequence for sequence, held in flow.held.items() if held.until <= now)
+            self._give_up(flow, due, now, ready)
 
     def _give_up(self, flow: _Flow, sequence: int, now: float, ready: list[Frame]) -> None:
         """Wait no longer for what comes up to a frame; what is there of it goes, and what waited for it."""

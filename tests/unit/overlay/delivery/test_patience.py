@@ -6,7 +6,7 @@ import pytest
 from tests.kit.engines import federation
 from tests.kit.frames import frame
 
-from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.topics import Contract, Late, TopicRules
 from mangrove.overlay.delivery.patience import MARGIN_S, MIN_HOLD_S, Patience
 from mangrove.overlay.delivery.resequencer import SETTLED_S
 from mangrove.overlay.links.liveness import LinkCondition, Timing
@@ -14,8 +14,10 @@ from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap
 
-RULES = TopicRules((Contract(match="soon", deadline_ms=100),))
-BEST_EFFORT = 1
+RULES = TopicRules(
+    (Contract(match="soon", deadline_ms=100, late=Late.DROP), Contract(match="wanted", deadline_ms=100))
+)
+BEST_EFFORT = 2
 
 
 def patience(delay_ms: float = 1.0, heartbeat_s: float = 0.05) -> Patience:
@@ -37,7 +39,10 @@ def test_the_hold_follows_the_network() -> None:
     assert patience(delay_ms=1000.0).hold_s(waits) == SETTLED_S
 
 
-def test_nothing_is_held_past_its_deadline() -> None:
-    assert patience().hold_s(frame(topic_class=0)) == pytest.approx(0.1 - MARGIN_S)
-    assert patience().hold_s(frame(topic_class=0, age_us=80_000)) == pytest.approx(0.02 - MARGIN_S)
+def test_nothing_is_held_until_it_is_late_but_what_is_late_anyway_keeps_its_order() -> None:
+    for topic_class in (0, 1):
+        fresh, older = frame(topic_class=topic_class), frame(topic_class=topic_class, age_us=80_000)
+        assert patience().hold_s(fresh) == pytest.approx(0.1 - MARGIN_S)
+        assert patience().hold_s(older) == pytest.approx(0.02 - MARGIN_S)
     assert patience().hold_s(frame(topic_class=0, age_us=300_000)) == 0.0
+    assert patience().hold_s(frame(topic_class=1, age_us=300_000)) == MIN_HOLD_S

@@ -142,6 +142,25 @@ def test_an_origin_that_started_again_does_not_overtake_itself() -> None:
     assert bodies(sequencer.arrived(replace(flow_frame(1), epoch=2), 0.2)) == [3, 1]
 
 
+class ByAge:
+    """Older frames may wait longer: they are late already."""
+
+    def hold_s(self, frame: Frame) -> float:
+        return 0.25 if frame.age_us else 0.05
+
+
+def test_whichever_is_due_first_takes_along_what_is_before_it() -> None:
+    sequencer = Resequencer(ByAge())
+    sequencer.arrived(flow_frame(1), 0.0)
+    assert sequencer.arrived(replace(flow_frame(3), age_us=1), 0.1) == []
+    assert sequencer.arrived(flow_frame(5), 0.12) == []
+    assert sequencer.arrived(replace(flow_frame(7), age_us=1), 0.13) == []
+    assert sequencer.timer() == pytest.approx(0.17)
+    assert bodies(sequencer.expired(0.175)) == [3, 5]
+    assert sequencer.timer() == pytest.approx(0.38)
+    assert bodies(sequencer.expired(0.4)) == [7]
+
+
 def test_a_frame_that_was_held_is_older() -> None:
     sequencer = Resequencer(Seconds(1))
     sequencer.arrived(flow_frame(1), 0.0)
