@@ -32,6 +32,7 @@ def test_everything_that_was_counted_is_shown() -> None:
             dropped={"late": 10},
             requests_sent=11,
             requests_delivered=12,
+            sent_on=17,
             malformed_bodies=13,
             refused_connections=14,
             refused_subjects=15,
@@ -39,7 +40,7 @@ def test_everything_that_was_counted_is_shown() -> None:
         )
     )
     also = text[text.index("Also counted") :]
-    for count in (7, 11, 12, 13, 14, 15, 16):
+    for count in (7, 11, 12, 13, 14, 15, 16, 17):
         assert f" {count}" in also, text
     assert "dropped on other topics: late" in also
 
