@@ -126,6 +126,7 @@ class Head:
                     self.interest.append((set(update.added), set(update.removed)))
 
 
-def message(subject: str, payload: bytes = b"x", reply: str = "") -> bytes:
+def message(subject: str, payload: bytes = b"x", reply: str = "", groups: tuple[str, ...] = ()) -> bytes:
     """A whole message in the body format."""
-    return Message(subject, reply, -1, len(payload)).line(subject, reply) + b"\r\n" + payload + b"\r\n"
+    line = Message(subject, reply, -1, len(payload)).line(subject, reply, groups)
+    return line + b"\r\n" + payload + b"\r\n"

@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.flow_tables import flow_of, flow_table
 from tests.kit.frames import Seconds, frame
 
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
-from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.protocol.frames import Frame
 
 ORDER = ("a", "b", "c", "d")
@@ -29,7 +29,7 @@ steps = st.lists(st.one_of(st.sampled_from(SUBJECTS), changes), min_size=1, max_
 
 def sent(plan: list[str | tuple[str, str]]) -> list[tuple[float, Frame]]:
     """What an origin sends: a message for a subject, or interest that comes or goes."""
-    table = FlowTable("a", ORDER, TopicRules())
+    table = flow_table(ORDER, TopicRules())
     wanted: set[tuple[str, str]] = set()
     frames = []
     for number, step in enumerate(plan):
@@ -37,7 +37,7 @@ def sent(plan: list[str | tuple[str, str]]) -> list[tuple[float, Frame]]:
         if isinstance(step, tuple):
             (table.forget if step in wanted else table.want)(*step)
             wanted ^= {step}
-        elif (flow := table.flow_of(step)) is not None:
+        elif (flow := flow_of(table, step)) is not None:
             before = table.predecessors(flow, now)
             flow.sequence += 1
             frames.append(

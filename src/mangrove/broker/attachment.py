@@ -75,6 +75,7 @@ class Attachment(Protocol):
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         """The flow by which messages with this line reach the broker's subscribers.
 
-        Plain subscribers all get them, and one member of each of these queue groups. Lines that need nothing
+        Plain subscribers all get them, and one member of each of these queue groups, which need not
+        be those that the line names. Lines that need nothing
         special should share one flow, so that runs of messages stay whole.
         """

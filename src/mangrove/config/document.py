@@ -12,7 +12,7 @@ from mangrove.model.address import Address, checked_host
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_QUEUE_BYTES
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import Late, Order, Scope
+from mangrove.model.topics import Late, Order, Queue, Scope
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
@@ -150,6 +150,10 @@ class TopicDocument(Strict):
     order: Order = Field(
         default=Order.PUBLISHER,
         description="Keep each publisher's order on a subject; `none` does not wait for it.",
+    )
+    queue: Queue = Field(
+        default=Queue.ONCE,
+        description="Who serves a queue group: `once` in the federation, or one member in each domain.",
     )
     late: Late = Field(default=Late.DELIVER, description="What happens after the deadline.")
     scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")

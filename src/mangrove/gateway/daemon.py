@@ -37,6 +37,7 @@ from mangrove.overlay.instructions import (
     DropMessages,
     Instruction,
     ResetTimer,
+    RetargetMessages,
     SendFrame,
     ServeHead,
     ServeLink,
@@ -131,7 +132,7 @@ class Gateway:
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._journal.record(frame)
-                    self._head.deliver(frame.body)
+                    self._head.deliver(frame.body, frame.hop_limit)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
                 case ServeHead():
@@ -140,6 +141,8 @@ class Gateway:
                     self._set_timer()
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
+                case RetargetMessages(frame):
+                    self._head.retarget(frame.body, frame.destinations, frame.hop_limit)
 
     def _tick(self) -> None:
         """Let the engine do what is due, and come back when something is due again.

@@ -1,9 +1,10 @@
 """The gateway's side towards its own brokers: where messages go, and what is booked.
 
 Outward: messages that other domains want are sorted into the engine's flows, a buffer at a time. Inward: the
-bodies of frames are checked and handed to the head broker as they came, with the queue groups that the domain
-has for a subject. Interest of the domain's subscribers arrives by itself. How all this is said to a broker is
-a matter of its kind (`mangrove.broker.attachment`); here everything is in the format of a frame's body.
+bodies of frames are checked and handed to the head broker as they came; of the queue groups that a message
+names, those are served that have members here, and for the others it is sent on. Interest of the domain's
+subscribers arrives by itself. How all this is said to a broker is a matter of its kind
+(`mangrove.broker.attachment`); here everything is in the format of a frame's body.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.model.subjects import LETTER_SUBJECT, REPLY_PREFIX, is_internal
+from mangrove.model.subjects import LETTER_SUBJECT, REPLY_PREFIX, group_problem, is_internal
+from mangrove.model.topics import Queue
 from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.forwarding.flows import HOP_LIMIT, Route
+from mangrove.overlay.forwarding.retargeting import retarget_body
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
+    MAX_GROUPS,
     Entry,
+    FanOut,
     Flow,
+    Message,
     Rewrite,
     WireError,
     parse_message_line,
@@ -34,6 +41,9 @@ log = logging.getLogger(__name__)
 NOT_UTF8 = "the subject is not UTF-8"
 QUEUE_FULL = "queue to the head broker full"
 MALFORMED = "malformed body"
+NO_MEMBER = "no member of the queue group is left"
+TOO_MANY_GROUPS = f"more than {MAX_GROUPS} queue groups in one domain want it"
+ODD_GROUP = "queue group whose name cannot be told to other domains"
 NO_INBOX = "a reply to a subject that nobody may answer to"
 
 
@@ -59,6 +69,9 @@ class HeadConnection:
         self._letters = letters
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = _Refused(ledger, NO_INBOX)
+        self._too_many_groups = _Refused(ledger, TOO_MANY_GROUPS)
+        self._departed: list[bytes] = []
+        """Messages for queue groups that have no member here any more."""
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = LineTable(self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
@@ -110,6 +123,10 @@ class HeadConnection:
         """A subscription came or went somewhere in this domain."""
         if is_internal(subject):
             return
+        if group and group_problem(group):
+            if wanted:
+                self._ledger.ignore(ODD_GROUP)
+            return
         if self._engine.change_local_interest(subject, group, wanted):
             self._forget_lines()
 
@@ -160,6 +177,8 @@ class HeadConnection:
                 raise
             skip = parse_message_line(readable(line)).skip
             return Entry(skip, _Unreadable(self._ledger, len(line) + skip))
+        if message.groups:
+            raise WireError(f"the broker names queue groups that were never asked for: {line[:80]!r}")
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
             return Entry(message.skip, self._too_large)
@@ -169,30 +188,61 @@ class HeadConnection:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)
             flow = self._engine.route_reply(domain)
+            routes: tuple[Route, ...] = () if flow is None else (Route(flow, ()),)
         else:
-            flow = self._engine.route(subject)
-        if flow is None:
+            routes = self._engine.route(subject)
+        if not routes:
             return Entry(message.skip, DISCARD)
+        if reply and not reply.startswith(REPLY_PREFIX):
+            reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
+        flow_out = self._way_out(line, message, subject, reply, routes)
         if reply or subject is not message.subject:
-            if reply and not reply.startswith(REPLY_PREFIX):
-                reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
-            rewrite = Rewrite(line, message.line(subject, reply), message.skip, flow)
-            return Entry(message.skip, rewrite, once=True)
-        return Entry(message.skip, flow, subject)
+            return Entry(message.skip, flow_out, once=True)
+        return Entry(message.skip, flow_out, subject)
+
+    def _way_out(
+        self, line: bytes, message: Message, subject: str, reply: str, routes: tuple[Route, ...]
+    ) -> Flow:
+        """The flows of some routes as one, each with the line that it needs. Most often there is only one."""
+        flows: list[Flow] = []
+        for flow, groups in routes:
+            if len(groups) > MAX_GROUPS:
+                groups = groups[:MAX_GROUPS]
+                flows.append(self._too_many_groups)
+            new_line = message.line(subject, reply, groups)
+            flows.append(flow if new_line == line else Rewrite(line, new_line, message.skip, flow))
+        return flows[0] if len(flows) == 1 else FanOut(flows)
 
     # -- inward -------------------------------------------------------------------------------------------
 
-    def deliver(self, body: bytes) -> None:
+    def deliver(self, body: bytes, hop_limit: int = HOP_LIMIT) -> None:
         """Hand the messages of a frame to the head broker, now or when it can take them."""
-        self._queue.send(body)
+        self._queue.send(body, hop_limit)
 
-    def _hand_over(self, body: bytes) -> None:
+    def retarget(self, body: bytes, away: int, hop_limit: int) -> None:
+        """Send messages for queue groups to whoever has members, as the domains `away` do not serve them."""
+        home = _Gathered()
+        outcome = retarget_body(body, away, hop_limit, self._engine, home)
+        self._ledger.sent_on += outcome.sent_on
+        for topic, count in outcome.lost.items():
+            self._ledger.drop(topic, NO_MEMBER, count)
+        if outcome.malformed:
+            self._ledger.refuse_body(MALFORMED)
+        if home.messages:
+            self._queue.send(b"".join(home.messages), hop_limit - 1)
+        self._buffer_done()
+
+    def _hand_over(self, body: bytes, hop_limit: int) -> None:
         try:
             self._inbound_lines.take(body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
         self._inbound_lines.book_requests(self._ledger.delivered)
+        if self._departed:
+            departed = b"".join(self._departed)
+            self._departed.clear()
+            self.retarget(departed, self._engine.own_bit, hop_limit)
 
     def _inbound(self, line: bytes) -> Entry:
         """Where a message from another domain goes."""
@@ -202,10 +252,29 @@ class HeadConnection:
         if message.subject == LETTER_SUBJECT:
             return Entry(message.skip, self._letters)
         groups = self._engine.queue_groups(message.subject)
+        rules = self._engine.federation.topics
+        missing: tuple[str, ...] = ()
+        if rules.contract_of(message.subject).queue is Queue.ONCE:
+            missing = tuple(group for group in message.groups if group not in groups)
+            groups = tuple(group for group in message.groups if group in groups)
         outlet = self._attachment.outlet(line, message, groups)
+        if missing:
+            named = message.line(message.subject, message.reply, missing)
+            elsewhere = Rewrite(line, named, message.skip, _Gathered(self._departed))
+            outlet = FanOut((outlet, elsewhere))
         if message.reply or is_internal(message.subject):
             return Entry(message.skip, outlet, once=True)
         return Entry(message.skip, outlet, message.subject)
+
+
+class _Gathered:
+    """A flow that keeps its messages."""
+
+    def __init__(self, messages: list[bytes] | None = None) -> None:
+        self.messages: list[bytes] = [] if messages is None else messages
+
+    def take(self, messages: bytes) -> None:
+        self.messages.append(messages)
 
 
 class _Refused:

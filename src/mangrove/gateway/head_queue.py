@@ -14,35 +14,35 @@ class HeadQueue:
     """
 
     def __init__(
-        self, limit_bytes: int, deliver: Callable[[bytes], None], dropped: Callable[[bytes], None]
+        self, limit_bytes: int, deliver: Callable[[bytes, int], None], dropped: Callable[[bytes], None]
     ) -> None:
         self._limit_bytes = limit_bytes
         self._deliver = deliver
         self._dropped = dropped
         self._open = False
-        self._held: deque[bytes] = deque()
+        self._held: deque[tuple[bytes, int]] = deque()
         self.held_bytes = 0
 
-    def send(self, body: bytes) -> None:
-        """Deliver now, or when the broker can take it."""
+    def send(self, body: bytes, hop_limit: int) -> None:
+        """Deliver now, or when the broker can take it; `hop_limit` is what its frame had left."""
         if self._open:
-            self._deliver(body)
+            self._deliver(body, hop_limit)
             return
-        self._held.append(body)
+        self._held.append((body, hop_limit))
         self.held_bytes += len(body)
         while self.held_bytes > self._limit_bytes:
-            self._dropped(self._pop())
+            self._dropped(self._pop()[0])
 
-    def _pop(self) -> bytes:
-        body = self._held.popleft()
+    def _pop(self) -> tuple[bytes, int]:
+        body, hop_limit = self._held.popleft()
         self.held_bytes -= len(body)
-        return body
+        return body, hop_limit
 
     def open(self) -> None:
         """The broker can take more: let out what waited, until it cannot again."""
         self._open = True
         while self._held and self._open:
-            self._deliver(self._pop())
+            self._deliver(*self._pop())
 
     def shut(self) -> None:
         """The broker is full or gone."""

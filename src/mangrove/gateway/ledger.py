@@ -25,6 +25,8 @@ class Ledger:
         """By reason."""
         self.ignored: Counter[str] = Counter()
         """What the head broker sent that was left out."""
+        self.sent_on = 0
+        """Messages for queue groups that another domain should have served; they may be served twice."""
         self._dropped_by_topic: Counter[tuple[str, str]] = Counter()
         self._logged: set[str] = set()
 

@@ -47,6 +47,7 @@ def gateway_report(
         busiest_delivered=dict(totals.delivered.topics.most_common(MAX_BUSIEST)),
         requests_sent=totals.sent.requests,
         requests_delivered=totals.delivered.requests,
+        sent_on=ledger.sent_on,
         malformed_bodies=totals.malformed_bodies,
         refused_connections=links.refused,
         refused_subjects=overlay.refused_subjects,

@@ -98,6 +98,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     requests_sent: int = 0
     """Requests and replies, of `sent`: their subjects are used once, so they are no topics."""
     requests_delivered: int = 0
+    sent_on: int = 0
+    """Messages for queue groups that went to another domain than first chosen; some may be served twice."""
     malformed_bodies: int = 0
     """Bodies of frames that could not be read to the end; what came before was delivered."""
     refused_connections: int = 0

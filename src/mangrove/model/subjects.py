@@ -7,6 +7,7 @@ token, `>` for one or more. MQTT topics arrive as subjects already: nats-server 
 from __future__ import annotations
 
 MAX_SUBJECT_BYTES = 1024
+MAX_GROUP_BYTES = 255
 
 REPLY_PREFIX = "_MGR."
 """Subjects under this prefix lead back to a requester: `_MGR.<domain>.<its inbox>`."""
@@ -31,6 +32,17 @@ def subject_problem(text: str, *, wildcards: bool) -> str:
             return f"it contains the wildcard {token!r}"
         if token == ">" and position != len(tokens) - 1:
             return "'>' may only be the last token"
+    return ""
+
+
+def group_problem(text: str) -> str:
+    """Why `text` cannot name a queue group in other domains, or an empty string if it can."""
+    if not text:
+        return "it is empty"
+    if len(text.encode()) > MAX_GROUP_BYTES:
+        return f"it is longer than {MAX_GROUP_BYTES} bytes"
+    if any(character.isspace() or not character.isprintable() for character in text):
+        return "it contains white space or a control character"
     return ""
 
 

@@ -23,6 +23,13 @@ class Order(StrEnum):
     PUBLISHER = "publisher"
 
 
+class Queue(StrEnum):
+    """Who serves a queue group whose members are in several domains: one of them, or one in each domain."""
+
+    ONCE = "once"
+    LOCAL_EACH = "local-each"
+
+
 class Scope(StrEnum):
     """How far a topic travels."""
 
@@ -40,6 +47,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     mirror: bool = False
     durable: bool = False
     order: Order = Order.PUBLISHER
+    queue: Queue = Queue.ONCE
     late: Late = Late.DELIVER
     scope: Scope = Scope.FEDERATION
 

@@ -19,8 +19,10 @@ from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.events.event_log import Event, EventId, EventLog
 from mangrove.overlay.events.happenings import ColourChanged, HeadLost, HeadSettled, LinkFailed, LinkRecovered
-from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow
+from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
 from mangrove.overlay.forwarding.forwarder import Forwarder
+from mangrove.overlay.forwarding.nearest import NearestDomains
+from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import ChangeSubscriptions, CloseLink, Instruction, SendFrame, ServeHead
 from mangrove.overlay.interest.local_interest import LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
@@ -81,7 +83,8 @@ class OverlayEngine:
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
         self._routes = RouteManager(domain, epoch, federation.topics, self._live, self._events)
-        self._flows = FlowTable(domain, federation.domain_order, federation.topics)
+        self._nearest = NearestDomains(self._live)
+        self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
         self._labels = TransitLabels(domain)
@@ -136,7 +139,7 @@ class OverlayEngine:
 
     def receive(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a greeted neighbour. FrameError means: close this link."""
-        if frame.type is FrameType.DATA:
+        if frame.type in (FrameType.DATA, FrameType.JOBS):
             return self._receive_data(self._neighbours[peer], frame, now)
         if frame.type is FrameType.PIECE:
             self._neighbours[peer].joining.add(frame)
@@ -167,12 +170,27 @@ class OverlayEngine:
 
     # -- the head broker: messages and interest -----------------------------------------------------------
 
-    def route(self, subject: str) -> OutboundFlow | None:
-        """The flow that takes messages on a literal subject, or None when they go nowhere.
+    def route(self, subject: str) -> tuple[Route, ...]:
+        """The flows that take messages on a literal subject, with the queue groups to name.
 
-        Valid until the next ChangeSubscriptions.
+        Valid until the next ChangeSubscriptions, or until `change_local_interest` says so.
         """
-        return self._flows.flow_of(subject)
+        return self._flows.routes_of(subject, self._local.groups_for(subject))
+
+    def retarget(self, subject: str, groups: tuple[str, ...], away: int, hop_limit: int) -> Retargeted:
+        """Who serves queue groups of a message that the domains `away` (bits) do not serve after all."""
+        if hop_limit <= 1:
+            return Retargeted((), (), groups)
+        here = set(self._local.groups_for(subject))
+        home = tuple(group for group in groups if group in here)
+        others = [group for group in groups if group not in here]
+        routes, lost = self._flows.retarget(subject, others, away & ~self.own_bit, hop_limit)
+        return Retargeted(home, routes, lost)
+
+    @property
+    def own_bit(self) -> int:
+        """This domain among the destinations of a frame."""
+        return self._forwarder.own_bit
 
     def route_reply(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
@@ -195,7 +213,10 @@ class OverlayEngine:
 
         Passed on by the next `flush`. Returns whether the queue groups of some subject changed.
         """
-        return self._local.change(subject, group, wanted)
+        changed = self._local.change(subject, group, wanted)
+        if changed:
+            self._flows.choices_changed()
+        return changed
 
     def queue_groups(self, subject: str) -> tuple[str, ...]:
         """The queue groups in this domain that want a literal subject."""
@@ -288,6 +309,7 @@ class OverlayEngine:
             self._local,
             self._remote,
             self._routes,
+            self._nearest,
             self._forwarder.parked,
             self._delivery.resequencer,
         ):
@@ -392,6 +414,9 @@ class OverlayEngine:
             for frame in self._forwarder.parked.release(now):
                 instructions += self._forwarder.reroute(frame, now)
         if changed or slower:
+            if self._nearest.network_changed():
+                self._flows.choices_changed()
+                instructions.append(ChangeSubscriptions((), ()))
             instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
         return instructions
 
@@ -418,6 +443,8 @@ class OverlayEngine:
         instructions: list[Instruction] = self._flood_interest(update, peer) if news else []
         if change is not None:
             instructions.append(change)
+            for frame in self._forwarder.parked.release_jobs(now):
+                instructions += self._forwarder.reroute(frame, now)
             wanted = self._remote.classes_wanted()
             instructions += self._route_frames(self._routes.want(wanted, now))
         return instructions

@@ -55,6 +55,12 @@ class DropMessages(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class RetargetMessages(msgspec.Struct, frozen=True, gc=False):
+    """The messages of a frame name queue groups, and their destination is lost: ask `retarget` for each."""
+
+    frame: Frame
+
+
 Instruction = (
     SendFrame
     | ServeLink
@@ -64,4 +70,5 @@ Instruction = (
     | ServeHead
     | ResetTimer
     | DropMessages
+    | RetargetMessages
 )

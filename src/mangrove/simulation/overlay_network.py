@@ -194,10 +194,11 @@ class SimulatedOverlay(VirtualTime):
     def publish(self, name: str, subject: str, body: bytes) -> bool:
         """A message is published; False if nobody elsewhere is known to want it."""
         engine = self.engines.get(name)
-        flow = engine.route(subject) if engine is not None else None
-        if engine is None or flow is None:
+        routes = engine.route(subject) if engine is not None else ()
+        if engine is None or not routes:
             return False
-        flow.take(body)
+        for route in routes:
+            route.flow.take(body)
         self._carry_out(name, engine.flush(self.now))
         return True
 

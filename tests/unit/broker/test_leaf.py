@@ -7,7 +7,6 @@ from tests.kit.attachments import message
 from tests.kit.leaf_nodes import INFO, Attached
 
 from mangrove.broker.kinds import KINDS
-from mangrove.broker.nats.leaf_attachment import line_for_groups
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Message, parse_message_line
 
@@ -30,9 +29,9 @@ async def test_the_greeting_gives_credentials_and_the_answer_makes_it_attached()
 async def test_interest_arrives_with_and_without_groups() -> None:
     attached = Attached().greeted()
     attached.protocol.data_received(b"LS+ x\r\nLS+ y workers 2\r\nPING\r\nLS- x\r\n")
-    assert attached.head.interest == [({"y"}, set())], "x came and went before anybody was told"
+    assert attached.head.interest == [({"y workers"}, set())], "x came and went before anybody was told"
     assert attached.wire.take().endswith(b"PONG\r\n")
-    attached.head.connection.deliver(message("y"))
+    attached.head.connection.deliver(message("y", groups=("workers",)))
     assert attached.wire.take() == b"LMSG y | workers 1\r\nx\r\n"
 
 
@@ -86,8 +85,8 @@ async def test_a_full_socket_makes_messages_wait() -> None:
 
 def test_queue_groups_are_named_in_the_line() -> None:
     plain, headers = Message("a", "", -1, 5), Message("a", "r", 12, 20)
-    assert line_for_groups(plain, ("g", "h")) == b"LMSG a | g h 5"
-    assert line_for_groups(headers, ("g",)) == b"HMSG a + r g 12 20"
+    assert plain.line("a", "", ("g", "h")) == b"LMSG a | g h 5"
+    assert headers.line("a", "r", ("g",)) == b"HMSG a + r g 12 20"
     assert parse_message_line(plain.line("a", "")) == plain
 
 

@@ -32,6 +32,7 @@ def test_everything_that_was_counted_is_shown() -> None:
             dropped={"late": 10},
             requests_sent=11,
             requests_delivered=12,
+            sent_on=17,
             malformed_bodies=13,
             refused_connections=14,
             refused_subjects=15,

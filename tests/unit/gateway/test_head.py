@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.kit.attachments import Head, message
 
-from mangrove.model.topics import Contract, Scope, TopicRules
+from mangrove.model.topics import Contract, Queue, Scope, TopicRules
 from mangrove.overlay.protocol.bodies import WireError
 
 HOLDOVER_S = 6.0
@@ -161,13 +161,94 @@ async def test_requests_and_replies_that_arrive_are_no_topics(head: Head) -> Non
 
 async def test_queue_groups_are_handed_over_with_the_message(head: Head) -> None:
     head.broker.subscribers(("x", "workers", True), ("*", "others", True), ("y", "", True))
-    head.connection.deliver(message("x"))
-    head.connection.deliver(message("y"))
-    assert head.broker.grouped == [(("others", "workers"), message("x")), (("others",), message("y"))]
+    both, one = message("x", groups=("others", "workers")), message("y", groups=("others",))
+    head.connection.deliver(both)
+    head.connection.deliver(one)
+    assert head.broker.grouped == [(("others", "workers"), both), (("others",), one)]
     head.broker.subscribers(("*", "others", False))
-    head.connection.deliver(message("x") + message("y"))
-    assert head.broker.grouped[2:] == [(("workers",), message("x"))]
-    assert head.broker.written == [message("y")]
+    head.connection.deliver(both + one)
+    assert head.broker.grouped[2:] == [(("workers",), both)]
+    assert head.broker.written == [one]
+    assert head.ledger.dropped == {"no member of the queue group is left": 2}
+
+
+async def test_groups_that_a_message_does_not_name_are_served_elsewhere(head: Head) -> None:
+    head.broker.subscribers(("x", "workers", True))
+    head.connection.deliver(message("x"))
+    assert (head.broker.grouped, head.broker.written) == ([], [message("x")])
+
+
+async def test_with_local_each_every_domain_serves_its_own_groups() -> None:
+    head = Head(rules=TopicRules((Contract(match="x", queue=Queue.LOCAL_EACH),)))
+    await head.connection.run()
+    head.broker.subscribers(("x", "workers", True))
+    head.connection.deliver(message("x"))
+    assert head.broker.grouped == [(("workers",), message("x"))]
+    head.wanted_by("b", "x workers")
+    head.wanted_by("c", "x workers")
+    head.broker.publish(message("x"))
+    assert head.flushed == [(0b110, message("x"))]
+
+
+async def test_a_message_names_the_groups_for_which_its_destination_is_the_nearest(head: Head) -> None:
+    head.wanted_by("b", "x workers", "x audit")
+    head.wanted_by("c", "x workers", "x")
+    head.broker.publish(message("x", b"1"), message("x", b"2"))
+    assert sorted(head.flushed) == [
+        (0b010, b"".join(message("x", each, groups=("audit", "workers")) for each in (b"1", b"2"))),
+        (0b100, message("x", b"1") + message("x", b"2")),
+    ]
+    head.connection.book()
+    assert head.ledger.sent.topics == {"x": 2}, "booked once, however many flows they took"
+
+
+async def test_a_local_member_serves_alone_and_the_others_when_it_has_left(head: Head) -> None:
+    head.wanted_by("b", "x workers")
+    head.broker.subscribers(("*", "workers", True))
+    head.broker.publish(message("x"))
+    assert head.flushed == []
+    head.broker.subscribers(("*", "workers", False))
+    head.broker.publish(message("x", reply="_INBOX.1"))
+    assert head.messages_out() == [message("x", reply="_MGR.a._INBOX.1", groups=("workers",))]
+
+
+async def test_what_comes_for_a_member_that_has_left_is_sent_on(head: Head) -> None:
+    head.wanted_by("b", "x workers")
+    head.broker.subscribers(("x", "audit", True))
+    head.connection.deliver(message("x", groups=("audit", "workers")), 7)
+    assert head.broker.grouped == [(("audit",), message("x", groups=("audit", "workers")))]
+    assert head.flushed == [(0b010, message("x", groups=("workers",)))]
+    assert head.ledger.sent_on == 1
+    head.connection.deliver(message("x", groups=("workers",)), 1)
+    assert head.messages_out()[1:] == [], "it has gone far enough"
+    assert head.ledger.dropped == {"no member of the queue group is left": 1}
+
+
+async def test_a_frame_whose_domain_is_lost_is_served_here_if_there_is_a_member(head: Head) -> None:
+    head.wanted_by("b", "x workers", "x")
+    head.broker.subscribers(("x", "workers", True))
+    head.connection.retarget(message("x", groups=("workers",)), 0b010, 9)
+    assert head.broker.grouped == [(("workers",), message("x", groups=("workers",)))]
+    assert head.flushed == [(0b010, message("x"))], "plain subscribers there still get it"
+
+
+@pytest.mark.parametrize("group", ["g" * 256, "bell\x07", "a\u2003b"])
+async def test_a_group_with_an_odd_name_is_not_told_to_others_and_counted(head: Head, group: str) -> None:
+    head.broker.subscribers(("x", group, True), ("y", "w.*", True), ("x", group, False))
+    assert head.interest == [({"y w.*"}, set())]
+    assert head.ledger.ignored == {"queue group whose name cannot be told to other domains": 1}
+
+
+async def test_more_groups_than_a_message_can_name_are_counted(head: Head) -> None:
+    head.wanted_by("b", *(f"x g{number:03}" for number in range(101)))
+    head.broker.publish(message("x"))
+    assert head.messages_out() == [message("x", groups=tuple(f"g{number:03}" for number in range(100)))]
+    assert head.ledger.dropped == {"more than 100 queue groups in one domain want it": 1}
+
+
+async def test_a_broker_that_names_groups_is_refused(head: Head) -> None:
+    with pytest.raises(WireError):
+        head.broker.publish(message("x", groups=("g",)))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +256,11 @@ async def test_queue_groups_are_handed_over_with_the_message(head: Head) -> None
     [
         message("$SYS.REQ.SERVER.PING"),
         message("$JS.API.STREAM.DELETE.x"),
-        b"LMSG x | group 1\r\nx\r\n",
+        b"LMSG x | bell\x07 1\r\nx\r\n",
+        b"LMSG x | " + b"g" * 256 + b" 1\r\nx\r\n",
+        b"LMSG x |  1\r\nx\r\n",
+        b"LMSG x & group 1\r\nx\r\n",
+        b"LMSG x | " + b"g " * 101 + b"1\r\nx\r\n",
         b"LMSG x 1\r\nxyz\r\n",
         b"LMSG x 10\r\ncut off",
         b"LS+ >\r\n",
@@ -218,8 +303,8 @@ async def test_subscribers_that_do_not_come_back_are_given_up(head: Head) -> Non
     assert head.broker.written == []
     head.after(HOLDOVER_S)
     assert head.broker.written == [message("x")]
-    assert head.interest[-1] == (set(), {"y"})
-    head.connection.deliver(message("y"))
+    assert head.interest[-1] == (set(), {"y group"})
+    head.connection.deliver(message("y", groups=("group",)))
     assert head.broker.grouped == [], "the group is gone with its subscribers"
 
 
@@ -229,8 +314,9 @@ async def test_queue_groups_are_those_of_the_time_of_delivery(head: Head) -> Non
     head.connection.deliver(message("x"))
     await head.connection.run()
     head.broker.subscribers(("x", "old", True), ("x", "new", True))
-    head.connection.deliver(message("x", b"2"))
-    assert head.broker.grouped[-1] == (("new", "old"), message("x", b"2"))
+    named = message("x", b"2", groups=("new", "old"))
+    head.connection.deliver(named)
+    assert head.broker.grouped[-1] == (("new", "old"), named)
 
 
 async def test_what_does_not_fit_while_the_broker_is_away_is_dropped_oldest_first_and_booked_once() -> None:
@@ -252,7 +338,7 @@ async def test_messages_for_queue_groups_that_are_dropped_are_booked_under_their
     await head.connection.run()
     head.broker.subscribers(("jobs", "workers", True))
     head.broker.owner.writable(False)
-    head.connection.deliver(message("jobs"))
+    head.connection.deliver(message("jobs", groups=("workers",)))
     totals = head.ledger.history.totals
     assert (dict(totals.dropped.topics), totals.malformed_bodies) == ({"jobs": 1}, 0)
     assert totals.delivered.total == 0
@@ -278,11 +364,11 @@ async def test_interest_is_passed_on_once_a_buffer_and_internal_subjects_never(h
     head.broker.subscribers(
         ("x", "", True), ("x", "group", True), ("$SYS.>", "", True), ("_INBOX.1", "", True)
     )
-    assert head.interest == [({"x"}, set())]
+    assert head.interest == [({"x", "x group"}, set())]
     head.broker.subscribers(("x", "", False))
-    assert len(head.interest) == 1, "the group still wants it"
+    assert head.interest[1:] == [(set(), {"x"})], "the group still wants it"
     head.broker.subscribers(("x", "group", False))
-    assert head.interest[1:] == [(set(), {"x"})]
+    assert head.interest[2:] == [(set(), {"x group"})]
 
 
 async def test_what_the_attachment_leaves_out_is_counted(head: Head) -> None:

@@ -31,6 +31,7 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
     links.detach(LinkProtocol(links, None), None, "a stranger", "said nothing")
     ledger.drop_body(message("x") * 2 + message("_INBOX.1"), "late")
     ledger.refuse_body("malformed body")
+    ledger.sent_on += 4
     ledger.sent.add("x", 5)
     ledger.sent.requests += 1
 
@@ -42,6 +43,7 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
         "route message without a way",
         "subscription that is not UTF-8",
     ]
+    assert found.sent_on == 4
     assert (found.refused_connections, found.refused_subjects, found.malformed_bodies) == (1, 2, 1)
     assert (found.dropped, [drop.topic for drop in found.drops]) == ({"late": 3}, ["x"])
     assert (found.sent, found.busiest_sent, found.requests_sent) == (6, {"x": 5}, 1)

@@ -1,8 +1,7 @@
 """A gateway's attachment to a nats-server: a leaf-node connection, made again whenever it breaks.
 
-Leaf nodes exchange messages in the format of a frame's body, so bodies are written as they came. Only where
-the domain has queue groups for a subject must they be named in the control line, instead of the optional
-reply: `| <group> …` without a reply, `+ <reply> <group> …` with one.
+Leaf nodes exchange messages in the format of a frame's body, also where queue groups are named, so bodies are
+written as they came. Only where others are to be served than the line names is it written anew.
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ class LeafAttachment:
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         """This attachment itself, or a flow that names queue groups or serves MQTT and hands on to it."""
         plain: Flow = self
-        if groups:
-            plain = Rewrite(line, line_for_groups(message, groups), message.skip, self)
+        if groups != message.groups:
+            plain = Rewrite(line, message.line(message.subject, message.reply, groups), message.skip, self)
         if message.header_bytes == HEADER_BYTES:
             return self._mqtt.copies(line, message, plain, self)
         return plain
@@ -80,10 +79,3 @@ class LeafAttachment:
         """Write whole messages."""
         if self._protocol is not None:
             self._protocol.write(messages)
-
-
-def line_for_groups(message: Message, groups: tuple[str, ...]) -> bytes:
-    """The control line that also hands a message to one member of each of these queue groups."""
-    names = " ".join(groups)
-    target = f"+ {message.reply} {names}" if message.reply else f"| {names}"
-    return f"{message.verb} {message.subject} {target} {message.sizes}".encode()

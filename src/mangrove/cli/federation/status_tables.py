@@ -216,6 +216,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
     counts = {
         "requests and replies sent": gateway.requests_sent,
         "requests and replies delivered": gateway.requests_delivered,
+        "messages for queue groups sent on to another domain": gateway.sent_on,
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,

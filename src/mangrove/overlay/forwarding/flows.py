@@ -6,19 +6,40 @@ as the body of one frame when the buffer is done. Nothing waits for a timer.
 A subject moves to another flow when other domains begin or cease to want it. So that order survives the move,
 a new *generation* begins with every such change, and the first frame of each flow in a generation names its
 predecessors: the last frames of the flows of its topic class that were in use before and share a destination.
+
+A queue group that has members in several domains is served once: by its own domain's, else by the nearest
+domain's (`nearest`). So a subject may need several flows, one for each domain that serves groups of it, whose
+messages name them, and one for all domains that have plain subscribers only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import NamedTuple
+
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
-from mangrove.model.topics import Order, Scope, TopicRules
+from mangrove.model.topics import Order, Queue, Scope, TopicRules
+from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Predecessor, encode_predecessors
 
+HOP_LIMIT = 32
 MAX_FLOWS = 4096
 MAX_PREDECESSORS = 32
 IN_USE_S = 2.0
 """Frames that were sent longer ago need not be waited for: longer than any hold, and a way besides."""
+
+
+class FlowKey(NamedTuple):
+    """What the messages of a flow have in common."""
+
+    destinations: int
+    topic_class: int
+    jobs: bool = False
+    """Whether they name queue groups."""
+    retargeted: bool = False
+    """Whether another domain should have served them: they wait for a way, and do not turn at once."""
+    hop_limit: int = HOP_LIMIT
 
 
 class OutboundFlow:
@@ -29,19 +50,19 @@ class OutboundFlow:
         "_touched",
         "destinations",
         "generation",
+        "hop_limit",
         "id",
+        "jobs",
+        "retargeted",
         "sequence",
         "topic_class",
         "used_at",
     )
 
-    def __init__(
-        self, flow_id: int, destinations: int, topic_class: int, touched: list[OutboundFlow]
-    ) -> None:
+    def __init__(self, flow_id: int, key: FlowKey, touched: list[OutboundFlow]) -> None:
         self.id = flow_id
         self.sequence = 0
-        self.destinations = destinations
-        self.topic_class = topic_class
+        self.destinations, self.topic_class, self.jobs, self.retargeted, self.hop_limit = key
         self.generation = 0
         """The last one in which a frame left."""
         self.used_at = 0.0
@@ -64,6 +85,13 @@ class OutboundFlow:
         pieces = self._pieces
         self._pieces = []
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class Route(NamedTuple):
+    """A flow that takes messages on some subject, and the queue groups that they must name in it."""
+
+    flow: OutboundFlow
+    groups: tuple[str, ...]
 
 
 class _Lane:
@@ -111,11 +139,15 @@ class _Lane:
 class FlowTable:
     """Finds the flow of a subject from what the other domains want."""
 
-    def __init__(self, domain: str, order: tuple[str, ...], rules: TopicRules) -> None:
+    def __init__(
+        self, domain: str, order: tuple[str, ...], rules: TopicRules, nearest: NearestDomains
+    ) -> None:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
-        self._wanted: SubjectTrie[int] = SubjectTrie()
-        self._flows: dict[tuple[int, int], OutboundFlow] = {}
+        self._nearest = nearest
+        self._wanted: SubjectTrie[tuple[int, str]] = SubjectTrie()
+        """Domains, as bits, and the queue group; the empty group stands for plain subscribers."""
+        self._flows: dict[FlowKey, OutboundFlow] = {}
         self._by_id: dict[int, OutboundFlow] = {}
         self._touched: list[OutboundFlow] = []
         self._last_id = 0
@@ -125,35 +157,91 @@ class FlowTable:
 
     @property
     def wanted(self) -> int:
-        """Pairs of domain and subject that are wanted."""
+        """How much is wanted: subjects, for each domain and group."""
         return len(self._wanted)
 
-    def want(self, domain: str, subject: str) -> None:
-        """Subscribers in `domain` want `subject`."""
-        self._wanted.add(subject, self._bit_of[domain])
+    def want(self, domain: str, subject: str, group: str = "") -> None:
+        """Subscribers in `domain`, plain or of a queue group, want `subject`."""
+        self._wanted.add(subject, (self._bit_of[domain], group))
         self._generation += 1
 
-    def forget(self, domain: str, subject: str) -> None:
-        """Nobody in `domain` wants `subject` any more."""
-        self._wanted.remove(subject, self._bit_of[domain])
+    def forget(self, domain: str, subject: str, group: str = "") -> None:
+        """Nobody in `domain` wants `subject` any more in this way."""
+        self._wanted.remove(subject, (self._bit_of[domain], group))
         self._generation += 1
 
-    def flow_of(self, subject: str) -> OutboundFlow | None:
-        """The flow for a literal subject, or None when it goes nowhere."""
-        if is_internal(subject):
-            return None
-        destinations = 0
-        for bit in self._wanted.match(subject):
-            destinations |= bit
+    def choices_changed(self) -> None:
+        """Groups are served by others than before: subjects may move to other flows."""
+        self._generation += 1
+
+    def routes_of(self, subject: str, at_home: Collection[str]) -> tuple[Route, ...]:
+        """The flows for a literal subject; none when it goes nowhere. Groups `at_home` are served there."""
         topic_class = self._rules.index_of(subject)
-        if not destinations or self._rules.contract_at(topic_class).scope is Scope.DOMAIN:
-            return None
-        return self._flow(destinations, topic_class)
+        contract = self._rules.contract_at(topic_class)
+        if is_internal(subject) or contract.scope is Scope.DOMAIN:
+            return ()
+        plain, members = self._wanting(subject)
+        serving: dict[int, list[str]] = {}
+        if contract.queue is Queue.LOCAL_EACH:
+            for bits in members.values():
+                plain |= bits
+        else:
+            for group in sorted(members.keys() - at_home):
+                serving.setdefault(self._nearest.of(members[group]), []).append(group)
+        return self._routes(plain, serving, FlowKey(0, topic_class))
+
+    def retarget(
+        self, subject: str, groups: Collection[str], away: int, hop_limit: int
+    ) -> tuple[tuple[Route, ...], tuple[str, ...]]:
+        """Who serves groups if the domains `away` cannot: flows, and the groups that have no member left.
+
+        Where nobody else can be reached the messages wait for one that has members. Plain subscribers in
+        the domains `away` are still to get the message; those elsewhere had their own copy.
+        """
+        plain, members = self._wanting(subject)
+        serving: dict[int, list[str]] = {}
+        waiting: dict[int, list[str]] = {}
+        lost: list[str] = []
+        for group in sorted(groups):
+            has_members = members.get(group, 0)
+            chosen = self._nearest.reachable(has_members & ~away)
+            if chosen:
+                serving.setdefault(chosen, []).append(group)
+            elif has_members:
+                waiting.setdefault(self._nearest.of(has_members), []).append(group)
+            else:
+                lost.append(group)
+        key = FlowKey(0, self._rules.index_of(subject), retargeted=True, hop_limit=hop_limit)
+        routes = self._routes(plain & away, waiting, key)
+        return routes + self._routes(0, serving, key._replace(hop_limit=hop_limit - 1)), tuple(lost)
+
+    def _wanting(self, subject: str) -> tuple[int, dict[str, int]]:
+        """The domains with plain subscribers to a literal subject, and those with members of each group."""
+        plain = 0
+        members: dict[str, int] = {}
+        for bit, group in self._wanted.match(subject):
+            if group:
+                members[group] = members.get(group, 0) | bit
+            else:
+                plain |= bit
+        return plain, members
+
+    def _routes(self, plain: int, serving: dict[int, list[str]], key: FlowKey) -> tuple[Route, ...]:
+        """One flow for each domain that serves groups, and one for all that have plain subscribers only."""
+        routes = [
+            Route(self._flow(key._replace(destinations=bit, jobs=True)), tuple(groups))
+            for bit, groups in sorted(serving.items())
+        ]
+        for bit in serving:
+            plain &= ~bit
+        if plain:
+            routes.insert(0, Route(self._flow(key._replace(destinations=plain)), ()))
+        return tuple(routes)
 
     def flow_to(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
         bit = self._bit_of.get(domain)
-        return None if bit is None else self._flow(bit, len(self._rules.contracts))
+        return None if bit is None else self._flow(FlowKey(bit, len(self._rules.contracts)))
 
     def flow(self, flow_id: int) -> OutboundFlow:
         """A flow that was made before."""
@@ -185,12 +273,11 @@ class FlowTable:
         return lane.predecessors_of(flow, now)
 
     def take_forgotten(self) -> bool:
-        """Whether flows were forgotten since the last call, so that what `flow_of` gave is out of date."""
+        """Whether flows were forgotten since the last call, so that what `routes_of` gave is out of date."""
         forgotten, self._forgotten = self._forgotten, False
         return forgotten
 
-    def _flow(self, destinations: int, topic_class: int) -> OutboundFlow:
-        key = (destinations, topic_class)
+    def _flow(self, key: FlowKey) -> OutboundFlow:
         flow = self._flows.get(key)
         if flow is None:
             if len(self._flows) >= MAX_FLOWS:
@@ -200,6 +287,6 @@ class FlowTable:
                 self._forgotten = True
                 self._by_id = {flow.id: flow for flow in self._touched}
             self._last_id += 1
-            flow = self._flows[key] = OutboundFlow(self._last_id, destinations, topic_class, self._touched)
+            flow = self._flows[key] = OutboundFlow(self._last_id, key, self._touched)
             self._by_id[flow.id] = flow
         return flow

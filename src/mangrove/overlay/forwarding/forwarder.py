@@ -8,7 +8,7 @@ from mangrove.model.federation import Federation
 from mangrove.model.topics import Late
 from mangrove.overlay.forwarding.flows import OutboundFlow
 from mangrove.overlay.forwarding.parked_frames import ParkedFrames
-from mangrove.overlay.instructions import DropMessages, Instruction
+from mangrove.overlay.instructions import DropMessages, Instruction, RetargetMessages
 from mangrove.overlay.links.laxity_queue import FOREVER
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.live_map import LiveMap
@@ -16,7 +16,6 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Prede
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 
-HOP_LIMIT = 32
 PATIENCE_S = 10.0
 """How long a frame waits for a way if it is wanted even late."""
 
@@ -58,9 +57,9 @@ class Forwarder:
         """A new frame from what a flow has gathered, over all paths that its contract asks for."""
         flow.sequence += 1
         frame = Frame(
-            type=FrameType.DATA,
+            type=FrameType.JOBS if flow.jobs else FrameType.DATA,
             body=flow.give(),
-            hop_limit=HOP_LIMIT,
+            hop_limit=flow.hop_limit,
             origin=self._index,
             topic_class=flow.topic_class,
             epoch=self._epoch,
@@ -69,7 +68,7 @@ class Forwarder:
             sequence=flow.sequence,
             predecessors=predecessors,
         )
-        return self._by_routes(frame, now)
+        return self._by_routes(frame, now, patient=flow.retargeted)
 
     def onward(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a neighbour, for other domains than this one.
@@ -94,7 +93,7 @@ class Forwarder:
 
     # -- two ways out -------------------------------------------------------------------------------------
 
-    def _by_routes(self, frame: Frame, now: float) -> list[Instruction]:
+    def _by_routes(self, frame: Frame, now: float, *, patient: bool) -> list[Instruction]:
         instructions: list[Instruction] = []
         left = frame.destinations
         if frame.topic_class < len(self._rules.contracts) and self._routes.sets:
@@ -111,10 +110,12 @@ class Forwarder:
                     for route in usable:
                         instructions += self._send(route.path[1], frame.towards(bit, route.label), now)
         if left:
-            instructions += self._by_table(frame if left == frame.destinations else frame.towards(left), now)
+            part = frame if left == frame.destinations else frame.towards(left)
+            instructions += self._by_table(part, now, patient=patient)
         return instructions
 
-    def _by_table(self, frame: Frame, now: float) -> list[Instruction]:
+    def _by_table(self, frame: Frame, now: float, *, patient: bool = False) -> list[Instruction]:
+        """What names queue groups does not wait for a way, unless that was found to be best."""
         instructions: list[Instruction] = []
         left = frame.destinations
         for peer, destinations in self._live.forwarding.split(frame.destinations):
@@ -122,7 +123,9 @@ class Forwarder:
                 left &= ~destinations
                 part = frame if destinations == frame.destinations else frame.towards(destinations)
                 instructions += self._send(peer, part, now)
-        if left:
+        if left and frame.type is FrameType.JOBS and not patient:
+            instructions.append(RetargetMessages(frame.towards(left)))
+        elif left:
             instructions += self._park(frame.towards(left), now)
         return instructions
 

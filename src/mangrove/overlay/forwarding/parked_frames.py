@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.protocol.frames import Frame, FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,16 @@ class ParkedFrames:
         self._parked.clear()
         self._bytes = 0
         return frames
+
+    def release_jobs(self, now: float) -> list[Frame]:
+        """Give up the frames that name queue groups: another domain may have members now."""
+        if not any(parked.frame.type is FrameType.JOBS for parked in self._parked):
+            return []
+        others = deque(parked for parked in self._parked if parked.frame.type is not FrameType.JOBS)
+        jobs = [parked for parked in self._parked if parked.frame.type is FrameType.JOBS]
+        self._parked = others
+        self._bytes = sum(len(parked.frame.body) for parked in others)
+        return [parked.frame.older(now - parked.since) for parked in jobs]
 
     def expired(self, now: float) -> list[Frame]:
         """Take out the frames whose time is up."""

@@ -4,13 +4,15 @@ Each domain's gateway is the only author of its domain's interest. It numbers it
 the others pass them on to their neighbours when they are news (flooding with versions, as link-state
 protocols do). When a link comes up, both ends exchange digests and send what the other lacks; a gap in the
 versions is mended the same way. So after any sequence of link failures, all connected gateways agree.
+
+A subject here is a want (`wants`): with the name of a queue group behind it, if it is one that wants it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mangrove.model.subjects import is_internal, subject_problem
+from mangrove.overlay.interest.wants import acceptable
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 
 MAX_SUBJECTS = 200_000
@@ -129,7 +131,7 @@ class InterestDatabase:
         if known is not None and (update.epoch, update.version) <= known.stamp:
             return None, False
         before = set(known.subjects) if known is not None else set()
-        added = {subject for subject in update.added if _acceptable(subject)}
+        added = {subject for subject in update.added if acceptable(subject)}
         self.refused_subjects += len(update.added) - len(added)
         if update.snapshot:
             after = added
@@ -142,8 +144,3 @@ class InterestDatabase:
             after = set(sorted(after)[:MAX_SUBJECTS])
         self._known[update.origin] = DomainInterest(update.epoch, update.version, after)
         return InterestChange(update.origin, after - before, before - after), False
-
-
-def _acceptable(subject: str) -> bool:
-    """Subjects from elsewhere end up in the head broker's protocol: only well-formed, federated ones may."""
-    return not is_internal(subject) and not subject_problem(subject, wildcards=True)

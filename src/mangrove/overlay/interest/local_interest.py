@@ -9,6 +9,7 @@ subscribers have returned.
 from __future__ import annotations
 
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
 
@@ -18,7 +19,8 @@ class LocalInterest:
 
     def __init__(self, holdover_s: float = HOLDOVER_S) -> None:
         self._holdover_s = holdover_s
-        self._groups_of: dict[str, set[str]] = {}
+        self._wanted: set[str] = set()
+        """Wants that the broker has confirmed."""
         self._groups: SubjectTrie[str] = SubjectTrie()
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
         self._stale: set[str] = set()
@@ -37,8 +39,8 @@ class LocalInterest:
         return not self._stale
 
     def __len__(self) -> int:
-        """Subjects that are in force."""
-        return len(self._groups_of) + len(self._stale)
+        """Wants that are in force."""
+        return len(self._wanted) + len(self._stale)
 
     def groups_for(self, subject: str) -> tuple[str, ...]:
         """The queue groups that want a literal subject."""
@@ -49,31 +51,26 @@ class LocalInterest:
 
         Returns whether the queue groups of some subject changed.
         """
-        groups = self._groups_of.get(subject)
-        if wanted:
-            if groups is None:
-                self._groups_of[subject] = {group}
-                if subject in self._stale:
-                    self._stale.discard(subject)
-                else:
-                    self._removed.discard(subject)
-                    self._added.add(subject)
+        key = want(subject, group)
+        if wanted and key not in self._wanted:
+            self._wanted.add(key)
+            if key in self._stale:
+                self._stale.discard(key)
             else:
-                groups.add(group)
-        elif groups is not None:
-            groups.discard(group)
-            if not groups:
-                del self._groups_of[subject]
-                self._added.discard(subject)
-                self._removed.add(subject)
+                self._removed.discard(key)
+                self._added.add(key)
+        elif not wanted and key in self._wanted:
+            self._wanted.discard(key)
+            self._added.discard(key)
+            self._removed.add(key)
         if not group:
             return False
         return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
 
     def head_lost(self, now: float) -> None:
         """The broker is away: nothing is confirmed any more, and nothing withdrawn yet."""
-        self._stale |= self._groups_of.keys()
-        self._groups_of.clear()
+        self._stale |= self._wanted
+        self._wanted.clear()
         self._stale_until = now + self._holdover_s
 
     def timer(self) -> float | None:
@@ -81,7 +78,7 @@ class LocalInterest:
         return self._stale_until
 
     def expire(self, now: float) -> int | None:
-        """At the end of a holdover, withdraw what was not confirmed: how many subjects; None before it."""
+        """At the end of a holdover, withdraw what was not confirmed: how many wants; None before it."""
         if self._stale_until is None or now < self._stale_until:
             return None
         self._stale_until = None
@@ -90,14 +87,13 @@ class LocalInterest:
         withdrawn = len(self._stale)
         self._stale.clear()
         self._groups = SubjectTrie()
-        for subject, groups in self._groups_of.items():
-            for group in groups:
-                if group:
-                    self._groups.add(subject, group)
+        for subject, group in map(parts, self._wanted):
+            if group:
+                self._groups.add(subject, group)
         return withdrawn
 
     def take_changes(self) -> tuple[set[str], set[str]]:
-        """The subjects added and removed since the last call."""
+        """The wants added and removed since the last call."""
         changes = self._added, self._removed
         self._added, self._removed = set(), set()
         return changes
@@ -105,10 +101,10 @@ class LocalInterest:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = []
-        if self._stale & self._groups_of.keys():
-            found.append("a subject is both confirmed and unconfirmed")
+        if self._stale & self._wanted:
+            found.append("a want is both confirmed and unconfirmed")
         if self._added & self._removed:
-            found.append("a subject is both added and removed")
+            found.append("a want is both added and removed")
         if self._stale and self._stale_until is None:
             found.append("unconfirmed interest never expires")
         return found

@@ -10,6 +10,7 @@ from mangrove.model.topics import overlaps
 from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.instructions import ChangeSubscriptions
 from mangrove.overlay.interest.interest_database import InterestChange, InterestDatabase
+from mangrove.overlay.interest.wants import parts, subject_of
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 
 
@@ -35,10 +36,10 @@ class RemoteInterest:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         wanted = Counter(
-            subject
+            subject_of(wanted)
             for domain, interest in self.interest.domains()
             if domain != self._domain
-            for subject in interest.subjects
+            for wanted in interest.subjects
         )
         found = [] if wanted == self._subscribed else ["subscriptions differ from what other domains want"]
         if self._flows.wanted != wanted.total():
@@ -48,7 +49,7 @@ class RemoteInterest:
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:
         """The own subscribers changed; the update to flood. Topics that stay home are not told."""
         return self.interest.change_local(
-            (subject for subject in added if not self._rules.stays_home(subject)), removed
+            (wanted for wanted in added if not self._rules.stays_home(subject_of(wanted))), removed
         )
 
     def digest(self) -> Digest:
@@ -70,13 +71,13 @@ class RemoteInterest:
         """Sent even when empty: destination sets changed, so what was derived from them is out of date."""
         add: list[str] = []
         remove: list[str] = []
-        for subject in sorted(change.added):
-            self._flows.want(change.domain, subject)
+        for subject, group in map(parts, sorted(change.added)):
+            self._flows.want(change.domain, subject, group)
             self._subscribed[subject] += 1
             if self._subscribed[subject] == 1:
                 add.append(subject)
-        for subject in sorted(change.removed):
-            self._flows.forget(change.domain, subject)
+        for subject, group in map(parts, sorted(change.removed)):
+            self._flows.forget(change.domain, subject, group)
             self._subscribed[subject] -= 1
             if not self._subscribed[subject]:
                 del self._subscribed[subject]
@@ -89,5 +90,5 @@ class RemoteInterest:
             if domain == self._domain:
                 continue
             for position, contract in enumerate(self._rules.contracts):
-                if any(overlaps(contract.match, subject) for subject in interest.subjects):
+                if any(overlaps(contract.match, subject_of(wanted)) for wanted in interest.subjects):
                     yield position, domain

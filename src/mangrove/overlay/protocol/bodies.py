@@ -3,6 +3,9 @@
     LMSG <subject> [reply] <size>\\r\\n<payload>\\r\\n
     HMSG <subject> [reply] <header size> <total size>\\r\\n<headers and payload>\\r\\n
 
+A message for members of queue groups names them in place of the reply: `| <group> …` without a reply,
+`+ <reply> <group> …` with one. All plain subscribers get it too, and no group that is not named.
+
 This is part of the overlay's protocol, beside `frames`: all gateways read and write it, whatever brokers they
 serve. It was chosen to be what NATS exchanges with its leaf nodes, so that where both ends are NATS a body is
 handed on as it came; every other kind of broker translates between this and its own form
@@ -15,14 +18,17 @@ messages with the same destination stay one slice. Measured cost: docs/internals
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from mangrove.errors import MangroveError
+from mangrove.model.subjects import group_problem
 
 MAX_CONTROL_LINE_BYTES = 1 << 15  # INFO may be long
 CRLF = b"\r\n"
+MAX_GROUPS = 100
+"""Queue groups that one control line may name; with the longest names it is still within its limit."""
 
 
 class WireError(MangroveError):
@@ -84,6 +90,20 @@ class Rewrite:
             self._flow.take(self._new_line + rest)
 
 
+class FanOut:
+    """A flow that hands the same messages to several."""
+
+    __slots__ = ("_flows",)
+
+    def __init__(self, flows: Sequence[Flow]) -> None:
+        self._flows = tuple(flows)
+
+    def take(self, messages: bytes) -> None:
+        """Everybody gets them."""
+        for flow in self._flows:
+            flow.take(messages)
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A parsed message line."""
@@ -92,10 +112,15 @@ class Message:
     reply: str
     header_bytes: int  # -1 without headers
     size_bytes: int  # headers and payload
+    groups: tuple[str, ...] = ()  # queue groups of which one member each is served
 
-    def line(self, subject: str, reply: str) -> bytes:
-        """The control line for the same payload under another subject or reply."""
-        return f"{self.verb} {subject} {f'{reply} ' if reply else ''}{self.sizes}".encode()
+    def line(self, subject: str, reply: str, groups: tuple[str, ...] = ()) -> bytes:
+        """The control line for the same payload under another subject or reply, for these queue groups."""
+        if groups:
+            target = " ".join(("+", reply, *groups) if reply else ("|", *groups)) + " "
+        else:
+            target = f"{reply} " if reply else ""
+        return f"{self.verb} {subject} {target}{self.sizes}".encode()
 
     @property
     def verb(self) -> str:
@@ -117,10 +142,10 @@ def parse_message_line(line: bytes) -> Message:
     """Parse a control line, or raise WireError."""
     try:
         verb, subject, *rest = line.decode().split(" ")
-        if verb == "LMSG" and 1 <= len(rest) <= 2:
-            message = Message(subject, rest[0] if len(rest) == 2 else "", -1, _size(rest[-1]))
-        elif verb == "HMSG" and 2 <= len(rest) <= 3:
-            message = Message(subject, rest[0] if len(rest) == 3 else "", _size(rest[-2]), _size(rest[-1]))
+        if verb == "LMSG" and rest:
+            message = Message(subject, *_target(rest[:-1], -1, _size(rest[-1])))
+        elif verb == "HMSG" and len(rest) > 1:
+            message = Message(subject, *_target(rest[:-2], _size(rest[-2]), _size(rest[-1])))
             if not 12 <= message.header_bytes <= message.size_bytes:
                 raise ValueError("header size out of range")
         else:
@@ -130,6 +155,20 @@ def parse_message_line(line: bytes) -> Message:
     if not subject or "\x00" in subject:
         raise WireError(f"malformed control line {line[:80]!r}: no subject")
     return message
+
+
+def _target(words: list[str], header_bytes: int, size_bytes: int) -> tuple[str, int, int, tuple[str, ...]]:
+    """What stands between the subject and the sizes: nothing, a reply, or queue groups."""
+    if len(words) < 2:
+        return (words[0] if words else ""), header_bytes, size_bytes, ()
+    sign, *groups = words
+    reply = groups.pop(0) if sign == "+" else ""
+    if sign not in ("|", "+") or not 0 < len(groups) <= MAX_GROUPS or (sign == "+" and not reply):
+        raise ValueError("not a message line")
+    for group in groups:
+        if problem := group_problem(group):
+            raise ValueError(f"the queue group {group[:80]!r}: {problem}")
+    return reply, header_bytes, size_bytes, tuple(groups)
 
 
 def readable(line: bytes) -> bytes:

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
@@ -73,6 +73,8 @@ class FrameType(IntEnum):
     LINK_STATE = 7
     ROUTE = 8
     PIECE = 9
+    JOBS = 10
+    """Data whose messages name queue groups: should the destination be lost, another may serve them."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.forwarding.flows import OutboundFlow
+from mangrove.overlay.forwarding.flows import OutboundFlow, Route
+from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
@@ -74,11 +75,19 @@ class RecordedEngine(OverlayEngine):
         self._record(st.FramePulled(peer, now), st.digest(frame))
         return frame
 
-    def route(self, subject: str) -> OutboundFlow | None:
-        """The flow that takes messages on a literal subject."""
-        flow = super().route(subject)
-        self._record(st.SubjectRouted(subject), st.digest(None if flow is None else flow.id))
-        return flow
+    def route(self, subject: str) -> tuple[Route, ...]:
+        """The flows that take messages on a literal subject."""
+        routes = super().route(subject)
+        self._record(st.SubjectRouted(subject), st.digest(st.routes_told(routes)))
+        return routes
+
+    def retarget(self, subject: str, groups: tuple[str, ...], away: int, hop_limit: int) -> Retargeted:
+        """Who serves queue groups that the domains `away` do not serve after all."""
+        target = super().retarget(subject, groups, away, hop_limit)
+        bits = away.to_bytes((away.bit_length() + 7) // 8, "big")
+        asked = st.SubjectRetargeted(subject, groups, bits, hop_limit)
+        self._record(asked, st.digest(st.retargeting_told(target)))
+        return target
 
     def route_reply(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`."""

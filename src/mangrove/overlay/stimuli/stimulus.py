@@ -11,13 +11,15 @@ import zlib
 import msgspec
 
 from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.forwarding.flows import Route
+from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType, Name
 
-Outcome = list[Instruction] | Frame | int | None
-"""What an engine answered: instructions, a frame, a flow's id or a flag, or nothing."""
+Outcome = list[Instruction] | list[object] | Frame | int | None
+"""What an engine answered: instructions, a frame, ids of flows, a flag, or nothing."""
 
-_OPAQUE = (FrameType.DATA, FrameType.PIECE)
+_OPAQUE = (FrameType.DATA, FrameType.JOBS, FrameType.PIECE)
 
 
 class KeptFrame(msgspec.Struct, frozen=True, array_like=True):
@@ -106,8 +108,22 @@ class SubjectRouted(msgspec.Struct, frozen=True, array_like=True, tag="route"):
 
     def apply(self, engine: OverlayEngine) -> Outcome:
         """Ask it again."""
-        flow = engine.route(self.subject)
-        return None if flow is None else flow.id
+        return routes_told(engine.route(self.subject))
+
+
+class SubjectRetargeted(msgspec.Struct, frozen=True, array_like=True, tag="retarget"):
+    """`retarget`, which may make a flow."""
+
+    subject: str
+    groups: tuple[str, ...]
+    away: bytes
+    """Bits; there may be more than a number holds here."""
+    hop_limit: int
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Ask it again."""
+        away = int.from_bytes(self.away, "big")
+        return retargeting_told(engine.retarget(self.subject, self.groups, away, self.hop_limit))
 
 
 class ReplyRouted(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
@@ -185,6 +201,7 @@ Stimulus = (
     | FrameCame
     | FramePulled
     | SubjectRouted
+    | SubjectRetargeted
     | ReplyRouted
     | InterestChanged
     | HeadWent
@@ -194,6 +211,16 @@ Stimulus = (
 )
 
 _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
+
+
+def routes_told(routes: tuple[Route, ...]) -> list[object]:
+    """The outcome of `route`."""
+    return [[route.flow.id, list(route.groups)] for route in routes]
+
+
+def retargeting_told(target: Retargeted) -> list[object]:
+    """The outcome of `retarget`."""
+    return [list(target.home), routes_told(target.routes), list(target.lost)]
 
 
 def refusal(error: FrameError) -> Outcome:

@@ -50,9 +50,9 @@ def _missing(net: SimulatedOverlay, where: Setting) -> str:
             return f"{name} believes in failures: {sorted(engine.failed_links)}"
     for stream in where.streams:
         engine = net.engines[stream.source]
-        flow = engine.route(stream.subject)
+        routes = engine.route(stream.subject)
         wanted = sum(1 << where.federation.domain_order.index(name) for name in stream.receivers)
-        if flow is None or flow.destinations != wanted:
+        if [route.flow.destinations for route in routes] != [wanted]:
             return f"{stream.source} does not know who wants {stream.subject}"
         for name in stream.receivers if stream.topic != PLAIN else ():
             paths = engine.active_paths(RULES.index_of(stream.subject), name)

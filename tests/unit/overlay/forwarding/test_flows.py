@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.kit.flow_tables import flow_of, flow_table
 
 from mangrove.model.topics import Contract, Order, TopicRules
 from mangrove.overlay.forwarding import flows
@@ -14,7 +15,7 @@ RULES = TopicRules((Contract(match="loose.>", order=Order.NONE), Contract(match=
 
 def table(*wanted: tuple[str, str], domains: int = 4) -> FlowTable:
     """The flows of d0."""
-    made = FlowTable("d0", tuple(f"d{number}" for number in range(domains)), RULES)
+    made = flow_table(tuple(f"d{number}" for number in range(domains)), RULES)
     for domain, subject in wanted:
         made.want(domain, subject)
     return made
@@ -22,7 +23,7 @@ def table(*wanted: tuple[str, str], domains: int = 4) -> FlowTable:
 
 def send(made: FlowTable, subject: str, now: float = 1.0) -> tuple[int, tuple[Predecessor, ...]]:
     """The flow's id and what its next frame names."""
-    flow = made.flow_of(subject)
+    flow = flow_of(made, subject)
     assert flow is not None
     before = made.predecessors(flow, now)
     flow.sequence += 1

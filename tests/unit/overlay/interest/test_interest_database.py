@@ -38,11 +38,21 @@ def test_nobody_speaks_for_another_domain() -> None:
 def test_hostile_subjects_are_not_passed_to_the_broker() -> None:
     database = InterestDatabase("a", "ab", epoch=1)
     change, _ = database.receive(
-        update(1, ["ok", "bad subject", "a\r\nPUB x 1", "$SYS.>", ""], snapshot=True)
+        update(1, ["ok", "bad subject here", "a\r\nPUB x 1", "$SYS.>", ""], snapshot=True)
     )
     assert change is not None
     assert change.added == {"ok"}
     assert database.refused_subjects == 4
+
+
+def test_groups_with_odd_names_are_refused_and_counted() -> None:
+    database = InterestDatabase("a", "ab", epoch=1)
+    good = ["x g", "x.> a.*", "x *"]
+    bad = ["x ", "x g h", "x " + "g" * 256, "x \x07", "x g\r\nLS+", "_x g", " g"]
+    change, _ = database.receive(update(1, good + bad, snapshot=True))
+    assert change is not None
+    assert change.added == set(good)
+    assert database.refused_subjects == len(bad)
 
 
 def test_digest_shows_what_is_missing() -> None:

@@ -22,10 +22,24 @@ def test_message_lines() -> None:
     assert parse_message_line(b"HMSG a r 12 20") == Message("a", "r", 12, 20)
 
 
+def test_message_lines_that_name_queue_groups() -> None:
+    for line, message in (
+        (b"LMSG a | g 5", Message("a", "", -1, 5, ("g",))),
+        (b"LMSG a + r g.* 7 5", Message("a", "r", -1, 5, ("g.*", "7"))),
+        (b"HMSG a | g h 12 20", Message("a", "", 12, 20, ("g", "h"))),
+        (b"HMSG a + r g 12 20", Message("a", "r", 12, 20, ("g",))),
+    ):
+        assert parse_message_line(line) == message
+        assert message.line("a", message.reply, message.groups) == line
+    assert parse_message_line(b"LMSG a | 5") == Message("a", "|", -1, 5), "an odd reply, but a reply"
+
+
 @pytest.mark.parametrize(
     "line",
     [b"", b"LMSG", b"LMSG a", b"LMSG a -1", b"LMSG a 1e3", b"LMSG a b c 5", b"HMSG a 20 12", b"HMSG a 3 12",
-     b"PUB a 5", b"LMSG  5", b"LMSG a 99999999999", b"LMSG \xff\xfe 5", b"LMSG a | grp 5"],
+     b"PUB a 5", b"LMSG  5", b"LMSG a 99999999999", b"LMSG \xff\xfe 5",
+     b"LMSG a |  5", b"LMSG a + r 5", b"LMSG a + r  5", b"LMSG a r g 5", b"LMSG a | \x00 5", b"LMSG a | \t 5",
+     b"HMSG a | g 5", b"LMSG a | " + b"g" * 256 + b" 5", b"LMSG a | " + b"g " * 101 + b"5"],
 )  # fmt: skip
 def test_malformed_lines_are_refused(line: bytes) -> None:
     with pytest.raises(WireError):
