@@ -40,8 +40,18 @@ class ChangeSubscriptions(msgspec.Struct, frozen=True, gc=False):
     remove: tuple[str, ...]
 
 
+class ForgetRoutes(msgspec.Struct, frozen=True, gc=False):
+    """Other domains than before want these subjects or patterns: what `route` said of them is out of date."""
+
+    subjects: tuple[str, ...]
+
+
 class ServeHead(msgspec.Struct, frozen=True, gc=False):
     """The head broker's subscribers are back, or given up: what waits for the broker may go."""
+
+
+class ResetTimer(msgspec.Struct, frozen=True, gc=False):
+    """Something is due earlier than the engine's timer said: ask it again."""
 
 
 class DropMessages(msgspec.Struct, frozen=True, gc=False):
@@ -52,5 +62,13 @@ class DropMessages(msgspec.Struct, frozen=True, gc=False):
 
 
 Instruction = (
-    SendFrame | ServeLink | CloseLink | DeliverMessages | ChangeSubscriptions | ServeHead | DropMessages
+    SendFrame
+    | ServeLink
+    | CloseLink
+    | DeliverMessages
+    | ChangeSubscriptions
+    | ForgetRoutes
+    | ServeHead
+    | ResetTimer
+    | DropMessages
 )

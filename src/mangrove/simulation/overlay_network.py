@@ -25,6 +25,7 @@ from mangrove.overlay.instructions import (
     DeliverMessages,
     DropMessages,
     Instruction,
+    ResetTimer,
     SendFrame,
     ServeHead,
     ServeLink,
@@ -194,10 +195,15 @@ class SimulatedOverlay(VirtualTime):
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""
         engine = self.engines[name]
+        self._wake_at.pop(name, None)
         self._carry_out(name, engine.handle_timer(self.now))
-        due = max(engine.timer(), self.now + MIN_WAIT_S)
-        self._wake_at[name] = due
-        self.at(due, partial(self._wake, name, due))
+        self._plan_wake(name)
+
+    def _plan_wake(self, name: str) -> None:
+        due = max(self.engines[name].timer(), self.now + MIN_WAIT_S)
+        if due < self._wake_at.get(name, float("inf")):
+            self._wake_at[name] = due
+            self.at(due, partial(self._wake, name, due))
 
     def _wake(self, name: str, due: float) -> None:
         if self._wake_at.get(name) == due:
@@ -218,6 +224,8 @@ class SimulatedOverlay(VirtualTime):
                     self._serve_head(name)
                 case ServeHead():
                     self._serve_head(name)
+                case ResetTimer():
+                    self._plan_wake(name)
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:

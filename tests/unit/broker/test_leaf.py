@@ -9,7 +9,7 @@ import pytest
 from tests.kit.attachments import Head, message
 
 from mangrove.broker.kinds import KINDS
-from mangrove.broker.nats.leaf import LeafProtocol
+from mangrove.broker.nats.leaf import INTEREST_PER_TURN, MAX_INTEREST_WAITING, LeafProtocol
 from mangrove.broker.nats.leaf_attachment import LeafAttachment, line_for_groups
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Message, parse_message_line
@@ -24,6 +24,13 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.data = b""
         self.closed = False
+        self.reading = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def write(self, data: Any) -> None:
         self.data += bytes(data)
@@ -139,3 +146,36 @@ def test_queue_groups_are_named_in_the_line() -> None:
 
 def test_every_kind_has_an_entry_and_urls() -> None:
     assert set(KINDS) == set(BROKER_URLS) == set(BrokerKind)
+
+
+async def test_messages_behind_a_storm_of_subscriptions_do_not_wait_for_it() -> None:
+    attached = Attached().greeted()
+    attached.head.wanted_by("b", "x")
+    storm = b"".join(b"LS+ storm.%d\r\n" % number for number in range(10 * INTEREST_PER_TURN))
+    attached.protocol.data_received(storm + message("x"))
+    assert attached.head.messages_out() == [message("x")]
+    assert len(attached.head.engine._local) == INTEREST_PER_TURN, "the first slice"
+    attached.protocol.data_received(message("x", b"y"))
+    assert attached.head.messages_out() == [message("x"), message("x", b"y")]
+    assert attached.protocol._interest_waiting
+    await turns(12)
+    assert not attached.protocol._interest_waiting
+    assert len(attached.head.engine._local) == 10 * INTEREST_PER_TURN
+
+
+async def test_nothing_more_is_read_while_too_many_subscriptions_wait() -> None:
+    attached = Attached().greeted()
+    count = MAX_INTEREST_WAITING + 3 * INTEREST_PER_TURN
+    attached.protocol.data_received(b"".join(b"LS+ storm.%d\r\n" % number for number in range(count)))
+    assert attached.wire.reading is False
+    await turns(3)
+    assert attached.wire.reading
+    attached.protocol.connection_lost(None)
+    await turns(3)
+    assert len(attached.head.engine._local) < count, "a connection that is gone says nothing more"
+
+
+async def turns(count: int) -> None:
+    """Let the event loop go round."""
+    for _ in range(count):
+        await asyncio.sleep(0)

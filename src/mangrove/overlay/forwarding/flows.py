@@ -6,6 +6,8 @@ as the body of one frame when the buffer is done. Nothing waits for a timer.
 
 from __future__ import annotations
 
+from collections.abc import KeysView
+
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope, TopicRules
@@ -50,7 +52,9 @@ class FlowTable:
     def __init__(self, domain: str, order: tuple[str, ...], rules: TopicRules) -> None:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
-        self._wanted: SubjectTrie[int] = SubjectTrie()
+        self._wanted_by: dict[str, int] = {}
+        """The domains that want a subject or pattern, as bits. Most are literal, and only looked up."""
+        self._patterns: SubjectTrie[str] = SubjectTrie()
         self._flows: dict[tuple[int, int], OutboundFlow] = {}
         self._by_id: dict[int, OutboundFlow] = {}
         self._touched: list[OutboundFlow] = []
@@ -59,23 +63,41 @@ class FlowTable:
     @property
     def wanted(self) -> int:
         """Pairs of domain and subject that are wanted."""
-        return len(self._wanted)
+        return sum(map(int.bit_count, self._wanted_by.values()))
 
-    def want(self, domain: str, subject: str) -> None:
-        """Subscribers in `domain` want `subject`."""
-        self._wanted.add(subject, self._bit_of[domain])
+    def subjects(self) -> KeysView[str]:
+        """All that is wanted, by any domain."""
+        return self._wanted_by.keys()
 
-    def forget(self, domain: str, subject: str) -> None:
-        """Nobody in `domain` wants `subject` any more."""
-        self._wanted.remove(subject, self._bit_of[domain])
+    def want(self, domain: str, subject: str) -> bool:
+        """Subscribers in `domain` want `subject`; whether this is the first domain that does."""
+        before = self._wanted_by.get(subject, 0)
+        self._wanted_by[subject] = before | self._bit_of[domain]
+        if before:
+            return False
+        if "*" in subject or ">" in subject:
+            self._patterns.add(subject, subject)
+        return True
+
+    def forget(self, domain: str, subject: str) -> bool:
+        """Nobody in `domain` wants `subject` any more; whether it was the last domain that did."""
+        left = self._wanted_by.get(subject, 0) & ~self._bit_of[domain]
+        if left:
+            self._wanted_by[subject] = left
+            return False
+        if self._wanted_by.pop(subject, 0) == 0:
+            return False
+        if "*" in subject or ">" in subject:
+            self._patterns.remove(subject, subject)
+        return True
 
     def flow_of(self, subject: str) -> OutboundFlow | None:
         """The flow for a literal subject, or None when it goes nowhere."""
         if is_internal(subject):
             return None
-        destinations = 0
-        for bit in self._wanted.match(subject):
-            destinations |= bit
+        destinations = self._wanted_by.get(subject, 0)
+        for pattern in self._patterns.match(subject) if self._patterns else ():
+            destinations |= self._wanted_by[pattern]
         topic_class = self._rules.index_of(subject)
         if not destinations or self._rules.contract_at(topic_class).scope is Scope.DOMAIN:
             return None

@@ -8,7 +8,11 @@ subscribers have returned.
 
 from __future__ import annotations
 
+from collections.abc import Set
+from itertools import chain
+
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.overlay.interest.snapshots import first_slice
 
 HOLDOVER_S = 5.0
 
@@ -23,8 +27,9 @@ class LocalInterest:
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
         self._stale: set[str] = set()
         self._stale_until: float | None = None
-        self._added: set[str] = set()
-        self._removed: set[str] = set()
+        self._added: dict[str, None] = {}
+        self._removed: dict[str, None] = {}
+        """Changes in the order in which they came."""
 
     @property
     def pending(self) -> bool:
@@ -56,16 +61,16 @@ class LocalInterest:
                 if subject in self._stale:
                     self._stale.discard(subject)
                 else:
-                    self._removed.discard(subject)
-                    self._added.add(subject)
+                    self._removed.pop(subject, None)
+                    self._added[subject] = None
             else:
                 groups.add(group)
         elif groups is not None:
             groups.discard(group)
             if not groups:
                 del self._groups_of[subject]
-                self._added.discard(subject)
-                self._removed.add(subject)
+                self._added.pop(subject, None)
+                self._removed[subject] = None
         if not group:
             return False
         return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
@@ -85,8 +90,9 @@ class LocalInterest:
         if self._stale_until is None or now < self._stale_until:
             return None
         self._stale_until = None
-        self._removed |= self._stale
-        self._added -= self._stale
+        for subject in sorted(self._stale):
+            self._removed[subject] = None
+            self._added.pop(subject, None)
         withdrawn = len(self._stale)
         self._stale.clear()
         self._groups = SubjectTrie()
@@ -96,18 +102,23 @@ class LocalInterest:
                     self._groups.add(subject, group)
         return withdrawn
 
-    def take_changes(self) -> tuple[set[str], set[str]]:
-        """The subjects added and removed since the last call."""
-        changes = self._added, self._removed
-        self._added, self._removed = set(), set()
-        return changes
+    def take_changes(self) -> tuple[Set[str], Set[str]]:
+        """Subjects added and removed since the last call, as many as are passed on in one go."""
+        taken = list(first_slice(chain(self._removed, self._added)))
+        removed = {subject: None for subject in taken if subject in self._removed}
+        added = {subject: None for subject in taken if subject in self._added}
+        for subject in removed:
+            del self._removed[subject]
+        for subject in added:
+            del self._added[subject]
+        return added.keys(), removed.keys()
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = []
         if self._stale & self._groups_of.keys():
             found.append("a subject is both confirmed and unconfirmed")
-        if self._added & self._removed:
+        if self._added.keys() & self._removed.keys():
             found.append("a subject is both added and removed")
         if self._stale and self._stale_until is None:
             found.append("unconfirmed interest never expires")
