@@ -50,6 +50,8 @@ def gateway_report(
         malformed_bodies=totals.malformed_bodies,
         refused_connections=links.refused,
         refused_subjects=overlay.refused_subjects,
+        refused_examples=overlay.refused_examples,
+        warnings=overlay.warnings,
         ignored={**overlay.ignored, **ledger.ignored},
     )
 

@@ -104,6 +104,9 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """From strangers, or from neighbours that did not greet as they should."""
     refused_subjects: int = 0
     """Wanted subjects beyond the limit of a domain, or malformed: nobody is sent their messages."""
+    refused_examples: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Limits that are near, or reached."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
 

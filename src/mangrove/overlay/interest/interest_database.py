@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
+from itertools import islice
 
+from mangrove.model.federation import DEFAULT_MAX_SUBJECTS
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.overlay.interest.snapshots import Assembly, Snapshot
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 
-MAX_SUBJECTS = 1_000_000
-"""Subjects of one domain; those beyond it are not served, counted, and shown by some examples."""
 MAX_EXAMPLES = 10
+WARN_AT = 0.8
 MAX_LATER = 4096
 """Changes that are kept while their base is under way."""
 
@@ -70,7 +71,7 @@ class InterestDatabase:
     """The interest of all domains. The owner's part changes by `change_local`, the rest by `receive`."""
 
     def __init__(
-        self, domain: str, members: Iterable[str], epoch: int, max_subjects: int = MAX_SUBJECTS
+        self, domain: str, members: Iterable[str], epoch: int, max_subjects: int = DEFAULT_MAX_SUBJECTS
     ) -> None:
         self._domain = domain
         self._members = frozenset(members)
@@ -86,6 +87,20 @@ class InterestDatabase:
         self.refused_subjects = 0
         self.refused_examples: list[str] = []
         self.ignored_updates = 0
+
+    def warnings(self) -> list[str]:
+        """Domains that come near their limit, and what is beyond it."""
+        found = [
+            f"{domain} wants {len(interest.table):,} subjects, of at most {self.max_subjects:,}"
+            for domain, interest in self.domains()
+            if len(interest.table) >= WARN_AT * self.max_subjects
+        ]
+        if self.waiting:
+            some = ", ".join(islice(self.waiting, MAX_EXAMPLES))
+            found.append(f"{self._domain} wants {len(self.waiting):,} more, which are not served: {some}")
+        elif self.refused_examples:
+            found.append(f"{self._domain} refused subjects, as {', '.join(map(repr, self.refused_examples))}")
+        return found
 
     @property
     def own(self) -> DomainInterest:

@@ -43,7 +43,7 @@ class RemoteInterest:
         self.classes = WantedClasses(federation.topics)
         self.applied: dict[str, tuple[int, int]] = {}
         """Up to where the interest of each other domain has been acted upon."""
-        self.interest = InterestDatabase(domain, federation.domain_order, epoch)
+        self.interest = InterestDatabase(domain, federation.domain_order, epoch, federation.limits.subjects)
 
     def __len__(self) -> int:
         """How many subjects other domains want."""

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from types import FrameType as PythonFrame
 from typing import Any
 
+import msgspec
 import pytest
 from tests.kit.engines import engine, federation, let_time_pass, want, with_links
 
+from mangrove.model.federation import Limits
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -221,12 +223,29 @@ def test_beyond_the_limit_subjects_wait_and_are_served_when_there_is_room() -> N
     database.change_local(["x", "y", "z"], [])
     assert (set(database.own.subjects), list(database.waiting)) == ({"x", "y"}, ["z"])
     assert (database.refused_subjects, database.refused_examples) == (1, ["z"])
+    assert database.warnings() == [
+        "a wants 2 subjects, of at most 2",
+        "a wants 1 more, which are not served: z",
+    ]
     update = database.change_local([], ["x"])
     assert update is not None
     assert (update.added, update.removed) == (["z"], ["x"])
     database.receive(whole(1, ["1", "2", "3"]))
     assert known(database)[1] == {"1", "2"}
     assert database.refused_examples == ["z", "3"]
+    assert database.warnings()[-1] == "a refused subjects, as 'z', '3'"
+
+
+def test_a_limit_is_told_before_it_is_reached() -> None:
+    shape = msgspec.structs.replace(federation(("a", "b")), limits=Limits(subjects=10))
+    own = with_links(shape, "a")
+    want(own, *(f"x.{number}" for number in range(7)))
+    assert own.status(1.0).warnings == ()
+    want(own, "x.7")
+    assert own.status(1.0).warnings == ("a wants 8 subjects, of at most 10",)
+    want(own, *(f"y.{number}" for number in range(5)))
+    assert own.status(1.0).refused_subjects == 3
+    assert own.status(1.0).refused_examples == ("y.2", "y.3", "y.4")
 
 
 def test_a_neighbour_that_takes_nothing_gets_a_snapshot_later() -> None:
