@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Any, cast
 
 import pytest
@@ -179,3 +180,19 @@ async def turns(count: int) -> None:
     """Let the event loop go round."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def test_a_question_is_answered_between_two_slices_of_a_storm_of_one_subject() -> None:
+    attached = Attached().greeted()
+    again = b"".join(b"LS+ x workers %d\r\n" % count for count in range(10 * INTEREST_PER_TURN))
+    attached.protocol.data_received(again)
+    answers: list[int] = []
+    asyncio.get_running_loop().call_soon(
+        lambda: answers.append(attached.head.engine.status(monotonic()).interest["a"])
+    )
+    await turns(2)
+    assert answers == [1]
+    assert attached.protocol._interest_waiting
+    await turns(12)
+    assert attached.head.engine.queue_groups("x") == ("workers",)
+    assert attached.head.interest == [({"x"}, set())], "said again and again, told once"
