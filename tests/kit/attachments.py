@@ -12,7 +12,7 @@ from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.instructions import Instruction, SendFrame, ServeHead
+from mangrove.overlay.instructions import ForgetRoutes, Instruction, SendFrame, ServeHead
 from mangrove.overlay.protocol.bodies import Flow, Message
 from mangrove.overlay.protocol.control_messages import InterestUpdate, control_body
 from mangrove.overlay.protocol.frames import FrameType
@@ -95,7 +95,7 @@ class Head:
 
     def wanted_by(self, domain: str, *subjects: str) -> None:
         """Subscribers in another domain want subjects."""
-        learn(self.engine, domain, list(subjects), domain)
+        self._carry_out(learn(self.engine, domain, list(subjects), domain))
         self.connection.change_subscriptions(subjects, ())
 
     def messages_out(self) -> list[bytes]:
@@ -119,6 +119,8 @@ class Head:
         for instruction in instructions:
             if isinstance(instruction, ServeHead):
                 self.connection.serve()
+            elif isinstance(instruction, ForgetRoutes):
+                self.connection.forget_routes(instruction.subjects)
             elif isinstance(instruction, SendFrame) and instruction.frame.type is FrameType.INTEREST:
                 update = control_body(instruction.frame)
                 assert isinstance(update, InterestUpdate)

@@ -20,6 +20,13 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.data = b""
         self.closed = False
+        self.reading = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def write(self, data: Any) -> None:
         self.data += bytes(data)

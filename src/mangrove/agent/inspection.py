@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
@@ -18,8 +19,18 @@ async def inspect(runtime: Runtime) -> FederationStatus:
     return FederationStatus(
         federation=runtime.federation.name,
         domains=tuple(domains),
-        warnings=contract_warnings(runtime.federation.topics),
+        warnings=(*contract_warnings(runtime.federation.topics), *_warnings(domains)),
     )
+
+
+def _warnings(domains: Iterable[DomainStatus]) -> dict[str, None]:
+    """What the gateways warn of; what several see is told once."""
+    return {
+        warning: None
+        for domain in domains
+        if domain.gateway is not None
+        for warning in domain.gateway.warnings
+    }
 
 
 async def inspect_domain(

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mangrove.model.address import Address, checked_host
 from mangrove.model.broker_kinds import BrokerKind
-from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_QUEUE_BYTES
+from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_SUBJECTS, DEFAULT_QUEUE_BYTES
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Late, Order, Queue, Scope
 
@@ -159,6 +159,16 @@ class TopicDocument(Strict):
     scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")
 
 
+class LimitsDocument(Strict):
+    """What each domain may ask of the others."""
+
+    subjects: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        default=DEFAULT_MAX_SUBJECTS,
+        description="Different subjects that the subscribers of one domain may want. `mangrove status` warns "
+        "at 80 %; those beyond the limit are counted, and served when others are given up.",
+    )
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -172,6 +182,7 @@ class FederationDocument(Strict):
     queue_bytes: Annotated[int, Field(ge=1 << 16)] = Field(
         default=DEFAULT_QUEUE_BYTES, description="What may wait for each link, and for the head broker."
     )
+    limits: LimitsDocument = Field(default=LimitsDocument(), description="What each domain may ask for.")
 
 
 def nulls_as_empty(raw: Any) -> Any:

@@ -15,7 +15,7 @@ from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.address import Address
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
-from mangrove.model.federation import Domain, Edge, External, Federation, Link
+from mangrove.model.federation import Domain, Edge, External, Federation, Limits, Link
 from mangrove.model.topics import Contract, TopicRules
 
 HINT = "see docs/how-to/write-a-federation-file.md for all keys, with an example"
@@ -103,6 +103,7 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "links": document.LinkDocument,
         "topics": document.TopicDocument,
         "edges": document.EdgeDocument,
+        "limits": document.LimitsDocument,
         "external": document.ExternalDocument,
     }
     for part in loc[:-1]:
@@ -165,4 +166,5 @@ def _federation(document: FederationDocument) -> Federation:
         topics=TopicRules(tuple(Contract(**topic.model_dump()) for topic in document.topics)),
         max_message_bytes=document.max_message_bytes,
         queue_bytes=document.queue_bytes,
+        limits=Limits(subjects=document.limits.subjects),
     )

@@ -12,6 +12,7 @@ from mangrove.config.document import (
     EdgeDocument,
     ExternalDocument,
     FederationDocument,
+    LimitsDocument,
     LinkDocument,
     Strict,
     TopicDocument,
@@ -19,6 +20,7 @@ from mangrove.config.document import (
 
 SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("The file", FederationDocument),
+    ("limits", LimitsDocument),
     ("domains.NAME", DomainDocument),
     ("domains.NAME.edges[]", EdgeDocument),
     ("domains.NAME.external", ExternalDocument),

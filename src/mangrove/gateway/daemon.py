@@ -35,6 +35,7 @@ from mangrove.overlay.instructions import (
     CloseLink,
     DeliverMessages,
     DropMessages,
+    ForgetRoutes,
     Instruction,
     ResetTimer,
     RetargetMessages,
@@ -135,6 +136,8 @@ class Gateway:
                     self._head.deliver(frame.body, frame.hop_limit)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
+                case ForgetRoutes(subjects):
+                    self._head.forget_routes(subjects)
                 case ServeHead():
                     self._head.serve()
                 case ResetTimer():
@@ -150,14 +153,20 @@ class Gateway:
         Called early when a neighbour appears: from then on, heartbeats bring it back often enough for all
         else.
         """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._event_file.write(self._engine.take_events())
         self._set_timer()
 
     def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        """Come back when something is due; never later than was said before."""
         due = max(self._engine.timer(), monotonic() + MIN_TICK_S)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     async def run(self) -> None:

@@ -128,7 +128,7 @@ class HeadConnection:
                 self._ledger.ignore(ODD_GROUP)
             return
         if self._engine.change_local_interest(subject, group, wanted):
-            self._forget_lines()
+            self._inbound_lines.forget_some((subject,), self._ledger.delivered)
 
     def ignored(self, what: str) -> None:
         """Something from the broker was left out."""
@@ -145,10 +145,13 @@ class HeadConnection:
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
-        self._forget_lines()
         if self.connected:
             self._attachment.subscribe(add)
             self._attachment.unsubscribe(remove)
+
+    def forget_routes(self, subjects: tuple[str, ...]) -> None:
+        """Other domains want these subjects than did before."""
+        self.sorter.forget_some(subjects, self._ledger.sent)
 
     def _forget_lines(self) -> None:
         """What lines mean has changed: book their counts and learn them anew."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mangrove.gateway.tally import Tally
+from mangrove.model.subjects import covers
 from mangrove.overlay.protocol.bodies import Entry, WireError, scan
 
 MAX_KNOWN_LINES = 1 << 16
+MAX_COMPARISONS = 1 << 12
+"""How many subjects are compared with patterns one by one, before it is easier to forget everything."""
 
 
 class LineTable:
@@ -21,6 +24,8 @@ class LineTable:
         self._judge = judge
         self._full = full
         self._once: list[Entry] = []
+        self._lines_of: dict[bytes, list[bytes]] = {}
+        """The known lines of each subject."""
         self.known: dict[bytes, Entry] = {}
 
     def resolve(self, line: bytes) -> Entry:
@@ -32,6 +37,7 @@ class LineTable:
         if len(self.known) >= MAX_KNOWN_LINES:
             self._full()
         self.known[line] = entry
+        self._lines_of.setdefault(line.split(b" ", 2)[1], []).append(line)
         return entry
 
     def take(self, body: bytes) -> None:
@@ -57,3 +63,21 @@ class LineTable:
         """What lines mean has changed: book their counts and judge them anew."""
         self.book(into)
         self.known.clear()
+        self._lines_of.clear()
+
+    def forget_some(self, subjects: tuple[str, ...], into: Tally) -> None:
+        """What lines of these subjects, or of subjects under these patterns, mean has changed."""
+        if not self.known:
+            return
+        patterns = [subject for subject in subjects if "*" in subject or ">" in subject]
+        if len(patterns) * len(self._lines_of) > MAX_COMPARISONS:
+            self.forget(into)
+            return
+        found = [name for subject in subjects if (name := subject.encode()) in self._lines_of]
+        for pattern in patterns:
+            found += [name for name in self._lines_of if covers(pattern, name.decode(errors="replace"))]
+        for name in dict.fromkeys(found):
+            for line in self._lines_of.pop(name):
+                entry = self.known.pop(line)
+                if entry.count and entry.topic:
+                    into.add(entry.topic, entry.count)

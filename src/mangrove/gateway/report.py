@@ -53,6 +53,8 @@ def gateway_report(
         refused_subjects=overlay.refused_subjects,
         gaps=overlay.gaps,
         out_of_turn=overlay.out_of_turn,
+        refused_examples=overlay.refused_examples,
+        warnings=overlay.warnings,
         ignored={**overlay.ignored, **ledger.ignored},
     )
 

@@ -15,6 +15,7 @@ from mangrove.model.topics import TopicRules
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 DEFAULT_QUEUE_BYTES = 64 << 20
+DEFAULT_MAX_SUBJECTS = 1_000_000
 EARTH_RADIUS_KM = 6371.0088
 
 
@@ -81,6 +82,13 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         return second if domain == first else first
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What each domain may ask of the others."""
+
+    subjects: int = DEFAULT_MAX_SUBJECTS
+    """Different subjects that its subscribers want; those beyond it wait until others are given up."""
+
+
 class Federation(msgspec.Struct, frozen=True, kw_only=True):
     """Domains, the links between them, and the contracts of their topics."""
 
@@ -90,6 +98,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     topics: TopicRules = TopicRules()
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     queue_bytes: int = DEFAULT_QUEUE_BYTES
+    limits: Limits = Limits()
 
     @property
     def domain_order(self) -> tuple[str, ...]:

@@ -110,6 +110,9 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Times that what came was delivered without what comes before it: dropped, or awaited in vain."""
     out_of_turn: int = 0
     """Frames that came after that, and were delivered out of order."""
+    refused_examples: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Limits that are near, or reached."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
 

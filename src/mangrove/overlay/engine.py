@@ -23,9 +23,18 @@ from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.forwarding.retargeting import Retargeted
-from mangrove.overlay.instructions import ChangeSubscriptions, CloseLink, Instruction, SendFrame, ServeHead
+from mangrove.overlay.instructions import (
+    CloseLink,
+    ForgetRoutes,
+    Instruction,
+    ResetTimer,
+    SendFrame,
+    ServeHead,
+)
+from mangrove.overlay.interest.interest_outbox import InterestOutbox
 from mangrove.overlay.interest.local_interest import LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
+from mangrove.overlay.interest.snapshots import Snapshot
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
@@ -53,6 +62,9 @@ from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.routing.failover.tables import FailoverTables
+
+EVERYTHING = (">",)
+"""A pattern that covers all subjects."""
 
 
 class InvariantError(MangroveError):
@@ -87,6 +99,7 @@ class OverlayEngine:
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
+        self._outboxes = {peer: InterestOutbox() for peer in sorted(peers)}
         self._labels = TransitLabels(domain)
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
@@ -158,22 +171,31 @@ class OverlayEngine:
             case InterestUpdate():
                 return self._receive_interest(peer, body, now)
             case Digest():
-                return [self._control(peer, update) for update in self._remote.missing_from(body)]
+                return self._tell_snapshots(peer, self._remote.missing_from(body))
             case Goodbye():
                 raise FrameError(f"the peer closed the link: {body.reason}")
             case Hello():
                 raise FrameError("the peer said HELLO twice")
 
     def pull(self, peer: str, now: float) -> Frame | None:
-        """The data frame to send to a neighbour now, the most urgent first; None if none may go."""
-        return self._neighbours[peer].outgoing.pull(now)
+        """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
+        outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
+        if outbox.turn(outgoing.backlogged):
+            if (domain := outbox.overdue()) is not None:
+                outbox.tell(self._remote.interest.snapshot(domain))
+            return outbox.pull()
+        frame = outgoing.pull(now)
+        if frame is not None:
+            outbox.data_went(len(frame.body))
+        return frame
 
     # -- the head broker: messages and interest -----------------------------------------------------------
 
     def route(self, subject: str) -> tuple[Route, ...]:
         """The flows that take messages on a literal subject, with the queue groups to name.
 
-        Valid until the next ChangeSubscriptions, or until `change_local_interest` says so.
+        Valid until a ForgetRoutes names the subject, or a pattern that covers it, or until
+        `change_local_interest` says so.
         """
         return self._flows.routes_of(subject, self._local.groups_for(subject))
 
@@ -241,7 +263,7 @@ class OverlayEngine:
             predecessors = self._flows.predecessors(flow, now)
             instructions += self._forwarder.originate(flow, predecessors, now)
         if self._flows.take_forgotten():
-            instructions.append(ChangeSubscriptions((), ()))
+            instructions.append(ForgetRoutes(EVERYTHING))
         return instructions
 
     def remember(self, names: Iterable[Name]) -> None:
@@ -259,6 +281,7 @@ class OverlayEngine:
             self._forwarder.parked.timer(),
             self._delivery.resequencer.timer(),
             self._local.timer(),
+            0.0 if self._local.pending or self._remote.busy else None,
         )
         return min(time for time in times if time is not None)
 
@@ -332,13 +355,18 @@ class OverlayEngine:
             neighbour.changed_by = cause
         neighbour.monitor.disconnect(now)
         self._link_state.peer_down(neighbour.name)
+        self._outboxes[neighbour.name].clear()
+        owed = self._remote.interest.forget_peer(neighbour.name)
         instructions = self._network_changed(now, cause)
+        if owed:
+            digest = self._remote.digest()
+            instructions += [self._control(peer, digest) for peer in self._neighbours.connected()]
         for frame in neighbour.outgoing.restart(now):
             instructions += self._forwarder.reroute(frame, now)
         return instructions
 
     def _serve_timers(self, now: float) -> list[Instruction]:
-        instructions: list[Instruction] = []
+        instructions = self._work_off_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
             monitor.woken(now)
@@ -416,7 +444,7 @@ class OverlayEngine:
         if changed or slower:
             if self._nearest.network_changed():
                 self._flows.choices_changed()
-                instructions.append(ChangeSubscriptions((), ()))
+                instructions.append(ForgetRoutes(EVERYTHING))
             instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
         return instructions
 
@@ -437,27 +465,67 @@ class OverlayEngine:
     # -- inside: interest ---------------------------------------------------------------------------------
 
     def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:
-        news, gap, change = self._remote.receive(update)
+        news, gap = self._remote.receive(update, peer)
+        instructions: list[Instruction] = []
+        if news and update.snapshot:
+            for other in self._neighbours.connected():
+                if other != peer:
+                    snapshot = self._remote.interest.snapshot(update.origin)
+                    instructions += self._tell_snapshots(other, [snapshot])
+        elif news:
+            instructions += self._flood_interest(update, peer)
         if gap:
-            return [self._control(peer, self._remote.digest())]
-        instructions: list[Instruction] = self._flood_interest(update, peer) if news else []
-        if change is not None:
-            instructions.append(change)
-            for frame in self._forwarder.parked.release_jobs(now):
-                instructions += self._forwarder.reroute(frame, now)
-            wanted = self._remote.classes_wanted()
-            instructions += self._route_frames(self._routes.want(wanted, now))
+            instructions.append(self._control(peer, self._remote.digest()))
+        instructions += self._act_on_interest(now)
+        if self._remote.busy:
+            instructions.append(ResetTimer())
         return instructions
 
     def _pass_on_interest(self) -> list[Instruction]:
+        """Tell a slice of what changed here; the rest follows when the timer is served."""
         if not self._local.pending:
             return []
         update = self._remote.change_local(*self._local.take_changes())
-        return [] if update is None else self._flood_interest(update, None)
+        instructions = [] if update is None else self._flood_interest(update, None)
+        if self._local.pending:
+            instructions.append(ResetTimer())
+        return instructions
+
+    def _work_off_interest(self, now: float) -> list[Instruction]:
+        """The next slice of what changed here and elsewhere."""
+        self._remote.refresh()
+        return [*self._pass_on_interest(), *self._act_on_interest(now)]
+
+    def _act_on_interest(self, now: float) -> list[Instruction]:
+        instructions = self._remote.work_off()
+        if instructions:
+            for frame in self._forwarder.parked.release_jobs(now):
+                instructions += self._forwarder.reroute(frame, now)
+        if self._remote.classes.take_changed():
+            instructions += self._route_frames(self._routes.want(self._remote.classes.keys(), now))
+        return instructions
 
     def _flood_interest(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
         frame = control_frame(update)
-        return [SendFrame(peer, frame) for peer in self._neighbours.connected() if peer != source]
+        return [
+            SendFrame(peer, frame)
+            if self._outboxes[peer].offer(update, frame)
+            else self._neighbours[peer].serve
+            for peer in self._neighbours.connected()
+            if peer != source
+        ]
+
+    def _tell_snapshots(self, peer: str, snapshots: Iterable[Snapshot]) -> list[Instruction]:
+        """Send small ones at once, and let large ones wait for their turn."""
+        instructions: list[Instruction] = []
+        outbox = self._outboxes[peer]
+        for snapshot in snapshots:
+            if snapshot.small and not outbox.waits:
+                instructions.append(self._control(peer, snapshot.next_part()))
+            else:
+                outbox.tell(snapshot)
+                instructions.append(self._neighbours[peer].serve)
+        return instructions
 
     def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
         """Tell the shell, once, that the head broker's subscribers are back or were given up."""

@@ -40,6 +40,12 @@ class ChangeSubscriptions(msgspec.Struct, frozen=True, gc=False):
     remove: tuple[str, ...]
 
 
+class ForgetRoutes(msgspec.Struct, frozen=True, gc=False):
+    """Other domains than before want these subjects or patterns: what `route` said of them is out of date."""
+
+    subjects: tuple[str, ...]
+
+
 class ServeHead(msgspec.Struct, frozen=True, gc=False):
     """The head broker's subscribers are back, or given up: what waits for the broker may go."""
 
@@ -67,6 +73,7 @@ Instruction = (
     | CloseLink
     | DeliverMessages
     | ChangeSubscriptions
+    | ForgetRoutes
     | ServeHead
     | ResetTimer
     | DropMessages

@@ -54,6 +54,8 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     arrivals: tuple[Arrival, ...]
     refused_subjects: int
     """Subjects that were malformed or beyond the limit of their domain."""
+    refused_examples: tuple[str, ...]
+    warnings: tuple[str, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
 
@@ -73,6 +75,8 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         routes=tuple(_routes(sources)),
         arrivals=tuple(_arrivals(sources)),
         refused_subjects=sources.remote.interest.refused_subjects,
+        refused_examples=tuple(sources.remote.interest.refused_examples),
+        warnings=tuple(sources.remote.interest.warnings()),
         ignored={what: count for what, count in _ignored(sources).items() if count},
     )
 

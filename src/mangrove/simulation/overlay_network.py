@@ -204,13 +204,15 @@ class SimulatedOverlay(VirtualTime):
 
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""
+        self._wake_at.pop(name, None)
         self._carry_out(name, self.engines[name].handle_timer(self.now))
         self._set_timer(name)
 
     def _set_timer(self, name: str) -> None:
         due = max(self.engines[name].timer(), self.now + MIN_WAIT_S)
-        self._wake_at[name] = due
-        self.at(due, partial(self._wake, name, due))
+        if due < self._wake_at.get(name, float("inf")):
+            self._wake_at[name] = due
+            self.at(due, partial(self._wake, name, due))
 
     def _wake(self, name: str, due: float) -> None:
         if self._wake_at.get(name) == due:

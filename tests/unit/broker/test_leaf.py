@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import monotonic
+
 import pytest
 from tests.kit.attachments import message
 from tests.kit.leaf_nodes import INFO, Attached
 
 from mangrove.broker.kinds import KINDS
+from mangrove.broker.nats.leaf import INTEREST_PER_TURN, MAX_INTEREST_WAITING
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Message, parse_message_line
 
@@ -92,3 +96,52 @@ def test_queue_groups_are_named_in_the_line() -> None:
 
 def test_every_kind_has_an_entry_and_urls() -> None:
     assert set(KINDS) == set(BROKER_URLS) == set(BrokerKind)
+
+
+async def test_messages_behind_a_storm_of_subscriptions_do_not_wait_for_it() -> None:
+    attached = Attached().greeted()
+    attached.head.wanted_by("b", "x")
+    storm = b"".join(b"LS+ storm.%d\r\n" % number for number in range(10 * INTEREST_PER_TURN))
+    attached.protocol.data_received(storm + message("x"))
+    assert attached.head.messages_out() == [message("x")]
+    assert len(attached.head.engine._local) == INTEREST_PER_TURN, "the first slice"
+    attached.protocol.data_received(message("x", b"y"))
+    assert attached.head.messages_out() == [message("x"), message("x", b"y")]
+    assert attached.protocol._interest_waiting
+    await turns(12)
+    assert not attached.protocol._interest_waiting
+    assert len(attached.head.engine._local) == 10 * INTEREST_PER_TURN
+
+
+async def test_nothing_more_is_read_while_too_many_subscriptions_wait() -> None:
+    attached = Attached().greeted()
+    count = MAX_INTEREST_WAITING + 3 * INTEREST_PER_TURN
+    attached.protocol.data_received(b"".join(b"LS+ storm.%d\r\n" % number for number in range(count)))
+    assert attached.wire.reading is False
+    await turns(3)
+    assert attached.wire.reading
+    attached.protocol.connection_lost(None)
+    await turns(3)
+    assert len(attached.head.engine._local) < count, "a connection that is gone says nothing more"
+
+
+async def turns(count: int) -> None:
+    """Let the event loop go round."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_question_is_answered_between_two_slices_of_a_storm_of_one_subject() -> None:
+    attached = Attached().greeted()
+    again = b"".join(b"LS+ x workers %d\r\n" % count for count in range(10 * INTEREST_PER_TURN))
+    attached.protocol.data_received(again)
+    answers: list[int] = []
+    asyncio.get_running_loop().call_soon(
+        lambda: answers.append(attached.head.engine.status(monotonic()).interest["a"])
+    )
+    await turns(2)
+    assert answers == [1]
+    assert attached.protocol._interest_waiting
+    await turns(12)
+    assert attached.head.engine.queue_groups("x") == ("workers",)
+    assert attached.head.interest == [({"x"}, set())], "said again and again, told once"

@@ -185,3 +185,11 @@ def test_topology_hash_depends_on_what_gateways_must_agree_on() -> None:
     swapped = base.replace("{a: {}, b: {}}", "{b: {}, a: {}}").replace("[a, b]", "[b, a]")
     assert parse_federation(swapped, "").require().topology_hash() == one
     assert parse_federation(base + "topics: [{match: x}]\n", "").require().topology_hash() != one
+
+
+def test_limits_are_configurable_and_checked() -> None:
+    base = "federation: x\ndomains: {a: {}}\n"
+    assert parse_federation(base, "").require().limits.subjects == 1_000_000
+    assert parse_federation(base + "limits: {subjects: 5}\n", "").require().limits.subjects == 5
+    assert any("limits.subjects" in mistake for mistake in mistakes(base + "limits: {subjects: 0}\n"))
+    assert any("limits.messages" in mistake for mistake in mistakes(base + "limits: {messages: 1}\n"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +23,10 @@ from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_messa
 log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER_BYTES = 1 << 20
+INTEREST_PER_TURN = 500
+"""Subscriptions that are dealt with before messages and others get their turn."""
+MAX_INTEREST_WAITING = 20_000
+"""Nothing more is read from the broker while so many wait, so that memory is bounded."""
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -50,6 +55,10 @@ class LeafProtocol(asyncio.Protocol):
         self._owner = owner
         self._mqtt = mqtt
         self._known = owner.sorter.known
+        self._interest_waiting: deque[bytes] = deque()
+        self._slice: asyncio.Handle | None = None
+        self._paused = False
+        self._no_payload = Entry(len(CRLF), None)
         self._held = bytearray()
         self._needed = 0
         self._ready = False
@@ -80,11 +89,38 @@ class LeafProtocol(asyncio.Protocol):
         except WireError as error:
             self.close(str(error))
             return
+        if self._interest_waiting and self._slice is None:
+            self._take_interest()
+        else:
+            self._owner.buffer_done()
+
+    def _take_interest(self) -> None:
+        """Deal with some subscriptions; the rest later, so that messages behind them are not held up."""
+        self._slice = None
+        waiting = self._interest_waiting
+        for _ in range(min(INTEREST_PER_TURN, len(waiting))):
+            line = waiting.popleft()
+            self._interest(line[4:], line.startswith(b"LS+"))
         self._owner.buffer_done()
+        if waiting:
+            self._slice = asyncio.get_running_loop().call_soon(self._take_interest)
+        self._read_or_pause(len(waiting) > MAX_INTEREST_WAITING)
+
+    def _read_or_pause(self, pause: bool) -> None:
+        if self._transport is None or pause == self._paused:
+            return
+        self._paused = pause
+        if pause:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner why."""
         self._transport = None
+        self._interest_waiting.clear()
+        if self._slice is not None:
+            self._slice.cancel()
         reason = self._error or str(exc or "the broker closed the connection")
         log.warning("lost the head broker %s: %s", self._where, reason)
         self.closed.set()
@@ -133,8 +169,11 @@ class LeafProtocol(asyncio.Protocol):
         if verb in (b"LMSG ", b"HMSG "):
             entry = self._known.get(line)
             return entry if entry is not None else self._judge(line)
-        self._control(line)
-        return Entry(len(CRLF), None)
+        if verb[:4] in (b"LS+ ", b"LS- "):
+            self._interest_waiting.append(line)
+        else:
+            self._control(line)
+        return self._no_payload
 
     def _judge(self, line: bytes) -> Entry:
         confirmation = self._mqtt.confirmation(line)
@@ -147,8 +186,6 @@ class LeafProtocol(asyncio.Protocol):
     def _control(self, line: bytes) -> None:
         verb, _, rest = line.partition(b" ")
         match verb:
-            case b"LS+" | b"LS-":
-                self._interest(rest, verb == b"LS+")
             case b"PING":
                 self.write(b"PONG\r\n")
             case b"PONG":

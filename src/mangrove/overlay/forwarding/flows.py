@@ -14,7 +14,7 @@ messages name them, and one for all domains that have plain subscribers only.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, KeysView
 from typing import NamedTuple
 
 from mangrove.model.subject_trie import SubjectTrie
@@ -145,8 +145,12 @@ class FlowTable:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
         self._nearest = nearest
-        self._wanted: SubjectTrie[tuple[int, str]] = SubjectTrie()
-        """Domains, as bits, and the queue group; the empty group stands for plain subscribers."""
+        self._wanted_by: dict[str, int] = {}
+        """The domains, as bits, with plain subscribers to a subject or pattern; none where only groups want
+        it. Most are literal, and only looked up."""
+        self._members: dict[str, dict[str, int]] = {}
+        """The domains, as bits, that have members of queue groups for a subject or pattern."""
+        self._patterns: SubjectTrie[str] = SubjectTrie()
         self._flows: dict[FlowKey, OutboundFlow] = {}
         self._by_id: dict[int, OutboundFlow] = {}
         self._touched: list[OutboundFlow] = []
@@ -158,17 +162,49 @@ class FlowTable:
     @property
     def wanted(self) -> int:
         """How much is wanted: subjects, for each domain and group."""
-        return len(self._wanted)
+        grouped = sum(bits.bit_count() for groups in self._members.values() for bits in groups.values())
+        return sum(map(int.bit_count, self._wanted_by.values())) + grouped
 
-    def want(self, domain: str, subject: str, group: str = "") -> None:
-        """Subscribers in `domain`, plain or of a queue group, want `subject`."""
-        self._wanted.add(subject, (self._bit_of[domain], group))
-        self._generation += 1
+    def subjects(self) -> KeysView[str]:
+        """All that is wanted, by any domain."""
+        return self._wanted_by.keys()
 
-    def forget(self, domain: str, subject: str, group: str = "") -> None:
-        """Nobody in `domain` wants `subject` any more in this way."""
-        self._wanted.remove(subject, (self._bit_of[domain], group))
+    def want(self, domain: str, subject: str, group: str = "") -> bool:
+        """Subscribers in `domain`, plain or of a queue group, want `subject`; whether they are the first."""
         self._generation += 1
+        before = self._wanted_by.get(subject)
+        bit = self._bit_of[domain]
+        if group:
+            members = self._members.setdefault(subject, {})
+            members[group] = members.get(group, 0) | bit
+            bit = 0
+        self._wanted_by[subject] = (before or 0) | bit
+        if before is None and ("*" in subject or ">" in subject):
+            self._patterns.add(subject, subject)
+        return before is None
+
+    def forget(self, domain: str, subject: str, group: str = "") -> bool:
+        """Nobody in `domain` wants `subject` any more in this way; whether nobody does at all."""
+        left = self._wanted_by.get(subject)
+        if left is None:
+            return False
+        self._generation += 1
+        bit = self._bit_of[domain]
+        members = self._members.get(subject, {})
+        if group:
+            members[group] = members.get(group, 0) & ~bit
+            if not members[group]:
+                del members[group]
+            if not members:
+                self._members.pop(subject, None)
+        else:
+            left = self._wanted_by[subject] = left & ~bit
+        if left or members:
+            return False
+        del self._wanted_by[subject]
+        if "*" in subject or ">" in subject:
+            self._patterns.remove(subject, subject)
+        return True
 
     def choices_changed(self) -> None:
         """Groups are served by others than before: subjects may move to other flows."""
@@ -217,13 +253,14 @@ class FlowTable:
 
     def _wanting(self, subject: str) -> tuple[int, dict[str, int]]:
         """The domains with plain subscribers to a literal subject, and those with members of each group."""
-        plain = 0
+        plain = self._wanted_by.get(subject, 0)
+        found = [self._members.get(subject, {})]
+        for pattern in self._patterns.match(subject) if self._patterns else ():
+            plain |= self._wanted_by[pattern]
+            found.append(self._members.get(pattern, {}))
         members: dict[str, int] = {}
-        for bit, group in self._wanted.match(subject):
-            if group:
-                members[group] = members.get(group, 0) | bit
-            else:
-                plain |= bit
+        for group, bits in (item for groups in found for item in groups.items()):
+            members[group] = members.get(group, 0) | bits
         return plain, members
 
     def _routes(self, plain: int, serving: dict[int, list[str]], key: FlowKey) -> tuple[Route, ...]:

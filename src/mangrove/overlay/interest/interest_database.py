@@ -5,29 +5,44 @@ the others pass them on to their neighbours when they are news (flooding with ve
 protocols do). When a link comes up, both ends exchange digests and send what the other lacks; a gap in the
 versions is mended the same way. So after any sequence of link failures, all connected gateways agree.
 
-A subject here is a want (`wants`): with the name of a queue group behind it, if it is one that wants it.
+A change costs what the change is, never what the table is. Only a snapshot costs as much as the table; it
+comes in parts (`overlay.interest.snapshots`), and takes effect when the last one has come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Set
+from itertools import islice
 
+from mangrove.model.federation import DEFAULT_MAX_SUBJECTS
+from mangrove.overlay.interest.snapshots import Assembly, Snapshot
 from mangrove.overlay.interest.wants import acceptable
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 
-MAX_SUBJECTS = 200_000
-"""Subjects accepted from one domain; beyond it the rest is not advertised, and that is counted."""
+MAX_EXAMPLES = 10
+WARN_AT = 0.8
+MAX_LATER = 4096
+"""Changes that are kept while their base is under way."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9/:=@+~#-][\w/:=@+~#-]*(\.[\w/:=@+~#-]+)*", re.ASCII)
+"""Most subjects; the others are judged by the full rules."""
 
 
 class DomainInterest:
-    """The interest of one domain, as far as it is known here."""
+    """The interest of one domain, as far as it is known here: wants (`overlay.interest.wants`), in order."""
 
-    __slots__ = ("epoch", "subjects", "version")
+    __slots__ = ("epoch", "table", "version")
 
     def __init__(self, epoch: int, version: int, subjects: Iterable[str]) -> None:
         self.epoch = epoch
         self.version = version
-        self.subjects = set(subjects)
+        self.table = dict.fromkeys(subjects)
+
+    @property
+    def subjects(self) -> Set[str]:
+        """All that is wanted."""
+        return self.table.keys()
 
     @property
     def stamp(self) -> tuple[int, int]:
@@ -38,12 +53,15 @@ class DomainInterest:
 class InterestChange:
     """What an update changed: subjects now wanted, and no longer wanted, by a domain."""
 
-    __slots__ = ("added", "domain", "removed")
+    __slots__ = ("added", "domain", "removed", "stamp")
 
-    def __init__(self, domain: str, added: set[str], removed: set[str]) -> None:
+    def __init__(
+        self, domain: str, stamp: tuple[int, int], added: Iterable[str], removed: Iterable[str]
+    ) -> None:
         self.domain = domain
-        self.added = added
-        self.removed = removed
+        self.stamp = stamp
+        self.added: Set[str] = dict.fromkeys(added).keys()
+        self.removed: Set[str] = dict.fromkeys(removed).keys()
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed)
@@ -52,12 +70,37 @@ class InterestChange:
 class InterestDatabase:
     """The interest of all domains. The owner's part changes by `change_local`, the rest by `receive`."""
 
-    def __init__(self, domain: str, members: Iterable[str], epoch: int) -> None:
+    def __init__(
+        self, domain: str, members: Iterable[str], epoch: int, max_subjects: int = DEFAULT_MAX_SUBJECTS
+    ) -> None:
         self._domain = domain
         self._members = frozenset(members)
         self._known = {domain: DomainInterest(epoch, 0, ())}
+        self._assemblies: dict[tuple[str, str], Assembly] = {}
+        """Snapshots under way, by the neighbour that sends them and the domain that they are of."""
+        self._asked: set[tuple[str, str]] = set()
+        """Neighbours that were sent a digest because of a gap, with the domain that lacks something."""
+        self._later: dict[str, list[InterestUpdate]] = {}
+        self.max_subjects = max_subjects
+        self.waiting: dict[str, None] = {}
+        """Subjects of the own domain beyond the limit; the oldest are served when there is room."""
         self.refused_subjects = 0
+        self.refused_examples: list[str] = []
         self.ignored_updates = 0
+
+    def warnings(self) -> list[str]:
+        """Domains that come near their limit, and what is beyond it."""
+        found = [
+            f"{domain} wants {len(interest.table):,} subjects, of at most {self.max_subjects:,}"
+            for domain, interest in self.domains()
+            if len(interest.table) >= WARN_AT * self.max_subjects
+        ]
+        if self.waiting:
+            some = ", ".join(islice(self.waiting, MAX_EXAMPLES))
+            found.append(f"{self._domain} wants {len(self.waiting):,} more, which are not served: {some}")
+        elif self.refused_examples:
+            found.append(f"{self._domain} refused subjects, as {', '.join(map(repr, self.refused_examples))}")
+        return found
 
     @property
     def own(self) -> DomainInterest:
@@ -68,19 +111,36 @@ class InterestDatabase:
         """All that is known, by domain."""
         yield from sorted(self._known.items())
 
+    # -- the own domain -----------------------------------------------------------------------------------
+
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:
         """Record a change in the own domain; the update to flood, or None if nothing changed."""
         own = self.own
-        really_removed = {subject for subject in removed if subject in own.subjects}
-        really_added = {subject for subject in added if subject not in own.subjects} - really_removed
-        room = MAX_SUBJECTS - len(own.subjects) + len(really_removed)
-        if len(really_added) > room:
-            self.refused_subjects += len(really_added) - room
-            really_added = set(sorted(really_added)[:room])
+        subjects = own.table
+        really_removed = []
+        for subject in removed:
+            if subject in subjects:
+                del subjects[subject]
+                really_removed.append(subject)
+            else:
+                self.waiting.pop(subject, None)
+        really_added = []
+        for subject in added:
+            if subject in subjects or subject in self.waiting:
+                continue
+            if len(subjects) < self.max_subjects:
+                subjects[subject] = None
+                really_added.append(subject)
+            else:
+                self.waiting[subject] = None
+                self._refuse(subject)
+        while self.waiting and len(subjects) < self.max_subjects:
+            subject = next(iter(self.waiting))
+            del self.waiting[subject]
+            subjects[subject] = None
+            really_added.append(subject)
         if not (really_added or really_removed):
             return None
-        own.subjects -= really_removed
-        own.subjects |= really_added
         own.version += 1
         return InterestUpdate(
             origin=self._domain,
@@ -91,56 +151,139 @@ class InterestDatabase:
             removed=sorted(really_removed),
         )
 
+    # -- comparing with neighbours ------------------------------------------------------------------------
+
     def digest(self) -> Digest:
         """What is known here, to compare with a neighbour."""
         return Digest(known={domain: interest.stamp for domain, interest in self._known.items()})
 
-    def missing_from(self, digest: Digest) -> list[InterestUpdate]:
-        """Snapshots that the sender of `digest` lacks."""
+    def missing_from(self, digest: Digest) -> list[str]:
+        """Domains of which the sender of `digest` needs a snapshot."""
         never = (-1, -1)
         return [
-            self.snapshot(domain)
+            domain
             for domain, interest in self.domains()
             if interest.stamp > tuple(digest.known.get(domain, never))
         ]
 
-    def snapshot(self, domain: str) -> InterestUpdate:
-        """The whole interest of a domain."""
+    def snapshot(self, domain: str) -> Snapshot:
+        """The whole interest of a domain, to be sent in parts."""
         interest = self._known[domain]
-        return InterestUpdate(
-            origin=domain,
-            epoch=interest.epoch,
-            version=interest.version,
-            snapshot=True,
-            added=sorted(interest.subjects),
-        )
+        return Snapshot(domain, interest.epoch, interest.version, list(interest.table))
 
-    def receive(self, update: InterestUpdate) -> tuple[InterestChange | None, bool]:
+    def forget_peer(self, peer: str) -> bool:
+        """A neighbour is gone; whether it owed something that others should be asked for."""
+        before = len(self._assemblies) + len(self._asked)
+        self._assemblies = {key: value for key, value in self._assemblies.items() if key[0] != peer}
+        self._asked = {key for key in self._asked if key[0] != peer}
+        return len(self._assemblies) + len(self._asked) < before
+
+    # -- other domains ------------------------------------------------------------------------------------
+
+    def receive(self, update: InterestUpdate, peer: str = "") -> tuple[InterestChange | None, bool]:
         """Take in an update from a neighbour.
 
-        Returns the change (None if the update was no news) and whether a gap showed that the neighbour
-        should be asked again with a digest.
+        Returns the change (None if the update was no news, or a part of a snapshot that is not complete) and
+        whether a gap showed that the neighbour should be asked again with a digest.
         """
-        if update.origin == self._domain and (update.epoch, update.version) <= self.own.stamp:
+        origin = update.origin
+        if origin == self._domain and (update.epoch, update.version) <= self.own.stamp:
             return None, False  # an echo of what this gateway said, in this life or an earlier one
-        if update.origin == self._domain or update.origin not in self._members:
+        if origin == self._domain or origin not in self._members:
             # Nobody else may speak for this domain.
             self.ignored_updates += 1
             return None, False
-        known = self._known.get(update.origin)
+        known = self._known.get(origin)
         if known is not None and (update.epoch, update.version) <= known.stamp:
+            self._assemblies.pop((peer, origin), None)
             return None, False
-        before = set(known.subjects) if known is not None else set()
-        added = {subject for subject in update.added if acceptable(subject)}
-        self.refused_subjects += len(update.added) - len(added)
         if update.snapshot:
-            after = added
-        elif known is not None and update.epoch == known.epoch and update.version == known.version + 1:
-            after = (before - set(update.removed)) | added
-        else:
-            return None, True
-        if len(after) > MAX_SUBJECTS:
-            self.refused_subjects += len(after) - MAX_SUBJECTS
-            after = set(sorted(after)[:MAX_SUBJECTS])
-        self._known[update.origin] = DomainInterest(update.epoch, update.version, after)
-        return InterestChange(update.origin, after - before, before - after), False
+            return self._receive_part(update, peer)
+        if known is not None and _follows(known, update):
+            return self._follow(known, update), False
+        later = self._later.setdefault(origin, [])
+        if len(later) < MAX_LATER:
+            later.append(update)
+        asked = (peer, origin) in self._asked or (peer, origin) in self._assemblies
+        self._asked.add((peer, origin))
+        return None, not asked
+
+    def _follow(self, known: DomainInterest, update: InterestUpdate) -> InterestChange:
+        """Apply a change to the state that it was made from."""
+        subjects = known.table
+        removed = [subject for subject in dict.fromkeys(update.removed) if subject in subjects]
+        for subject in removed:
+            del subjects[subject]
+        added = [subject for subject in self._accepted(update.added) if subject not in subjects]
+        room = self.max_subjects - len(subjects)
+        for subject in added[room:]:
+            self._refuse(subject)
+        del added[room:]
+        subjects.update(dict.fromkeys(added))
+        known.version = update.version
+        return InterestChange(update.origin, known.stamp, added, removed)
+
+    def _receive_part(self, update: InterestUpdate, peer: str) -> tuple[InterestChange | None, bool]:
+        key = (peer, update.origin)
+        assembly = self._assemblies.get(key)
+        if assembly is None or assembly.stamp != (update.epoch, update.version) or update.part == 0:
+            assembly = self._assemblies[key] = Assembly((update.epoch, update.version))
+        if update.part != assembly.parts or len(assembly.subjects) > self.max_subjects:
+            # Parts come in order or not at all; a sender that does otherwise is not waited for.
+            del self._assemblies[key]
+            self.ignored_updates += 1
+            return None, False
+        assembly.add(self._accepted(update.added))
+        if not update.last:
+            return None, False
+        del self._assemblies[key]
+        self._asked = {asked for asked in self._asked if asked[1] != update.origin}
+        return self._replace(update, assembly)
+
+    def _replace(self, update: InterestUpdate, assembly: Assembly) -> tuple[InterestChange | None, bool]:
+        """A snapshot is complete; changes that came meanwhile follow it."""
+        before = self._known.get(update.origin)
+        old = {} if before is None else before.table
+        subjects = list(assembly.subjects)
+        for subject in subjects[self.max_subjects :]:
+            self._refuse(subject)
+        known = DomainInterest(update.epoch, update.version, subjects[: self.max_subjects])
+        self._known[update.origin] = known
+        later = sorted(self._later.pop(update.origin, []), key=lambda change: (change.epoch, change.version))
+        for change in later:
+            if _follows(known, change):
+                self._follow(known, change)
+        gap = bool(later) and (later[-1].epoch, later[-1].version) > known.stamp
+        new = known.table
+        return (
+            InterestChange(
+                update.origin,
+                known.stamp,
+                (subject for subject in new if subject not in old),
+                (subject for subject in old if subject not in new),
+            ),
+            gap,
+        )
+
+    def _accepted(self, subjects: Iterable[str]) -> list[str]:
+        """Subjects from elsewhere end up in the head broker's protocol: only well-formed, federated ones."""
+        accepted = []
+        for subject in dict.fromkeys(subjects):
+            if _acceptable(subject):
+                accepted.append(subject)
+            else:
+                self._refuse(subject)
+        return accepted
+
+    def _refuse(self, subject: str) -> None:
+        self.refused_subjects += 1
+        if len(self.refused_examples) < MAX_EXAMPLES and subject[:80] not in self.refused_examples:
+            self.refused_examples.append(subject[:80])
+
+
+def _follows(known: DomainInterest, update: InterestUpdate) -> bool:
+    return update.epoch == known.epoch and update.version == known.version + 1
+
+
+def _acceptable(wanted: str) -> bool:
+    return (len(wanted) <= 256 and _PLAIN.fullmatch(wanted) is not None) or acceptable(wanted)

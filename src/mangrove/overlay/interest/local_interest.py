@@ -8,7 +8,11 @@ subscribers have returned.
 
 from __future__ import annotations
 
+from collections.abc import Set
+from itertools import chain
+
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.overlay.interest.snapshots import first_slice
 from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
@@ -25,8 +29,9 @@ class LocalInterest:
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
         self._stale: set[str] = set()
         self._stale_until: float | None = None
-        self._added: set[str] = set()
-        self._removed: set[str] = set()
+        self._added: dict[str, None] = {}
+        self._removed: dict[str, None] = {}
+        """Changes in the order in which they came."""
 
     @property
     def pending(self) -> bool:
@@ -57,12 +62,12 @@ class LocalInterest:
             if key in self._stale:
                 self._stale.discard(key)
             else:
-                self._removed.discard(key)
-                self._added.add(key)
+                self._removed.pop(key, None)
+                self._added[key] = None
         elif not wanted and key in self._wanted:
             self._wanted.discard(key)
-            self._added.discard(key)
-            self._removed.add(key)
+            self._added.pop(key, None)
+            self._removed[key] = None
         if not group:
             return False
         return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
@@ -82,8 +87,9 @@ class LocalInterest:
         if self._stale_until is None or now < self._stale_until:
             return None
         self._stale_until = None
-        self._removed |= self._stale
-        self._added -= self._stale
+        for key in sorted(self._stale):
+            self._removed[key] = None
+            self._added.pop(key, None)
         withdrawn = len(self._stale)
         self._stale.clear()
         self._groups = SubjectTrie()
@@ -92,18 +98,23 @@ class LocalInterest:
                 self._groups.add(subject, group)
         return withdrawn
 
-    def take_changes(self) -> tuple[set[str], set[str]]:
-        """The wants added and removed since the last call."""
-        changes = self._added, self._removed
-        self._added, self._removed = set(), set()
-        return changes
+    def take_changes(self) -> tuple[Set[str], Set[str]]:
+        """Wants added and removed since the last call, as many as are passed on in one go."""
+        taken = list(first_slice(chain(self._removed, self._added)))
+        removed = {key: None for key in taken if key in self._removed}
+        added = {key: None for key in taken if key in self._added}
+        for key in removed:
+            del self._removed[key]
+        for key in added:
+            del self._added[key]
+        return added.keys(), removed.keys()
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = []
         if self._stale & self._wanted:
             found.append("a want is both confirmed and unconfirmed")
-        if self._added & self._removed:
+        if self._added.keys() & self._removed.keys():
             found.append("a want is both added and removed")
         if self._stale and self._stale_until is None:
             found.append("unconfirmed interest never expires")

@@ -1,17 +1,35 @@
-"""What the other domains want, turned into action: subscriptions at the head broker, flows of messages."""
+"""What the other domains want, turned into action: subscriptions at the head broker, flows of messages.
+
+What is learnt is known at once and passed on at once. Acting upon it is work, done in slices: `work_off` does
+so much and no more, so that a storm of subscriptions in one domain delays nobody's messages and heartbeats.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from mangrove.model.federation import Federation
-from mangrove.model.topics import overlaps
 from mangrove.overlay.forwarding.flows import FlowTable
-from mangrove.overlay.instructions import ChangeSubscriptions
+from mangrove.overlay.instructions import ChangeSubscriptions, ForgetRoutes, Instruction
 from mangrove.overlay.interest.interest_database import InterestChange, InterestDatabase
+from mangrove.overlay.interest.snapshots import SLICE_SUBJECTS, Snapshot
+from mangrove.overlay.interest.wanted_classes import WantedClasses
 from mangrove.overlay.interest.wants import parts, subject_of
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
+
+
+class _Work:
+    """A change that is being acted upon."""
+
+    __slots__ = ("added", "domain", "removed", "stamp")
+
+    def __init__(self, change: InterestChange) -> None:
+        self.domain = change.domain
+        self.stamp = change.stamp
+        self.added = deque(change.added)
+        self.removed = deque(change.removed)
 
 
 class RemoteInterest:
@@ -21,29 +39,43 @@ class RemoteInterest:
         self._domain = domain
         self._rules = federation.topics
         self._flows = flows
-        self._subscribed: Counter[str] = Counter()
-        self.interest = InterestDatabase(domain, federation.domain_order, epoch)
+        self._work: deque[_Work] = deque()
+        self._budget = SLICE_SUBJECTS
+        self.classes = WantedClasses(federation.topics)
+        self.applied: dict[str, tuple[int, int]] = {}
+        """Up to where the interest of each other domain has been acted upon."""
+        self.interest = InterestDatabase(domain, federation.domain_order, epoch, federation.limits.subjects)
 
     def __len__(self) -> int:
         """How many subjects other domains want."""
-        return len(self._subscribed)
+        return len(self._flows.subjects())
 
     @property
     def subscribed(self) -> list[str]:
         """Everything that other domains want, and so this gateway subscribes to at its head broker."""
-        return sorted(self._subscribed)
+        return list(self._flows.subjects())
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that is known has not been acted upon."""
+        return bool(self._work)
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        wanted = Counter(
-            subject_of(wanted)
-            for domain, interest in self.interest.domains()
-            if domain != self._domain
-            for wanted in interest.subjects
-        )
-        found = [] if wanted == self._subscribed else ["subscriptions differ from what other domains want"]
-        if self._flows.wanted != wanted.total():
-            found.append(f"{self._flows.wanted} wants in the flow table, {wanted.total()} known")
+        if self._work:
+            return []
+        wanted: dict[str, int] = {}
+        for domain, interest in self.interest.domains():
+            for subject in map(subject_of, interest.subjects if domain != self._domain else ()):
+                wanted[subject] = wanted.get(subject, 0) + 1
+        found = []
+        if wanted.keys() != self._flows.subjects():
+            found.append("subscriptions differ from what other domains want")
+        if self._flows.wanted != sum(wanted.values()):
+            found.append(f"{self._flows.wanted} wants in the flow table, {sum(wanted.values())} known")
+        others = (item for item in self.interest.domains() if item[0] != self._domain)
+        if self.classes.keys() != self.classes.counted_anew(others):
+            found.append("the contracts that are wanted were miscounted")
         return found
 
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:
@@ -56,39 +88,59 @@ class RemoteInterest:
         """What is known here."""
         return self.interest.digest()
 
-    def missing_from(self, digest: Digest) -> list[InterestUpdate]:
+    def missing_from(self, digest: Digest) -> Iterator[Snapshot]:
         """What the sender of a digest lacks."""
-        return self.interest.missing_from(digest)
+        return map(self.interest.snapshot, self.interest.missing_from(digest))
 
-    def receive(self, update: InterestUpdate) -> tuple[bool, bool, ChangeSubscriptions | None]:
-        """Take in an update: whether it is news, whether a gap showed, and what to subscribe to."""
-        change, gap = self.interest.receive(update)
-        if change is None:
-            return False, gap, None
-        return True, False, self._apply(change) if change else None
+    def receive(self, update: InterestUpdate, peer: str) -> tuple[bool, bool]:
+        """Take in an update: whether it is news to pass on, and whether a gap showed."""
+        change, gap = self.interest.receive(update, peer)
+        if change is not None:
+            self._work.append(_Work(change))
+        return change is not None, gap
 
-    def _apply(self, change: InterestChange) -> ChangeSubscriptions:
-        """Sent even when empty: destination sets changed, so what was derived from them is out of date."""
+    def refresh(self) -> None:
+        """The time has come to do another slice of work."""
+        self._budget = SLICE_SUBJECTS
+
+    def work_off(self) -> list[Instruction]:
+        """Act upon what is known, as far as the present slice goes."""
         add: list[str] = []
         remove: list[str] = []
-        for subject, group in map(parts, sorted(change.added)):
-            self._flows.want(change.domain, subject, group)
-            self._subscribed[subject] += 1
-            if self._subscribed[subject] == 1:
-                add.append(subject)
-        for subject, group in map(parts, sorted(change.removed)):
-            self._flows.forget(change.domain, subject, group)
-            self._subscribed[subject] -= 1
-            if not self._subscribed[subject]:
-                del self._subscribed[subject]
-                remove.append(subject)
-        return ChangeSubscriptions(tuple(add), tuple(remove))
+        changed: list[str] = []
+        while self._work and self._budget > 0:
+            work = self._work[0]
+            wanted = [parts(each) for each in _take(work.added, self._budget)]
+            for subject, group in wanted:
+                if self._flows.want(work.domain, subject, group):
+                    add.append(subject)
+                self.classes.want(work.domain, subject)
+            forgotten = [parts(each) for each in _take(work.removed, self._budget - len(wanted))]
+            for subject, group in forgotten:
+                if self._flows.forget(work.domain, subject, group):
+                    remove.append(subject)
+                self.classes.forget(work.domain, subject)
+            changed += [subject for subject, _ in wanted]
+            changed += [subject for subject, _ in forgotten]
+            self._budget -= max(1, len(wanted) + len(forgotten))
+            if not (work.added or work.removed):
+                self.applied[work.domain] = work.stamp
+                self._work.popleft()
+        instructions: list[Instruction] = []
+        if changed:
+            instructions.append(ForgetRoutes(tuple(changed)))
+        if add or remove:
+            # A subject may have come and gone in one slice: what holds is what is wanted now.
+            in_force = self._flows.subjects()
+            add = [subject for subject in dict.fromkeys(add) if subject in in_force]
+            remove = [subject for subject in dict.fromkeys(remove) if subject not in in_force]
+            instructions.append(ChangeSubscriptions(tuple(add), tuple(remove)))
+        return instructions
 
-    def classes_wanted(self) -> Iterator[tuple[int, str]]:
-        """Contracts, by position, with the domains that have subscribers for them."""
-        for domain, interest in self.interest.domains():
-            if domain == self._domain:
-                continue
-            for position, contract in enumerate(self._rules.contracts):
-                if any(overlaps(contract.match, subject_of(wanted)) for wanted in interest.subjects):
-                    yield position, domain
+
+def _take(subjects: deque[str], most: int) -> list[str]:
+    """Take the first ones out."""
+    taken = list(islice(subjects, max(0, most)))
+    for _ in taken:
+        subjects.popleft()
+    return taken

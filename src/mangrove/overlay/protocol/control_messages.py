@@ -21,7 +21,10 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1."""
+    """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1.
+
+    A whole list comes in parts, numbered from 0, of which the last says so.
+    """
 
     origin: str
     epoch: int
@@ -29,6 +32,8 @@ class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: bool
     added: list[str]
     removed: list[str] = []
+    part: int = 0
+    last: bool = True
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):

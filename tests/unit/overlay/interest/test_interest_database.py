@@ -58,6 +58,7 @@ def test_groups_with_odd_names_are_refused_and_counted() -> None:
 def test_digest_shows_what_is_missing() -> None:
     database = InterestDatabase("a", "ab", epoch=7)
     database.change_local(["x"], [])
-    assert [snapshot.added for snapshot in database.missing_from(Digest(known={}))] == [["x"]]
+    missing = [database.snapshot(domain) for domain in database.missing_from(Digest(known={}))]
+    assert [snapshot.next_part().added for snapshot in missing] == [["x"]]
     assert database.missing_from(Digest(known={"a": (7, 1)})) == []
     assert database.missing_from(Digest(known={"a": (8, 0)})) == []
