@@ -144,4 +144,4 @@ async def test_a_question_is_answered_between_two_slices_of_a_storm_of_one_subje
     assert attached.protocol._interest_waiting
     await turns(12)
     assert attached.head.engine.queue_groups("x") == ("workers",)
-    assert attached.head.interest == [({"x"}, set())], "said again and again, told once"
+    assert attached.head.interest == [({"x workers"}, set())], "said again and again, told once"

@@ -6,7 +6,7 @@ from tests.kit.engines import ad, data, federation, learn, let_time_pass, report
 
 from mangrove.model.topics import Contract, Queue, TopicRules
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.instructions import ChangeSubscriptions, DropMessages, RetargetMessages, SendFrame
+from mangrove.overlay.instructions import ForgetRoutes, DropMessages, RetargetMessages, SendFrame
 from mangrove.overlay.protocol.control_messages import InterestUpdate, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameType, Predecessor
 
@@ -78,7 +78,7 @@ def test_a_group_moves_when_its_domain_cannot_be_reached_and_lines_are_judged_an
     assert told(source, "x") == [(0b0010, ("g",))], "there is another way, and it is not clearly farther"
     gone = ad("d", 1, b=report(up=False), c=report(delay_ms=1.0))
     instructions = source.receive("c", control_frame(gone), 2.1)
-    assert ChangeSubscriptions((), ()) in instructions
+    assert ForgetRoutes((">",)) in instructions
     assert told(source, "x") == [(0b0100, ("g",))]
 
 
