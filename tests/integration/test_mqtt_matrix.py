@@ -18,7 +18,7 @@ from mangrove.broker.nats.monitoring import fetch
 from mangrove.config import parse_federation
 from mangrove.gateway.retained import ODD_SUBJECT, SESSION_KEPT
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.subjects import MAX_SUBJECT_BYTES, matches
+from mangrove.model.subjects import MAX_SUBJECT_BYTES, REPLY_PREFIX, matches
 from mangrove.testbed.local_federation import LocalFederation
 
 FEDERATION = """
@@ -448,6 +448,12 @@ async def test_an_edge_without_its_head(matrix: Matrix) -> None:
     await kept.abort()
     await head.start()
     await matrix.running.links_up()
+
+    async def attached() -> bool:
+        # A client that comes while its session cannot be looked up yet is turned away after 5 s.
+        return any(f"{REPLY_PREFIX}>" in leaf for leaf in await leaf_subscriptions(matrix.broker("east/0")))
+
+    await eventually(attached, "the edge should be a leaf node of its head again")
     await matrix.retains("east/0", f"{topic}/#", [Arrival(f"{topic}/last", b"word", 1, True)])
     back, again = matrix.client("paho", name), await matrix.connected("west/0")
     port = matrix.broker("east/0").mqtt_port
