@@ -18,7 +18,7 @@ from mangrove.broker.nats.monitoring import fetch
 from mangrove.config import parse_federation
 from mangrove.gateway.retained import ODD_SUBJECT, SESSION_KEPT
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.subjects import MAX_SUBJECT_BYTES, REPLY_PREFIX, matches
+from mangrove.model.subjects import MAX_SUBJECT_BYTES, matches
 from mangrove.testbed.local_federation import LocalFederation
 
 FEDERATION = """
@@ -428,42 +428,3 @@ async def test_a_gateway_that_was_away_catches_up(matrix: Matrix) -> None:
     await matrix.retains("east/0", deleted, [])
     await matrix.retains("east/0", kept, [Arrival(kept, b"old", 1, True)])
     await publisher.disconnect()
-
-
-async def test_an_edge_without_its_head(matrix: Matrix) -> None:
-    """Connected clients have QoS 0; nothing else is acknowledged; afterwards all is there again."""
-    topic, name = matrix.topic(), matrix.topic()
-    kept = await matrix.connected("east/0", client_id=name, clean=False)
-    await kept.subscribe(topic, 1)
-    publisher, sender = await matrix.connected("east/0"), await matrix.connected("east/0", "js")
-    await publisher.publish(f"{topic}/last", b"word", 1, retain=True)
-    head = matrix.running.launched.sites["east"].brokers["east-head"]
-    await head.kill()
-    await publisher.publish(topic, b"0", 0)
-    await all_came(lambda: [each.payload for each in kept.arrived] == [b"0"], "QoS 0 should go on")
-    with pytest.raises((TimeoutError, MqttError)):
-        await asyncio.wait_for(sender.publish(topic, b"1", 1), 8)
-    with pytest.raises((TimeoutError, MqttError)):
-        await asyncio.wait_for(matrix.connected("east/0", "js"), 8)
-    await kept.abort()
-    await head.start()
-    await matrix.running.links_up()
-
-    async def attached() -> bool:
-        # A client that comes while its session cannot be looked up yet is turned away after 5 s.
-        return any(f"{REPLY_PREFIX}>" in leaf for leaf in await leaf_subscriptions(matrix.broker("east/0")))
-
-    await eventually(attached, "the edge should be a leaf node of its head again")
-    await matrix.retains("east/0", f"{topic}/#", [Arrival(f"{topic}/last", b"word", 1, True)])
-    back, again = matrix.client("paho", name), await matrix.connected("west/0")
-    port = matrix.broker("east/0").mqtt_port
-    assert port is not None
-    assert await back.connect(port, clean=False) is True, "the session is there again"
-    await matrix.interest("west/0", topic)
-    await again.publish(topic, b"2", 1)
-
-    async def came() -> bool:
-        return b"2" in [each.payload for each in back.arrived]
-
-    await eventually(came, "and is served from other domains")
-    await back.disconnect()
