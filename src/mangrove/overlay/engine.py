@@ -197,7 +197,7 @@ class OverlayEngine:
         Valid until a ForgetRoutes names the subject, or a pattern that covers it, or until
         `change_local_interest` says so.
         """
-        return self._flows.routes_of(subject, self._local.groups_for(subject))
+        return self._flows.routes_of(subject, self._local.groups_for)
 
     def retarget(self, subject: str, groups: tuple[str, ...], away: int, hop_limit: int) -> Retargeted:
         """Who serves queue groups of a message that the domains `away` (bits) do not serve after all."""

@@ -14,7 +14,7 @@ messages name them, and one for all domains that have plain subscribers only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, KeysView
+from collections.abc import Callable, Collection, KeysView
 from typing import NamedTuple
 
 from mangrove.model.subject_trie import SubjectTrie
@@ -210,19 +210,21 @@ class FlowTable:
         """Groups are served by others than before: subjects may move to other flows."""
         self._generation += 1
 
-    def routes_of(self, subject: str, at_home: Collection[str]) -> tuple[Route, ...]:
+    def routes_of(self, subject: str, at_home: Callable[[str], Collection[str]]) -> tuple[Route, ...]:
         """The flows for a literal subject; none when it goes nowhere. Groups `at_home` are served there."""
         topic_class = self._rules.index_of(subject)
         contract = self._rules.contract_at(topic_class)
         if is_internal(subject) or contract.scope is Scope.DOMAIN:
             return ()
         plain, members = self._wanting(subject)
+        if not members:
+            return (Route(self._flow(FlowKey(plain, topic_class)), ()),) if plain else ()
         serving: dict[int, list[str]] = {}
         if contract.queue is Queue.LOCAL_EACH:
             for bits in members.values():
                 plain |= bits
         else:
-            for group in sorted(members.keys() - at_home):
+            for group in sorted(members.keys() - at_home(subject)):
                 serving.setdefault(self._nearest.of(members[group]), []).append(group)
         return self._routes(plain, serving, FlowKey(0, topic_class))
 

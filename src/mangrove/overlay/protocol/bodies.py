@@ -143,9 +143,11 @@ def parse_message_line(line: bytes) -> Message:
     try:
         verb, subject, *rest = line.decode().split(" ")
         if verb == "LMSG" and rest:
-            message = Message(subject, *_target(rest[:-1], -1, _size(rest[-1])))
+            reply, groups = _target(rest[:-1])
+            message = Message(subject, reply, -1, _size(rest[-1]), groups)
         elif verb == "HMSG" and len(rest) > 1:
-            message = Message(subject, *_target(rest[:-2], _size(rest[-2]), _size(rest[-1])))
+            reply, groups = _target(rest[:-2])
+            message = Message(subject, reply, _size(rest[-2]), _size(rest[-1]), groups)
             if not 12 <= message.header_bytes <= message.size_bytes:
                 raise ValueError("header size out of range")
         else:
@@ -157,10 +159,10 @@ def parse_message_line(line: bytes) -> Message:
     return message
 
 
-def _target(words: list[str], header_bytes: int, size_bytes: int) -> tuple[str, int, int, tuple[str, ...]]:
+def _target(words: list[str]) -> tuple[str, tuple[str, ...]]:
     """What stands between the subject and the sizes: nothing, a reply, or queue groups."""
     if len(words) < 2:
-        return (words[0] if words else ""), header_bytes, size_bytes, ()
+        return (words[0] if words else ""), ()
     sign, *groups = words
     reply = groups.pop(0) if sign == "+" else ""
     if sign not in ("|", "+") or not 0 < len(groups) <= MAX_GROUPS or (sign == "+" and not reply):
@@ -168,7 +170,7 @@ def _target(words: list[str], header_bytes: int, size_bytes: int) -> tuple[str, 
     for group in groups:
         if problem := group_problem(group):
             raise ValueError(f"the queue group {group[:80]!r}: {problem}")
-    return reply, header_bytes, size_bytes, tuple(groups)
+    return reply, tuple(groups)
 
 
 def readable(line: bytes) -> bytes:
