@@ -38,6 +38,7 @@ _PLAIN_TYPES = {
     ("builtins", "frozenset"),
     ("builtins", "bytearray"),
     ("collections", "Counter"),
+    ("collections", "OrderedDict"),
     ("collections", "deque"),
     ("collections", "defaultdict"),
     ("sortedcontainers.sortedlist", "SortedList"),

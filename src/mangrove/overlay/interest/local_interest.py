@@ -8,6 +8,7 @@ subscribers have returned.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Set
 from itertools import chain
 
@@ -29,9 +30,9 @@ class LocalInterest:
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
         self._stale: set[str] = set()
         self._stale_until: float | None = None
-        self._added: dict[str, None] = {}
-        self._removed: dict[str, None] = {}
-        """Changes in the order in which they came."""
+        self._added: OrderedDict[str, None] = OrderedDict()
+        self._removed: OrderedDict[str, None] = OrderedDict()
+        """Changes in the order in which they came. In a plain dict, taking out the first ones grows dear."""
 
     @property
     def pending(self) -> bool:
