@@ -6,7 +6,7 @@ from tests.kit.engines import ad, data, federation, learn, let_time_pass, report
 
 from mangrove.model.topics import Contract, Queue, TopicRules
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.instructions import ForgetRoutes, DropMessages, RetargetMessages, SendFrame
+from mangrove.overlay.instructions import DropMessages, ForgetRoutes, RetargetMessages, SendFrame
 from mangrove.overlay.protocol.control_messages import InterestUpdate, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameType, Predecessor
 
