@@ -18,6 +18,6 @@ def flow_table(order: tuple[str, ...], rules: TopicRules) -> FlowTable:
 
 def flow_of(table: FlowTable, subject: str) -> OutboundFlow | None:
     """The only flow of a subject that no queue group wants."""
-    routes = table.routes_of(subject, ())
+    routes = table.routes_of(subject, lambda _: ())
     assert len(routes) < 2
     return routes[0].flow if routes else None
