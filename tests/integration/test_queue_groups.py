@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -165,6 +167,36 @@ async def test_local_each_serves_one_member_in_each_domain(
     await publish(clients["hub"], "each.job")
     await taken.reach(3 * JOBS)
     assert taken == {"hub": JOBS, "near": JOBS, "far": JOBS}
+
+
+async def test_jobs_wait_for_the_gateway_of_the_only_domain_that_serves(
+    triangle: Running, clients: dict[str, Client]
+) -> None:
+    """It is killed with -9 and restarted by its supervisor; nobody else could take over."""
+    served: Counter[bytes] = Counter()
+
+    async def take(message: Msg) -> None:
+        served[message.data] += 1
+
+    await clients["near edge"].subscribe("only", "workers", cb=take)
+    await triangle.knows_interest("hub", "near", 1)
+    gateway = triangle.launched.sites["near"].gateway
+    for number in range(2000):
+        await clients["hub"].publish("only", b"%d" % number)
+        if number % 10 == 9:
+            await clients["hub"].flush()
+            await asyncio.sleep(0.01)
+        if number == 500:
+            assert gateway.pid is not None
+            os.kill(gateway.pid, signal.SIGKILL)
+
+    async def all_served() -> bool:
+        return len(served) == 2000
+
+    await eventually(all_served, "every job should be served")
+    await asyncio.sleep(0.3)
+    assert served.total() == 2000, "what it had delivered before is recognised"
+    await triangle.links_up()
 
 
 async def test_nothing_is_lost_when_the_domain_that_serves_is_killed(

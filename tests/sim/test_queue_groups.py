@@ -151,3 +151,16 @@ def test_a_recording_of_a_gateway_that_sends_jobs_on_replays_the_same() -> None:
     net.run(net.now + 1)
     assert any(isinstance(stimulus, SubjectRetargeted) for stimulus, _ in recorded)
     assert replay(OverlayEngine(star, "hub", engine.epoch), recorded).identical
+
+
+def test_a_gateway_that_comes_back_serves_what_waited_for_it_once() -> None:
+    """The only domain with members: frames keep their names, so what it delivered before is recognised."""
+    net = network(TRIANGLE, "near")
+    send(net, "hub", 100)
+    net.crash("near", silent=False)
+    send(net, "hub", 100, first=100)
+    net.start("near")
+    net.join("near", "job.*", "workers")
+    net.run(net.now + 5)
+    assert (len(net.served), net.served.total(), net.sent_on) == (200, 200, 0)
+    net.validate()

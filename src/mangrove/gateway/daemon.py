@@ -145,7 +145,8 @@ class Gateway:
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
                 case RetargetMessages(frame):
-                    self._head.retarget(frame.body, frame.destinations, frame.hop_limit)
+                    if not self._head.retarget(frame.body, frame.destinations, frame.hop_limit):
+                        self._carry_out(self._engine.wait(frame, monotonic()))
 
     def _tick(self) -> None:
         """Let the engine do what is due, and come back when something is due again.

@@ -22,7 +22,7 @@ from mangrove.model.subjects import LETTER_SUBJECT, REPLY_PREFIX, group_problem,
 from mangrove.model.topics import Queue
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import HOP_LIMIT, Route
-from mangrove.overlay.forwarding.retargeting import retarget_body
+from mangrove.overlay.forwarding.retargeting import jobs_apart, retarget_body
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
     MAX_GROUPS,
@@ -78,6 +78,8 @@ class HeadConnection:
         self._attachment = attach(self)
         self.connected = False
         self._letting_go = False
+        self._given_up = False
+        """Whether the broker was there, is away, and its subscribers are not expected any more."""
 
     async def run(self) -> None:
         """Stay attached to the head broker until cancelled. Who lets go of a broker has not lost it."""
@@ -92,6 +94,7 @@ class HeadConnection:
     def attached(self) -> None:
         """Subscribe to what the other domains want, and let waiting messages out."""
         self.connected = True
+        self._given_up = False
         self._attachment.subscribe([f"{REPLY_PREFIX}>", *self._engine.wanted_elsewhere()])
         self._open_queue()
 
@@ -142,6 +145,10 @@ class HeadConnection:
         """The subscribers of a broker that was away are back, or given up."""
         self._forget_lines()
         self._open_queue()
+        if not self.connected:
+            self._given_up = True
+            for body, hop_limit in self._queue.take_out():
+                self.deliver(body, hop_limit)
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
@@ -220,12 +227,22 @@ class HeadConnection:
 
     def deliver(self, body: bytes, hop_limit: int = HOP_LIMIT) -> None:
         """Hand the messages of a frame to the head broker, now or when it can take them."""
-        self._queue.send(body, hop_limit)
+        if self._given_up:
+            body, jobs = jobs_apart(body)
+            if jobs:
+                self.retarget(jobs, self._engine.own_bit, hop_limit)
+        if body:
+            self._queue.send(body, hop_limit)
 
-    def retarget(self, body: bytes, away: int, hop_limit: int) -> None:
-        """Send messages for queue groups to whoever has members, as the domains `away` do not serve them."""
+    def retarget(self, body: bytes, away: int, hop_limit: int) -> bool:
+        """Send messages for queue groups to whoever has members, as the domains `away` do not serve them.
+
+        Returns False, and does nothing, if nobody has: then they must wait.
+        """
         home = _Gathered()
         outcome = retarget_body(body, away, hop_limit, self._engine, home)
+        if outcome.stays:
+            return False
         self._ledger.sent_on += outcome.sent_on
         for topic, count in outcome.lost.items():
             self._ledger.drop(topic, NO_MEMBER, count)
@@ -234,6 +251,7 @@ class HeadConnection:
         if home.messages:
             self._queue.send(b"".join(home.messages), hop_limit - 1)
         self._buffer_done()
+        return True
 
     def _hand_over(self, body: bytes, hop_limit: int) -> None:
         try:

@@ -38,6 +38,13 @@ class HeadQueue:
         self.held_bytes -= len(body)
         return body, hop_limit
 
+    def take_out(self) -> list[tuple[bytes, int]]:
+        """Give up all that waits."""
+        held = list(self._held)
+        self._held.clear()
+        self.held_bytes = 0
+        return held
+
     def open(self) -> None:
         """The broker can take more: let out what waited, until it cannot again."""
         self._open = True

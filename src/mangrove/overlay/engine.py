@@ -209,6 +209,10 @@ class OverlayEngine:
         routes, lost = self._flows.retarget(subject, others, away & ~self.own_bit, hop_limit)
         return Retargeted(home, routes, lost)
 
+    def wait(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame of RetargetMessages that nobody else can serve waits for its destination, as others do."""
+        return self._forwarder.park(frame, now)
+
     @property
     def own_bit(self) -> int:
         """This domain among the destinations of a frame."""

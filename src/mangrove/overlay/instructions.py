@@ -62,7 +62,10 @@ class DropMessages(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetargetMessages(msgspec.Struct, frozen=True, gc=False):
-    """The messages of a frame name queue groups, and their destination is lost: ask `retarget` for each."""
+    """The messages of a frame name queue groups, and their destination is lost: ask `retarget` for each.
+
+    If nobody else serves any of them, `wait` keeps the frame.
+    """
 
     frame: Frame
 

@@ -54,17 +54,21 @@ class SimulatedJobs(SimulatedOverlay):
         for instruction in instructions:
             if isinstance(instruction, RetargetMessages):
                 frame = instruction.frame
-                self._retarget(name, frame.body, frame.destinations, frame.hop_limit)
+                if not self._retarget(name, frame.body, frame.destinations, frame.hop_limit):
+                    self._carry_out(name, self.engines[name].wait(frame, self.now))
             else:
                 super()._carry_out(name, [instruction])
 
-    def _retarget(self, name: str, body: bytes, away: int, hop_limit: int) -> None:
+    def _retarget(self, name: str, body: bytes, away: int, hop_limit: int) -> bool:
         engine = self.engines[name]
         home = _Home(self, name)
         outcome = retarget_body(body, away, hop_limit, engine, home)
+        if outcome.stays:
+            return False
         self.sent_on += outcome.sent_on
         self.lost += outcome.lost
         self._carry_out(name, engine.flush(self.now))
+        return True
 
     def _deliver(self, name: str, body: bytes) -> None:
         """Serve the groups that are named and have members; the others are served elsewhere."""

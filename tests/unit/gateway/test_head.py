@@ -224,6 +224,22 @@ async def test_what_comes_for_a_member_that_has_left_is_sent_on(head: Head) -> N
     assert head.ledger.dropped == {"no member of the queue group is left": 1}
 
 
+async def test_jobs_do_not_wait_for_a_broker_whose_members_are_given_up(head: Head) -> None:
+    head.wanted_by("b", "x workers")
+    head.broker.subscribers(("x", "workers", True))
+    head.broker.owner.lost("gone")
+    job, plain = message("x", groups=("workers",)), message("x", b"2")
+    head.connection.deliver(job + plain)
+    assert head.flushed == [], "they may come back"
+    head.after(HOLDOVER_S)
+    assert head.flushed == [(0b010, job)]
+    head.connection.deliver(plain + job + b"LMSG cut", 5)
+    assert head.messages_out() == [job, job]
+    await head.connection.run()
+    assert b"".join(head.broker.written) == plain + plain
+    assert head.ledger.history.totals.malformed_bodies == 1
+
+
 async def test_a_frame_whose_domain_is_lost_is_served_here_if_there_is_a_member(head: Head) -> None:
     head.wanted_by("b", "x workers", "x")
     head.broker.subscribers(("x", "workers", True))

@@ -126,7 +126,7 @@ class Forwarder:
         if left and frame.type is FrameType.JOBS and not patient:
             instructions.append(RetargetMessages(frame.towards(left)))
         elif left:
-            instructions += self._park(frame.towards(left), now)
+            instructions += self.park(frame.towards(left), now)
         return instructions
 
     def _send(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
@@ -146,7 +146,8 @@ class Forwarder:
 
     # -- no way -------------------------------------------------------------------------------------------
 
-    def _park(self, frame: Frame, now: float) -> list[Instruction]:
+    def park(self, frame: Frame, now: float) -> list[Instruction]:
+        """Let a frame wait until there is a way, within its contract's limits."""
         contract = self._rules.contract_at(frame.topic_class)
         wait_s = PATIENCE_S
         if contract.deadline_ms is not None and contract.late is Late.DROP:

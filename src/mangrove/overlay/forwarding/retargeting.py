@@ -8,6 +8,7 @@ under way may have been served already: twice is possible then, and counted as s
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from mangrove.overlay.forwarding.flows import Route
@@ -50,6 +51,8 @@ class Outcome(NamedTuple):
     lost: Counter[str]
     """Messages by subject of which a group has no member any more."""
     malformed: bool
+    stays: bool = False
+    """Nobody else can serve any of it: nothing was done, and the frame may wait under its own name."""
 
 
 def retarget_body(body: bytes, away: int, hop_limit: int, chooser: Chooser, home: Flow) -> Outcome:
@@ -57,6 +60,7 @@ def retarget_body(body: bytes, away: int, hop_limit: int, chooser: Chooser, home
     known: dict[bytes, Entry] = {}
     lost: set[bytes] = set()
     sent_on: set[bytes] = set()
+    targets: list[Retargeted] = []
 
     def resolve(line: bytes) -> Entry:
         message = parse_message_line(line)
@@ -68,17 +72,66 @@ def retarget_body(body: bytes, away: int, hop_limit: int, chooser: Chooser, home
             lost.add(line)
         if flows:
             sent_on.add(line)
+        targets.append(target)
         entry = known[line] = Entry(message.skip, FanOut(flows) if flows else DISCARD, message.subject)
         return entry
 
+    judged: dict[bytes, Entry] = {}
+
+    def judge(line: bytes) -> Entry:
+        entry = judged[line] = Entry(resolve(line).skip, DISCARD)
+        return entry
+
     try:
-        malformed = scan(body, known, resolve) != len(body)
+        malformed = scan(body, judged, judge) != len(body)
     except WireError:
         malformed = True
+    if not malformed and all(_stays(target, away) for target in targets):
+        return Outcome(0, Counter(), malformed=False, stays=True)
+    with suppress(WireError):  # what comes before the fault is sent
+        scan(body, known, resolve)
     lost_topics: Counter[str] = Counter()
     for line in lost:
         lost_topics[known[line].topic] += known[line].count
     return Outcome(sum(known[line].count for line in sent_on), lost_topics, malformed)
+
+
+def _stays(target: Retargeted, away: int) -> bool:
+    """Whether a message has to wait for the domains that should have served it."""
+    elsewhere = any(route.flow.destinations & ~away for route in target.routes)
+    return not (target.home or target.lost or elsewhere)
+
+
+def jobs_apart(body: bytes) -> tuple[bytes, bytes]:
+    """The messages of a body that name no queue groups, with what is malformed, and those that do."""
+    known: dict[bytes, Entry] = {}
+    plain, jobs = _Gathered(), _Gathered()
+
+    def resolve(line: bytes) -> Entry:
+        message = parse_message_line(line)
+        entry = known[line] = Entry(message.skip, jobs if message.groups else plain)
+        return entry
+
+    try:
+        scan(body, known, resolve)
+    except WireError:
+        return body, b""
+    rest = body[plain.size_bytes + jobs.size_bytes :]
+    return b"".join([*plain.messages, rest]), b"".join(jobs.messages)
+
+
+class _Gathered:
+    """A flow that keeps its messages."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.messages))
+
+    def take(self, messages: bytes) -> None:
+        self.messages.append(messages)
 
 
 def _named(line: bytes, message: Message, groups: tuple[str, ...], flow: Flow) -> Flow:

@@ -89,6 +89,12 @@ class RecordedEngine(OverlayEngine):
         self._record(asked, st.digest(st.retargeting_told(target)))
         return target
 
+    def wait(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame that nobody else can serve waits."""
+        instructions = super().wait(frame, now)
+        self._record(st.FrameWaits(st.KeptFrame.of(frame), now), st.digest(instructions))
+        return instructions
+
     def route_reply(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`."""
         flow = super().route_reply(domain)

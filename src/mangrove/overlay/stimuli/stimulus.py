@@ -126,6 +126,17 @@ class SubjectRetargeted(msgspec.Struct, frozen=True, array_like=True, tag="retar
         return retargeting_told(engine.retarget(self.subject, self.groups, away, self.hop_limit))
 
 
+class FrameWaits(msgspec.Struct, frozen=True, array_like=True, tag="wait"):
+    """`wait`."""
+
+    frame: KeptFrame
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.wait(self.frame.frame(), self.now)
+
+
 class ReplyRouted(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
     """`route_reply`, which may make a flow."""
 
@@ -202,6 +213,7 @@ Stimulus = (
     | FramePulled
     | SubjectRouted
     | SubjectRetargeted
+    | FrameWaits
     | ReplyRouted
     | InterestChanged
     | HeadWent
