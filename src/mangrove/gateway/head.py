@@ -131,6 +131,8 @@ class HeadConnection:
                 self._ledger.ignore(ODD_GROUP)
             return
         if self._engine.change_local_interest(subject, group, wanted):
+            # A group with a member at home is served at home, so lines in both directions change.
+            self.sorter.forget_some((subject,), self._ledger.sent)
             self._inbound_lines.forget_some((subject,), self._ledger.delivered)
 
     def ignored(self, what: str) -> None:
