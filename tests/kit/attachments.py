@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 from tests.kit.engines import federation, learn, with_links
@@ -37,6 +37,9 @@ class FakeAttachment:
     def unsubscribe(self, subjects: Iterable[str]) -> None:
         for subject in subjects:
             self.subscribed.remove(subject)
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        done()
 
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         return _Grouped(self, groups) if groups else self
@@ -87,6 +90,9 @@ class Head:
             max_message_bytes=max_message_bytes,
             queue_bytes=queue_bytes,
             buffer_done=self._flush,
+            confirmed=lambda applied: self._carry_out(
+                self.engine.subscriptions_confirmed(applied, monotonic())
+            ),
         )
 
     @property

@@ -8,7 +8,7 @@ calls, in both directions, happen in the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from mangrove.overlay.protocol.bodies import Entry, Flow, Message
@@ -71,6 +71,9 @@ class Attachment(Protocol):
 
     def unsubscribe(self, subjects: Iterable[str]) -> None:
         """End subscriptions."""
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        """Call `done` when the broker has taken all that was asked of it so far; never, if it is lost."""
 
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         """The flow by which messages with this line reach the broker's subscribers.

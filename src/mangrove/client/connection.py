@@ -7,6 +7,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Coroutine, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,10 +18,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.client.message import Message, MessageIds, stamped
+from mangrove.client.readiness import Readiness
 from mangrove.client.recent_ids import RecentIds
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.runtime_file import find_running
+from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.subjects import subject_problem
 
 log = logging.getLogger(__name__)
@@ -49,7 +52,14 @@ class MessageTooLargeError(MangroveError):
 class Connection:
     """Publish and subscribe in one domain of a federation. Made by `mangrove.connect`."""
 
-    def __init__(self, publisher: Client, subscriber: Client, dropped: Counter[str]) -> None:
+    def __init__(
+        self,
+        publisher: Client,
+        subscriber: Client,
+        dropped: Counter[str],
+        readiness: Readiness | None = None,
+    ) -> None:
+        self._readiness = readiness
         self._publisher = publisher
         self._subscriber = subscriber
         self._ids = MessageIds()
@@ -88,7 +98,24 @@ class Connection:
 
             inner = await self._subscriber.subscribe(subject, queue=queue, cb=call)
         await self._subscriber.flush()
-        return Subscription(inner, self._convert, recent)
+        return Subscription(inner, self._convert, recent, partial(self._ready, subject, queue))
+
+    async def ready(self, subject: str, *, queue: str = "", timeout: float = 10.0) -> None:
+        """Wait until a subject that somebody in this domain wants is known wherever it may be published.
+
+        What is published afterwards, in any domain that can be reached, will be sent here. Raises
+        TimeoutError with the names of the domains that did not confirm.
+        """
+        _check(subject, wildcards=True)
+        await self._ready(subject, queue, timeout)
+
+    async def _ready(self, subject: str, queue: str, timeout: float) -> None:
+        if self._readiness is None:
+            raise MangroveError(
+                "this connection does not know its domain's management broker, which tells who is ready",
+                hint="connect with domain=… on a machine that runs the federation",
+            )
+        await self._readiness.wait(subject, queue, timeout)
 
     async def request(
         self,
@@ -123,6 +150,8 @@ class Connection:
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
+        if self._readiness is not None:
+            await self._readiness.close()
         for client in {self._publisher, self._subscriber}:
             if client.is_connected:
                 try:
@@ -206,16 +235,19 @@ async def _connect(
     run_dir: Path | None,
     name: str,
 ) -> Connection:
+    readiness: Readiness | None = None
     if servers is None:
-        head, edge_urls = _urls_of_domain(domain, federation, run_dir)
-        servers, edges = [head], edges or edge_urls
+        endpoints = _endpoints_of(domain, federation, run_dir)
+        readiness = Readiness(endpoints.domain, endpoints.management.client_url)
+        servers = [endpoints.head.client_url]
+        edges = edges or [edge.client_url for edge in endpoints.edges]
     elif domain is not None:
         raise InputError("give either servers or a domain, not both")
     head_urls = [servers] if isinstance(servers, str) else list(servers)
     dropped: Counter[str] = Counter()
     publisher = await _client(head_urls, name, dropped)
     if not edges:
-        return Connection(publisher, publisher, dropped)
+        return Connection(publisher, publisher, dropped, readiness)
     try:
         # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
         order = random.sample(list(edges), len(edges))
@@ -223,12 +255,10 @@ async def _connect(
     except BaseException:
         await publisher.close()
         raise
-    return Connection(publisher, subscriber, dropped)
+    return Connection(publisher, subscriber, dropped, readiness)
 
 
-def _urls_of_domain(
-    domain: str | None, federation: str | None, run_dir: Path | None
-) -> tuple[str, list[str]]:
+def _endpoints_of(domain: str | None, federation: str | None, run_dir: Path | None) -> DomainEndpoints:
     runtime = find_running(federation, run_dir)
     if domain is None:
         domain = next(iter(runtime.domains))
@@ -238,7 +268,7 @@ def _urls_of_domain(
             f"the federation {runtime.federation.name!r} has no domain {domain!r}",
             hint=f"choose one of: {', '.join(runtime.domains)}",
         )
-    return endpoints.head.client_url, [edge.client_url for edge in endpoints.edges]
+    return endpoints
 
 
 async def _client(urls: list[str], name: str, dropped: Counter[str]) -> Client:

@@ -20,7 +20,14 @@ Callback = Callable[[Message], Awaitable[None]]
 class Subscription:
     """Messages of one subject. Iterate over it, or give a callback; end it with `unsubscribe`."""
 
-    def __init__(self, inner: NatsSubscription, convert: Callable[[Msg], Message], recent: RecentIds) -> None:
+    def __init__(
+        self,
+        inner: NatsSubscription,
+        convert: Callable[[Msg], Message],
+        recent: RecentIds,
+        ready: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._ready = ready
         self._inner = inner
         self._convert = convert
         self._recent = recent
@@ -37,6 +44,13 @@ class Subscription:
     def subject(self) -> str:
         """What was subscribed to."""
         return str(self._inner.subject)
+
+    async def ready(self, timeout: float = 10.0) -> None:
+        """Wait until whatever is published from now on, in any domain that can be reached, is sent here.
+
+        Raises TimeoutError with the names of the domains that did not confirm.
+        """
+        await self._ready(timeout)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         async for raw in self._inner.messages:

@@ -26,13 +26,19 @@ from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.shared_names import GATEWAY_READY, gateway_status_subject
+from mangrove.model.interest_question import InterestAnswer, InterestRequest
+from mangrove.model.shared_names import (
+    GATEWAY_READY,
+    gateway_interest_subject,
+    gateway_status_subject,
+)
 from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
     CloseLink,
+    ConfirmSubscriptions,
     DeliverMessages,
     DropMessages,
     ForgetRoutes,
@@ -73,6 +79,9 @@ class Gateway:
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
             buffer_done=lambda: self._carry_out(self._engine.flush(monotonic())),
+            confirmed=lambda applied: self._carry_out(
+                self._engine.subscriptions_confirmed(applied, monotonic())
+            ),
             letters=self._retained or DISCARD,
         )
         self._links = Links(
@@ -136,6 +145,8 @@ class Gateway:
                     self._head.deliver(frame.body, frame.hop_limit)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
+                case ConfirmSubscriptions(applied):
+                    self._head.confirm(applied)
                 case ForgetRoutes(subjects):
                     self._head.forget_routes(subjects)
                 case ServeHead():
@@ -199,8 +210,22 @@ class Gateway:
         answers = {
             gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
             gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
+            gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
         }
         await answer_questions(url, f"gateway-{domain}", answers)
+
+    def _awareness(self, request: bytes) -> InterestAnswer:
+        """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
+        try:
+            asked = msgspec.json.decode(request, type=InterestRequest)
+        except msgspec.DecodeError:
+            return InterestAnswer(stamp=None)
+        stamp = asked.stamp
+        if stamp is None or stamp[0] != self._engine.epoch:
+            stamp = self._engine.interest_stamp(asked.subject, asked.group)
+        if stamp is None:
+            return InterestAnswer(stamp=None)
+        return InterestAnswer(stamp=stamp, missing=self._engine.unaware(stamp))
 
     def _topic_counts(self, request: bytes) -> TopicCounts:
         """What was counted since the reader's cursor; a request that cannot be read has none."""

@@ -59,6 +59,7 @@ class HeadConnection:
         max_message_bytes: int,
         queue_bytes: int,
         buffer_done: Callable[[], None],
+        confirmed: Callable[[tuple[tuple[str, int, int], ...]], None],
         letters: Flow = DISCARD,
     ) -> None:
         """`letters` takes what other gateways say to this one."""
@@ -66,6 +67,9 @@ class HeadConnection:
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
+        self._confirmed = confirmed
+        self._to_confirm: dict[str, tuple[str, int, int]] = {}
+        self._confirming = False
         self._letters = letters
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = _Refused(ledger, NO_INBOX)
@@ -96,6 +100,8 @@ class HeadConnection:
         self.connected = True
         self._given_up = False
         self._attachment.subscribe([f"{REPLY_PREFIX}>", *self._engine.wanted_elsewhere()])
+        self._confirming = False
+        self.confirm(self._engine.applied_interest())
         self._open_queue()
 
     def lost(self, reason: str) -> None:
@@ -157,6 +163,20 @@ class HeadConnection:
         if self.connected:
             self._attachment.subscribe(add)
             self._attachment.unsubscribe(remove)
+
+    def confirm(self, applied: tuple[tuple[str, int, int], ...]) -> None:
+        """Have the broker confirm that it has taken the subscriptions so far; one question at a time."""
+        self._to_confirm |= {each[0]: each for each in applied}
+        if self.connected and self._to_confirm and not self._confirming:
+            self._confirming = True
+            asked = tuple(self._to_confirm.values())
+            self._to_confirm.clear()
+            self._attachment.confirm(lambda: self._have_confirmed(asked))
+
+    def _have_confirmed(self, applied: tuple[tuple[str, int, int], ...]) -> None:
+        self._confirming = False
+        self._confirmed(applied)
+        self.confirm(())
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""

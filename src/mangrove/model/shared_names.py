@@ -25,6 +25,11 @@ def gateway_process(domain: str) -> str:
     return f"{domain}-gateway"
 
 
+def gateway_interest_subject(domain: str) -> str:
+    """Where a gateway tells, on its domain's management broker, who knows what its subscribers want."""
+    return f"mangrove.{domain}.gateway.interest"
+
+
 def gateway_status_subject(domain: str) -> str:
     """Where a gateway answers on its domain's management broker."""
     return f"mangrove.{domain}.gateway.status"

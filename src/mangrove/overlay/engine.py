@@ -35,6 +35,7 @@ from mangrove.overlay.interest.interest_outbox import InterestOutbox
 from mangrove.overlay.interest.local_interest import LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
 from mangrove.overlay.interest.snapshots import Snapshot
+from mangrove.overlay.interest.wants import want
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
@@ -99,6 +100,8 @@ class OverlayEngine:
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
+        self._confirmed: dict[str, tuple[int, int]] = {}
+        """Up to which version of other domains' interest the head broker has taken the subscriptions."""
         self._outboxes = {peer: InterestOutbox() for peer in sorted(peers)}
         self._labels = TransitLabels(domain)
         self._forwarder = Forwarder(
@@ -258,6 +261,29 @@ class OverlayEngine:
         self._settled = False
         self._local.head_lost(now)
         self._head_change = self._events.note(HeadLost(subjects=len(self._local)), now)
+
+    def applied_interest(self) -> tuple[tuple[str, int, int], ...]:
+        """Up to which version of each other domain's interest this gateway has acted."""
+        return tuple((domain, *stamp) for domain, stamp in self._remote.applied.items())
+
+    def subscriptions_confirmed(
+        self, applied: Iterable[tuple[str, int, int]], now: float
+    ) -> list[Instruction]:
+        """The head broker has taken the subscriptions that ConfirmSubscriptions spoke of: tell the others."""
+        for domain, epoch, version in applied:
+            self._confirmed[domain] = max(self._confirmed.get(domain, (-1, -1)), (epoch, version))
+        return self._network_changed(now, None)
+
+    def interest_stamp(self, subject: str, group: str) -> tuple[int, int] | None:
+        """A version of the own interest that holds a want and was told; None if it was not told yet."""
+        own = self._remote.interest.own
+        told = want(subject, group) in own.table or self.federation.topics.stays_home(subject)
+        return own.stamp if told else None
+
+    def unaware(self, stamp: tuple[int, int]) -> tuple[str, ...]:
+        """Domains that can be reached and have not yet acted upon this version of the own interest."""
+        reachable = self.federation.reachable(self.domain, self._live.failed)
+        return tuple(sorted(name for name in reachable if self._link_state.applied_by(name) < stamp))
 
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
@@ -433,7 +459,7 @@ class OverlayEngine:
     def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self._link_state.advertise(self._neighbours.reports(now), now)
+        ad = self._link_state.advertise(self._neighbours.reports(now), now, self._confirmed)
         if ad is not None:
             instructions += self._flood(ad, None, now)
         if self._link_state.version == self._followed:

@@ -46,6 +46,13 @@ class ForgetRoutes(msgspec.Struct, frozen=True, gc=False):
     subjects: tuple[str, ...]
 
 
+class ConfirmSubscriptions(msgspec.Struct, frozen=True, gc=False):
+    """When the head broker has taken all subscriptions so far, call `subscriptions_confirmed` with this:
+    domains, and up to which version of their interest (epoch, number) was acted upon."""
+
+    applied: tuple[tuple[str, int, int], ...]
+
+
 class ServeHead(msgspec.Struct, frozen=True, gc=False):
     """The head broker's subscribers are back, or given up: what waits for the broker may go."""
 
@@ -77,6 +84,7 @@ Instruction = (
     | DeliverMessages
     | ChangeSubscriptions
     | ForgetRoutes
+    | ConfirmSubscriptions
     | ServeHead
     | ResetTimer
     | DropMessages

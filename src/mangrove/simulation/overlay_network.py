@@ -22,6 +22,7 @@ from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     CloseLink,
+    ConfirmSubscriptions,
     DeliverMessages,
     DropMessages,
     Instruction,
@@ -231,6 +232,9 @@ class SimulatedOverlay(VirtualTime):
                     self._journals[name].append(frame.name)
                     self._for_heads[name].append(frame.body)
                     self._serve_head(name)
+                case ConfirmSubscriptions(applied):
+                    engine = self.engines[name]
+                    self._carry_out(name, engine.subscriptions_confirmed(applied, self.now))
                 case ServeHead():
                     self._serve_head(name)
                 case ResetTimer():

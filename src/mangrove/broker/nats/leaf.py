@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -56,6 +56,7 @@ class LeafProtocol(asyncio.Protocol):
         self._mqtt = mqtt
         self._known = owner.sorter.known
         self._interest_waiting: deque[bytes] = deque()
+        self._pinged: deque[Callable[[], None]] = deque()
         self._slice: asyncio.Handle | None = None
         self._paused = False
         self._no_payload = Entry(len(CRLF), None)
@@ -119,6 +120,7 @@ class LeafProtocol(asyncio.Protocol):
         """Tell the owner why."""
         self._transport = None
         self._interest_waiting.clear()
+        self._pinged.clear()
         if self._slice is not None:
             self._slice.cancel()
         reason = self._error or str(exc or "the broker closed the connection")
@@ -149,6 +151,11 @@ class LeafProtocol(asyncio.Protocol):
     def unsubscribe(self, subjects: Iterable[str]) -> None:
         """End subscriptions."""
         self.write("".join(f"LS- {subject}\r\n" for subject in subjects).encode())
+
+    def ping(self, done: Callable[[], None]) -> None:
+        """Call `done` when the broker, which takes lines in order, has taken all that were sent so far."""
+        self._pinged.append(done)
+        self.write(b"PING\r\n")
 
     def close(self, reason: str) -> None:
         """Close the connection; the owner is told with this reason."""
@@ -191,6 +198,8 @@ class LeafProtocol(asyncio.Protocol):
             case b"PONG":
                 if not self._ready:
                     self._attached()
+                elif self._pinged:
+                    self._pinged.popleft()()
             case b"INFO":
                 self._greet(rest)
             case b"-ERR":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from mangrove.broker.attachment import AttachmentOwner
@@ -65,6 +65,11 @@ class LeafAttachment:
         """End subscriptions."""
         if self._protocol is not None:
             self._protocol.unsubscribe(subjects)
+
+    def confirm(self, done: Callable[[], None]) -> None:
+        """Call `done` when the broker has taken all subscriptions so far."""
+        if self._protocol is not None:
+            self._protocol.ping(done)
 
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         """This attachment itself, or a flow that names queue groups or serves MQTT and hands on to it."""

@@ -13,13 +13,14 @@ from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
 from mangrove.cli.output import JsonOption, print_json, stderr_console
 from mangrove.cli.running import run_async
-from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mangrove.client import Message
     from mangrove.client.connection import Connecting
+    from mangrove.client.subscription import Subscription
 
 DomainOption = Annotated[str | None, typer.Option("--domain", "-d", help="Site to connect to.")]
 ServerOption = Annotated[str | None, typer.Option("--server", help="URL of a broker, instead of a domain.")]
@@ -66,6 +67,9 @@ def sub(
     count: Annotated[int, typer.Option(min=0, help="Stop after so many messages; 0 means never.")] = 0,
     timeout: Annotated[float, typer.Option(min=0, help="Stop after so many seconds; 0 means never.")] = 0.0,
     queue: Annotated[str, typer.Option(help="Queue group to join.")] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Say when the subscription is known in every reachable domain.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
 ) -> None:
     """Print the messages of a subject as they arrive. With --count, exit code 1 if fewer came in time."""
@@ -76,6 +80,8 @@ def sub(
         async with _connecting(server, domain, federation, run_dir) as connection:
             subscription = await connection.subscribe(subject, queue=queue)
             stderr_console().print(f"subscribed to {subject}; Ctrl-C stops")
+            if wait:
+                await _wait_until_ready(subscription)
             async for message in subscription:
                 _print_message(message, as_json)
                 seen += 1
@@ -92,6 +98,14 @@ def sub(
     run_async(limited())
     if seen < count:
         raise typer.Exit(EXIT_NEGATIVE)
+
+
+async def _wait_until_ready(subscription: Subscription) -> None:
+    try:
+        await subscription.ready()
+    except TimeoutError as error:
+        raise MangroveError(str(error), hint="mangrove status tells what is down") from None
+    stderr_console().print("ready: every domain that can be reached sends what it publishes")
 
 
 def _connecting(

@@ -12,7 +12,7 @@ from itertools import islice
 
 from mangrove.model.federation import Federation
 from mangrove.overlay.forwarding.flows import FlowTable
-from mangrove.overlay.instructions import ChangeSubscriptions, ForgetRoutes, Instruction
+from mangrove.overlay.instructions import ChangeSubscriptions, ConfirmSubscriptions, ForgetRoutes, Instruction
 from mangrove.overlay.interest.interest_database import InterestChange, InterestDatabase
 from mangrove.overlay.interest.snapshots import SLICE_SUBJECTS, Snapshot
 from mangrove.overlay.interest.wanted_classes import WantedClasses
@@ -108,6 +108,7 @@ class RemoteInterest:
         add: list[str] = []
         remove: list[str] = []
         changed: list[str] = []
+        finished: dict[str, tuple[int, int]] = {}
         while self._work and self._budget > 0:
             work = self._work[0]
             wanted = [parts(each) for each in _take(work.added, self._budget)]
@@ -124,7 +125,7 @@ class RemoteInterest:
             changed += [subject for subject, _ in forgotten]
             self._budget -= max(1, len(wanted) + len(forgotten))
             if not (work.added or work.removed):
-                self.applied[work.domain] = work.stamp
+                self.applied[work.domain] = finished[work.domain] = work.stamp
                 self._work.popleft()
         instructions: list[Instruction] = []
         if changed:
@@ -135,6 +136,9 @@ class RemoteInterest:
             add = [subject for subject in dict.fromkeys(add) if subject in in_force]
             remove = [subject for subject in dict.fromkeys(remove) if subject not in in_force]
             instructions.append(ChangeSubscriptions(tuple(add), tuple(remove)))
+        if finished:
+            done = tuple((domain, *stamp) for domain, stamp in finished.items())
+            instructions.append(ConfirmSubscriptions(done))
         return instructions
 
 

@@ -8,7 +8,7 @@ what all gateways say of their own links.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mangrove.model.site_pair import SitePair, site_pair
@@ -16,6 +16,7 @@ from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck,
 
 PERIOD_S = 5.0
 MIN_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
+MIN_APPLIED_INTERVAL_S = 0.1
 REPEAT_S = 0.15
 MARKED_CHANGE = 0.25  # of the delay that was advertised …
 MARKED_CHANGE_MS = 2.0  # … and at least this much
@@ -56,21 +57,32 @@ class LinkStateDatabase:
 
     # -- own links ----------------------------------------------------------------------------------------
 
-    def advertise(self, reports: dict[str, LinkReport], now: float) -> LinkStateAd | None:
+    def advertise(
+        self, reports: dict[str, LinkReport], now: float, applied: Mapping[str, tuple[int, int]] | None = None
+    ) -> LinkStateAd | None:
         """The advertisement to flood now, or None if there is no need for one.
 
-        A link that came or went is told at once; delays only when changed markedly, and not too often.
+        A link that came or went is told at once; delays only when changed markedly, and not too often;
+        interest that was acted upon soon, because somebody may wait for it.
         """
+        applied = dict(applied or {})
         self._looked_at = now
         last = self._ads.get(self._domain)
         if last is not None and not self._urgent(last.links, reports):
             age = now - self._advertised_at
             changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
-            if age < PERIOD_S and not (changed and age >= MIN_INTERVAL_S):
+            told = last.applied == applied or age < MIN_APPLIED_INTERVAL_S
+            if age < PERIOD_S and not (changed and age >= MIN_INTERVAL_S) and told:
                 return None
         self._sequence += 1
         self._advertised_at = now
-        ad = LinkStateAd(origin=self._domain, epoch=self._epoch, sequence=self._sequence, links=reports)
+        ad = LinkStateAd(
+            origin=self._domain,
+            epoch=self._epoch,
+            sequence=self._sequence,
+            links=reports,
+            applied=applied,
+        )
         self._ads[self._domain] = ad
         self.version += 1
         return ad
@@ -86,7 +98,8 @@ class LinkStateDatabase:
         if ad.origin == self._domain and (ad.epoch, ad.sequence) <= (self._epoch, self._sequence):
             return False  # an echo of what this gateway said, in this life or an earlier one
         neighbours = {first if second == ad.origin else second for first, second in self._links_of(ad.origin)}
-        if ad.origin == self._domain or ad.origin not in self._members or not ad.links.keys() <= neighbours:
+        possible = ad.links.keys() <= neighbours and ad.applied.keys() <= self._members
+        if ad.origin == self._domain or ad.origin not in self._members or not possible:
             self.ignored += 1
             return False
         known = self._ads.get(ad.origin)
@@ -168,6 +181,11 @@ class LinkStateDatabase:
             if report is not None and report.up == up and report.cause:
                 return report.cause
         return ""
+
+    def applied_by(self, domain: str) -> tuple[int, int]:
+        """Up to which version of this domain's interest another domain has acted; (-1, -1) if not at all."""
+        ad = self._ads.get(domain)
+        return (-1, -1) if ad is None else ad.applied.get(self._domain, (-1, -1))
 
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""

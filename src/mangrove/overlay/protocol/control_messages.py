@@ -92,12 +92,16 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
-    """All links of one gateway; a newer (epoch, sequence) replaces an older one."""
+    """All links of one gateway; a newer (epoch, sequence) replaces an older one.
+
+    `applied` is up to which version (epoch, number) of each domain's interest it has subscribed at its head.
+    """
 
     origin: str
     epoch: int
     sequence: int
     links: dict[str, LinkReport]
+    applied: dict[str, tuple[int, int]] = {}
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):

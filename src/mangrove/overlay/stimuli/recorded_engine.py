@@ -119,6 +119,15 @@ class RecordedEngine(OverlayEngine):
         self._record(flushed, st.digest(instructions))
         return instructions
 
+    def subscriptions_confirmed(
+        self, applied: Iterable[tuple[str, int, int]], now: float
+    ) -> list[Instruction]:
+        """The head broker has taken subscriptions."""
+        told = list(applied)
+        instructions = super().subscriptions_confirmed(told, now)
+        self._record(st.SubscriptionsConfirmed(told, now), st.digest(instructions))
+        return instructions
+
     def handle_timer(self, now: float) -> list[Instruction]:
         """Whatever is due."""
         instructions = super().handle_timer(now)

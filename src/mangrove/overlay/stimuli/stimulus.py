@@ -184,6 +184,17 @@ class Flushed(msgspec.Struct, frozen=True, array_like=True, tag="flush"):
         return engine.flush(self.now)
 
 
+class SubscriptionsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
+    """`subscriptions_confirmed`."""
+
+    applied: list[tuple[str, int, int]]
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.subscriptions_confirmed(self.applied, self.now)
+
+
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     """`handle_timer`."""
 
@@ -218,6 +229,7 @@ Stimulus = (
     | InterestChanged
     | HeadWent
     | Flushed
+    | SubscriptionsConfirmed
     | TimerServed
     | FramesRemembered
 )
