@@ -28,20 +28,18 @@ from mangrove.overlay.instructions import (
     ForgetRoutes,
     Instruction,
     ResetTimer,
-    SendFrame,
     ServeHead,
+    send_control,
 )
-from mangrove.overlay.interest.interest_outbox import InterestOutbox
+from mangrove.overlay.interest.interest_exchange import InterestExchange
 from mangrove.overlay.interest.local_interest import LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
-from mangrove.overlay.interest.snapshots import Snapshot
 from mangrove.overlay.interest.wants import want
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import (
-    ControlBody,
     Digest,
     Goodbye,
     Heartbeat,
@@ -102,7 +100,7 @@ class OverlayEngine:
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
         self._confirmed: dict[str, tuple[int, int]] = {}
         """Up to which version of other domains' interest the head broker has taken the subscriptions."""
-        self._outboxes = {peer: InterestOutbox() for peer in sorted(peers)}
+        self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(domain)
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
@@ -138,8 +136,8 @@ class OverlayEngine:
         neighbour = self._neighbours[peer]
         instructions = self._lose(neighbour, now, "replaced") if neighbour.connected else []
         neighbour.connect(now)
-        instructions += [self._control(peer, ad) for ad in self._link_state.peer_up(peer, now)]
-        instructions.append(self._control(peer, self._remote.digest()))
+        instructions += [send_control(peer, ad) for ad in self._link_state.peer_up(peer, now)]
+        instructions += self._exchange.peer_up(peer)
         return [*instructions, *self._serve_timers(now)]
 
     def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:
@@ -172,9 +170,10 @@ class OverlayEngine:
             case RouteSetup() | RouteAck() | RouteTeardown():
                 return self._receive_route(body, now)
             case InterestUpdate():
-                return self._receive_interest(peer, body, now)
+                instructions = [*self._exchange.receive(peer, body), *self._act_on_interest(now)]
+                return [*instructions, ResetTimer()] if self._remote.busy else instructions
             case Digest():
-                return self._tell_snapshots(peer, self._remote.missing_from(body))
+                return self._exchange.answer(peer, body)
             case Goodbye():
                 raise FrameError(f"the peer closed the link: {body.reason}")
             case Hello():
@@ -182,15 +181,7 @@ class OverlayEngine:
 
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
-        outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
-        if outbox.turn(outgoing.backlogged):
-            if (domain := outbox.overdue()) is not None:
-                outbox.tell(self._remote.interest.snapshot(domain))
-            return outbox.pull()
-        frame = outgoing.pull(now)
-        if frame is not None:
-            outbox.data_went(len(frame.body))
-        return frame
+        return self._exchange.pull(peer, now)
 
     # -- the head broker: messages and interest -----------------------------------------------------------
 
@@ -287,7 +278,7 @@ class OverlayEngine:
 
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
-        instructions = self._pass_on_interest()
+        instructions = self._exchange.pass_on()
         instructions += self._settle(0, now)
         for flow in self._flows.touched():
             predecessors = self._flows.predecessors(flow, now)
@@ -311,7 +302,7 @@ class OverlayEngine:
             self._forwarder.parked.timer(),
             self._delivery.resequencer.timer(),
             self._local.timer(),
-            0.0 if self._local.pending or self._remote.busy else None,
+            0.0 if self._exchange.busy else None,
         )
         return min(time for time in times if time is not None)
 
@@ -385,18 +376,15 @@ class OverlayEngine:
             neighbour.changed_by = cause
         neighbour.monitor.disconnect(now)
         self._link_state.peer_down(neighbour.name)
-        self._outboxes[neighbour.name].clear()
-        owed = self._remote.interest.forget_peer(neighbour.name)
         instructions = self._network_changed(now, cause)
-        if owed:
-            digest = self._remote.digest()
-            instructions += [self._control(peer, digest) for peer in self._neighbours.connected()]
+        instructions += self._exchange.peer_down(neighbour.name)
         for frame in neighbour.outgoing.restart(now):
             instructions += self._forwarder.reroute(frame, now)
         return instructions
 
     def _serve_timers(self, now: float) -> list[Instruction]:
-        instructions = self._work_off_interest(now)
+        self._remote.refresh()
+        instructions = self._exchange.pass_on() + self._act_on_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
             monitor.woken(now)
@@ -406,15 +394,15 @@ class OverlayEngine:
                 instructions.append(CloseLink(neighbour.name, silence))
                 instructions += self._lose(neighbour, now, silence)
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
-                instructions.append(self._control(neighbour.name, heartbeat))
-        instructions += [self._control(peer, ad) for peer, ad in self._link_state.repeats(now)]
+                instructions.append(send_control(neighbour.name, heartbeat))
+        instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
         instructions += self._network_changed(now, None)
         instructions += self._route_frames(self._routes.catch_up(now))
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
         withdrawn = self._local.expire(now)
         if withdrawn is not None:
-            instructions += self._pass_on_interest()
+            instructions += self._exchange.pass_on()
             instructions += self._settle(withdrawn, now)
         return instructions
 
@@ -425,7 +413,7 @@ class OverlayEngine:
         instructions: list[Instruction] = []
         acknowledgement = neighbour.took_over(frame, now)
         if acknowledgement is not None:
-            instructions.append(self._control(neighbour.name, acknowledgement))
+            instructions.append(send_control(neighbour.name, acknowledgement))
         frame = frame.older(neighbour.monitor.one_way_s)
         if frame.destinations & self._forwarder.own_bit:
             instructions += self._delivery.arrived(frame, now)
@@ -436,7 +424,7 @@ class OverlayEngine:
         instructions: list[Instruction] = [neighbour.serve] if neighbour.outgoing.backlogged else []
         if message.kind is HeartbeatKind.TEST:
             answer = neighbour.heartbeat(HeartbeatKind.TEST_ACK, now)
-            instructions.append(self._control(neighbour.name, answer))
+            instructions.append(send_control(neighbour.name, answer))
         if neighbour.monitor.heartbeat(message, now):
             neighbour.changed_by = self._events.note(LinkRecovered(peer=neighbour.name), now)
             instructions += self._network_changed(now, neighbour.changed_by)
@@ -446,7 +434,7 @@ class OverlayEngine:
 
     def _receive_ad(self, peer: str, ad: LinkStateAd, now: float) -> list[Instruction]:
         ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, sequence=ad.sequence)
-        instructions: list[Instruction] = [self._control(peer, ack)]
+        instructions: list[Instruction] = [send_control(peer, ack)]
         if self._link_state.receive(ad):
             instructions += self._flood(ad, peer, now)
             instructions += self._network_changed(now, None)
@@ -454,7 +442,7 @@ class OverlayEngine:
 
     def _flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[Instruction]:
         others = [peer for peer in self._neighbours.connected() if peer != source]
-        return [self._control(peer, copy) for peer, copy in self._link_state.flood(ad, others, now)]
+        return [send_control(peer, copy) for peer, copy in self._link_state.flood(ad, others, now)]
 
     def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
@@ -494,38 +482,6 @@ class OverlayEngine:
 
     # -- inside: interest ---------------------------------------------------------------------------------
 
-    def _receive_interest(self, peer: str, update: InterestUpdate, now: float) -> list[Instruction]:
-        news, gap = self._remote.receive(update, peer)
-        instructions: list[Instruction] = []
-        if news and update.snapshot:
-            for other in self._neighbours.connected():
-                if other != peer:
-                    snapshot = self._remote.interest.snapshot(update.origin)
-                    instructions += self._tell_snapshots(other, [snapshot])
-        elif news:
-            instructions += self._flood_interest(update, peer)
-        if gap:
-            instructions.append(self._control(peer, self._remote.digest()))
-        instructions += self._act_on_interest(now)
-        if self._remote.busy:
-            instructions.append(ResetTimer())
-        return instructions
-
-    def _pass_on_interest(self) -> list[Instruction]:
-        """Tell a slice of what changed here; the rest follows when the timer is served."""
-        if not self._local.pending:
-            return []
-        update = self._remote.change_local(*self._local.take_changes())
-        instructions = [] if update is None else self._flood_interest(update, None)
-        if self._local.pending:
-            instructions.append(ResetTimer())
-        return instructions
-
-    def _work_off_interest(self, now: float) -> list[Instruction]:
-        """The next slice of what changed here and elsewhere."""
-        self._remote.refresh()
-        return [*self._pass_on_interest(), *self._act_on_interest(now)]
-
     def _act_on_interest(self, now: float) -> list[Instruction]:
         instructions = self._remote.work_off()
         if instructions:
@@ -533,28 +489,6 @@ class OverlayEngine:
                 instructions += self._forwarder.reroute(frame, now)
         if self._remote.classes.take_changed():
             instructions += self._route_frames(self._routes.want(self._remote.classes.keys(), now))
-        return instructions
-
-    def _flood_interest(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
-        frame = control_frame(update)
-        return [
-            SendFrame(peer, frame)
-            if self._outboxes[peer].offer(update, frame)
-            else self._neighbours[peer].serve
-            for peer in self._neighbours.connected()
-            if peer != source
-        ]
-
-    def _tell_snapshots(self, peer: str, snapshots: Iterable[Snapshot]) -> list[Instruction]:
-        """Send small ones at once, and let large ones wait for their turn."""
-        instructions: list[Instruction] = []
-        outbox = self._outboxes[peer]
-        for snapshot in snapshots:
-            if snapshot.small and not outbox.waits:
-                instructions.append(self._control(peer, snapshot.next_part()))
-            else:
-                outbox.tell(snapshot)
-                instructions.append(self._neighbours[peer].serve)
         return instructions
 
     def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
@@ -577,11 +511,7 @@ class OverlayEngine:
         instructions: list[Instruction] = []
         for peer, message in messages:
             if peer is not None and self._neighbours.reachable(peer):
-                instructions.append(self._control(peer, message))
+                instructions.append(send_control(peer, message))
             else:
                 self._ignored["route message without a way"] += 1
         return instructions
-
-    @staticmethod
-    def _control(peer: str, body: ControlBody) -> SendFrame:
-        return SendFrame(peer, control_frame(body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.overlay.protocol.control_messages import ControlBody, control_frame
 from mangrove.overlay.protocol.frames import Frame
 
 
@@ -90,3 +91,8 @@ Instruction = (
     | DropMessages
     | RetargetMessages
 )
+
+
+def send_control(peer: str, body: ControlBody) -> SendFrame:
+    """Send a control message."""
+    return SendFrame(peer, control_frame(body))

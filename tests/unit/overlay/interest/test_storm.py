@@ -258,7 +258,7 @@ def test_a_neighbour_that_takes_nothing_gets_a_snapshot_later() -> None:
         for peer in "ac":
             author.heard(peer, now)
         author.handle_timer(now)
-    outbox = author._outboxes["a"]
+    outbox = author._exchange._outboxes["a"]
     assert len(outbox._waiting) == MAX_WAITING
     frames = pass_on(author, reader, instructions)
     assert any(isinstance(body := control_body(frame), InterestUpdate) and body.snapshot for frame in frames)

@@ -1,0 +1,107 @@
+"""Interest between neighbours: what is told, in which order, and who is asked again.
+
+What changed here and elsewhere is known at once. Telling it and acting upon it is done in slices, so that a
+storm of subscriptions delays nobody's messages and heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mangrove.overlay.instructions import Instruction, ResetTimer, SendFrame, send_control
+from mangrove.overlay.interest.interest_outbox import InterestOutbox
+from mangrove.overlay.interest.local_interest import LocalInterest
+from mangrove.overlay.interest.remote_interest import RemoteInterest
+from mangrove.overlay.interest.snapshots import Snapshot
+from mangrove.overlay.links.neighbours import Neighbours
+from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate, control_frame
+from mangrove.overlay.protocol.frames import Frame
+
+
+class InterestExchange:
+    """What this gateway tells its neighbours of interest, and what it hears from them."""
+
+    def __init__(self, local: LocalInterest, remote: RemoteInterest, neighbours: Neighbours) -> None:
+        self._local = local
+        self._remote = remote
+        self._neighbours = neighbours
+        self._outboxes = {neighbour.name: InterestOutbox() for neighbour in neighbours}
+
+    @property
+    def busy(self) -> bool:
+        """Whether something waits to be told or acted upon: the timer is due at once."""
+        return self._local.pending or self._remote.busy
+
+    def peer_up(self, peer: str) -> list[Instruction]:
+        """A neighbour is there: compare what both know."""
+        return [send_control(peer, self._remote.digest())]
+
+    def peer_down(self, peer: str) -> list[Instruction]:
+        """A neighbour is gone; what it owed, others are asked for."""
+        self._outboxes[peer].clear()
+        if not self._remote.interest.forget_peer(peer):
+            return []
+        digest = self._remote.digest()
+        return [send_control(other, digest) for other in self._neighbours.connected() if other != peer]
+
+    def receive(self, peer: str, update: InterestUpdate) -> list[Instruction]:
+        """Take in an update, and pass it on if it is news."""
+        news, gap = self._remote.receive(update, peer)
+        instructions: list[Instruction] = []
+        if news and update.snapshot:
+            for other in self._neighbours.connected():
+                if other != peer:
+                    instructions += self._tell(other, [self._remote.interest.snapshot(update.origin)])
+        elif news:
+            instructions += self._flood(update, peer)
+        if gap:
+            instructions.append(send_control(peer, self._remote.digest()))
+        return instructions
+
+    def answer(self, peer: str, digest: Digest) -> list[Instruction]:
+        """Send what the sender of a digest lacks."""
+        return self._tell(peer, self._remote.missing_from(digest))
+
+    def pass_on(self) -> list[Instruction]:
+        """Tell a slice of what changed in the own domain; the rest follows when the timer is served."""
+        if not self._local.pending:
+            return []
+        update = self._remote.change_local(*self._local.take_changes())
+        instructions = [] if update is None else self._flood(update, None)
+        if self._local.pending:
+            instructions.append(ResetTimer())
+        return instructions
+
+    def pull(self, peer: str, now: float) -> Frame | None:
+        """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
+        outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
+        if outbox.turn(outgoing.backlogged):
+            if (domain := outbox.overdue()) is not None:
+                outbox.tell(self._remote.interest.snapshot(domain))
+            return outbox.pull()
+        frame = outgoing.pull(now)
+        if frame is not None:
+            outbox.data_went(len(frame.body))
+        return frame
+
+    def _flood(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
+        frame = control_frame(update)
+        return [
+            SendFrame(peer, frame)
+            if self._outboxes[peer].offer(update, frame)
+            else self._neighbours[peer].serve
+            for peer in self._neighbours.connected()
+            if peer != source
+        ]
+
+    def _tell(self, peer: str, snapshots: Iterable[Snapshot]) -> list[Instruction]:
+        """Send small snapshots at once, and let large ones wait for their turn."""
+        instructions: list[Instruction] = []
+        outbox = self._outboxes[peer]
+        for snapshot in snapshots:
+            if snapshot.small and not outbox.waits:
+                instructions.append(send_control(peer, snapshot.next_part()))
+            else:
+                outbox.tell(snapshot)
+                instructions.append(self._neighbours[peer].serve)
+        return instructions
