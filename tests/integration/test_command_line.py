@@ -420,6 +420,7 @@ def test_the_demo_loses_and_duplicates_nothing(environment: dict[str, str]) -> N
 def test_the_harmony_scenario(environment: dict[str, str]) -> None:
     """A link slowed, then cut, then a site killed: routes move as they should, and delivery never stops."""
     result = run(environment, "demo", "harmony", "--seconds", "12", "--json", timeout=110)
+    assert result.stdout, result.stderr
     outcome = json.loads(result.stdout)
     assert outcome["problems"] == [], result.stderr
     assert [phase["held"] for phase in outcome["phases"]] == [True] * 4

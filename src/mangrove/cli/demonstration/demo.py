@@ -104,7 +104,7 @@ async def _demo(name: str, seconds: float, seed: int, directory: Path) -> list[S
         traffic = Traffic(_streams(), directory)
         try:
             await traffic.open()
-            if not await wait_for_interest(launched.runtime(), traffic.wanted()):
+            if not await wait_for_interest(launched.runtime(), traffic.wanted(), timeout_s=30.0):
                 raise MangroveError(
                     "the gateways did not learn of all subscriptions in time",
                     hint=f"keep the logs with --run-dir DIR and look below DIR/logs (now {directory})",

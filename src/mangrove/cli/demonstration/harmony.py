@@ -37,7 +37,7 @@ async def run(seconds: float, seed: int, directory: Path) -> tuple[list[Phase], 
         traffic = Traffic(STREAMS, directory)
         try:
             await traffic.open()
-            if not await wait_for_interest(launched.runtime(), traffic.wanted()):
+            if not await wait_for_interest(launched.runtime(), traffic.wanted(), timeout_s=30.0):
                 raise MangroveError("the gateways did not find together in time")
             scenario = HarmonyScenario(launched, traffic)
             if not await scenario.routes_established():
