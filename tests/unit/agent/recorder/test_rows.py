@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -68,6 +68,13 @@ def test_counts_of_a_long_time_are_not_the_rate_of_one_second() -> None:
     now = second(carried(span_s=30.0, sent=TopicTally(topics={"x": 600, "rare": 1})))
     assert [(row["topic"], row["msgs_in"]) for row in rate_rows(now, "a-head")] == [("x", 20)]
     assert "581 messages sent in seconds without a look" in now.omissions.tell(0.0)
+
+
+def test_a_look_that_comes_a_second_late_leaves_no_hole() -> None:
+    now = second(carried(span_s=2.02, sent=TopicTally(topics={"x": 40})), {"seen": 7})
+    rows = [(row["ts"], row["topic"], row["msgs_in"]) for row in rate_rows(now, "a-head")]
+    before = now.ts - timedelta(seconds=1)
+    assert sorted(rows) == [(before, "x", 20), (now.ts, "seen", 7), (now.ts, "x", 20)]
 
 
 def test_drops_and_arrivals_are_those_of_the_gateway() -> None:
