@@ -27,6 +27,7 @@ from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.testbed.load import Load, Outcome, run_load
+from mangrove.testbed.shared_servers import shared_server_config
 
 RATIO_BAR = 0.35
 RATIO_AIM = 0.5
@@ -48,8 +49,8 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
     gate = [ports.take("127.0.0.1") for _ in "ab"]
     run = RunDirectory(directory)
     processes = [
-        nats_server("a", _server_config("a", client[0], leaf[0], None), directory),
-        nats_server("b", _server_config("b", client[1], leaf[1], leaf[0]), directory),
+        nats_server("a", shared_server_config("a", client[0], leaf[0], None), directory),
+        nats_server("b", shared_server_config("b", client[1], leaf[1], leaf[0]), directory),
     ]
     federation = Federation(
         name="bench",
@@ -84,30 +85,6 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
         return await asyncio.to_thread(_measure, client, pids, quick)
     finally:
         await stop_in_order(reversed(started))
-
-
-def _server_config(name: str, client: int, leaf: int, remote: int | None) -> str:
-    remotes = (
-        f'remotes: [ {{ url: "nats-leaf://native:native@127.0.0.1:{remote}", account: NATIVE }} ]'
-        if remote
-        else ""
-    )
-    users = ", ".join(
-        f"{{ user: {account}, password: {account}, account: {account.upper()} }}" for account in PATHS
-    )
-    return f"""
-server_name: "{name}"
-listen: "127.0.0.1:{client}"
-accounts {{
-  NATIVE {{ users: [ {{ user: native, password: native }} ] }}
-  MANGROVE {{ users: [ {{ user: mangrove, password: mangrove }} ] }}
-}}
-leafnodes {{
-  listen: "127.0.0.1:{leaf}"
-  authorization {{ users: [ {users} ] }}
-  {remotes}
-}}
-"""
 
 
 def _measure(client: list[int], pids: dict[str, int], quick: bool) -> dict[str, object]:

@@ -30,6 +30,7 @@ from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.testbed.load import BrokerAddress
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
+from mangrove.testbed.shared_servers import shared_server_config
 
 HOST = "127.0.0.1"
 SUBJECTS = 100_000
@@ -55,7 +56,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
 async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str, object]:
     client, leaf, gate = ({name: ports.take(HOST) for name in "abc"} for _ in range(3))
     processes = [
-        nats_server(name, _server_config(name, client[name], leaf[name], remote), directory)
+        nats_server(name, shared_server_config(name, client[name], leaf[name], remote), directory)
         for name, remote in (("a", None), ("b", leaf["a"]), ("c", leaf["b"]))
     ]
     processes += [_gateway(RunDirectory(directory), name, leaf[name], gate) for name in "abc"]
@@ -70,30 +71,6 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
         return {"subjects": count, "paths": paths, "many": many}
     finally:
         await stop_in_order(reversed(started))
-
-
-def _server_config(name: str, client: int, leaf: int, remote: int | None) -> str:
-    remotes = (
-        f'remotes: [ {{ url: "nats-leaf://native:native@{HOST}:{remote}", account: NATIVE }} ]'
-        if remote
-        else ""
-    )
-    users = ", ".join(
-        f"{{ user: {account}, password: {account}, account: {account.upper()} }}" for account in PATHS
-    )
-    return f"""
-server_name: "{name}"
-listen: "{HOST}:{client}"
-accounts {{
-  NATIVE {{ users: [ {{ user: native, password: native }} ] }}
-  MANGROVE {{ users: [ {{ user: mangrove, password: mangrove }} ] }}
-}}
-leafnodes {{
-  listen: "{HOST}:{leaf}"
-  authorization {{ users: [ {users} ] }}
-  {remotes}
-}}
-"""
 
 
 def _gateway(run: RunDirectory, name: str, leaf: int, gate: dict[str, int]) -> ManagedProcess:
