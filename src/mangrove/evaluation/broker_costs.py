@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.evaluation.allocation import ACTIVEMQ, FILTERS, REPLICATION
+from mangrove.evaluation.published import FILTERS, REPLICATION
 from mangrove.planning.problem.calibration import PARAMETERS, Observation, calibrate
 from mangrove.planning.problem.capacity import BrokerModel
 
@@ -21,8 +21,6 @@ CLOCKS = ("seconds", "cpu_s")
 """Time that passes for a message at saturation, and processor time that the broker spends on it."""
 DRAWS = 1000
 MIN_RUNS = 6
-PUBLISHED = ACTIVEMQ
-"""ActiveMQ's times of table 4-5; those of nats-server are not published."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class HarmonyScenario:
         tell(script.name)
         before = [self._figures(account) for account in self._traffic.accounts]
         for account in self._traffic.accounts:
-            account.restart_gap(asyncio.get_running_loop().time())
+            account.restart_gap(self._traffic.awake_s())
         loop = asyncio.get_running_loop()
         start = loop.time()
         held = False
@@ -113,7 +113,7 @@ class HarmonyScenario:
                     sent=now[0] - sent,
                     delivered=now[1] - delivered,
                     in_time=now[2] - in_time,
-                    longest_gap_ms=1000 * account.longest_gap_s(loop.time()),
+                    longest_gap_ms=1000 * account.longest_gap_s(self._traffic.awake_s()),
                     routes=routes[account.stream.topic],
                 )
             )

@@ -1,7 +1,6 @@
 """Which pairs of a backbone a recorded disaster leaves a path: one path, two disjoint ones, two kept apart.
 
-Disjoint paths are chosen twice: by topology alone, as most networks have them, and by the thesis's
-figure 5-4, which among disjoint candidates takes the one least near.
+Disjoint paths are chosen by topology alone, as most networks have them.
 
 The paths are planned without knowing the disaster. Pairs with an end inside the region are left out: no path
 can help them. What is left after the disaster at all is counted too, as the bound of every method.
@@ -19,8 +18,8 @@ from mangrove.routing.network.graph import Graph
 from mangrove.routing.paths.disaster import Fate, all_pairs, assess
 from mangrove.routing.paths.planner import Method, PathRequest
 
-WAYS = ("one_path", "disjoint", "disjoint_far", "gap")
-LABELS = {"one_path": "one path", "disjoint": "disjoint", "disjoint_far": "disjoint, far", "gap": "GAP"}
+WAYS = ("one_path", "disjoint", "gap")
+LABELS = {"one_path": "one path", "disjoint": "disjoint", "gap": "GAP"}
 BLIND_KM = 1e-6
 """A separation at which only shared nodes are near: disjointness by topology alone."""
 
@@ -121,7 +120,6 @@ def survive(
     """One disaster on one backbone; None where no pair with standing ends feels it."""
     requests = {
         "disjoint": PathRequest(Method.DISJOINT, separation=BLIND_KM),
-        "disjoint_far": PathRequest(Method.DISJOINT, separation=separation_km),
         "gap": PathRequest(Method.GAP_DIV, separation=separation_km),
     }
     reports = {

@@ -11,7 +11,7 @@ from mangrove.evaluation.figures import LABELS as METHOD_LABELS
 from mangrove.evaluation.gap import METHODS
 from mangrove.evaluation.lookup import LookupResult
 
-WAY_COLOURS = {"disjoint": "#c0792b", "disjoint_far": "#e3b567", "gap": "#1e8449", "possible": "#c9ced4"}
+WAY_COLOURS = {"disjoint": "#c0792b", "gap": "#1e8449", "possible": "#c9ced4"}
 
 
 def draw_lookup(result: LookupResult, file: Path) -> None:
@@ -83,9 +83,9 @@ def draw_survival(result: SurvivalResult, file: Path) -> None:
         for row, summary in enumerate(reversed(result.summaries)):
             for offset, way in enumerate(reversed(ways)):
                 axes.barh(
-                    row + (offset - 1.5) * 0.2,
+                    row + (offset - 1) * 0.27,
                     summary.saved[way],
-                    0.184,
+                    0.25,
                     color=WAY_COLOURS[way],
                     label=LABELS.get(way, "any way at all") if row == 0 else None,
                 )

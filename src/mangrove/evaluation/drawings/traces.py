@@ -16,7 +16,9 @@ from mangrove.evaluation.traces.six_nodes import SixNodeResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GREEN, LIGHT_GREEN, ORANGE, RED = "#1e8449", "#58b37c", "#c0792b", "#c0392b"
+GREEN, ORANGE, RED = "#1e8449", "#c0792b", "#c0392b"
+GROUND = 0.12
+"""Where lost packets are drawn."""
 
 
 def draw_harmony(result: HarmonyResult, file: Path) -> None:
@@ -61,7 +63,7 @@ def draw_six_nodes(result: SixNodeResult, file: Path) -> None:
             )
             axes.plot(
                 lost,
-                [0.0] * len(lost),
+                [GROUND] * len(lost),
                 "x",
                 color=RED,
                 markersize=5,
@@ -71,7 +73,10 @@ def draw_six_nodes(result: SixNodeResult, file: Path) -> None:
             for at, what in ((six_nodes.FAILS_S, "link 2–3 fails"), (six_nodes.HEALS_S, "it heals")):
                 _moment(axes, at, what)
             axes.set_xlim(0, six_nodes.ENDS_S)
-            axes.set_ylim(-0.05, 1.0)
+            axes.set_yscale("log")
+            axes.set_ylim(0.1, 20.0)
+            axes.set_yticks([0.2, 0.4, 1, 4], ["0.2", "0.4", "1", "4"])
+            axes.minorticks_off()
             axes.set_xlabel("time (units)")
             axes.set_ylabel("latency (units)")
             axes.set_title(six_nodes.LABELS[summary.scheme], fontsize=10, loc="left", color=INK)
