@@ -128,9 +128,11 @@ class _Search:
             bound = probability + gain[index] + sum(gain[other] for other in rest[: missing - 1])
             if bound < self.value - EQUAL:
                 return  # later branches have smaller gains still
-            if self.best and bound <= self.value + EQUAL and self._least_delay(
-                delay, index, rest, missing
-            ) >= self._delay:
+            if (
+                self.best
+                and bound <= self.value + EQUAL
+                and self._least_delay(delay, index, rest, missing) >= self._delay
+            ):
                 continue
             if self._together is not None:
                 rest = [other for other in rest if self._together(index, other)]
