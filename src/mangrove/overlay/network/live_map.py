@@ -66,6 +66,15 @@ class LiveMap:
         """The links that are down."""
         return self._failed
 
+    @property
+    def measured(self) -> LinkMeasurements:
+        """What the ends of the links have measured."""
+        return self._measured
+
+    def table_path(self, destination: str) -> tuple[str, ...]:
+        """The way that forwarding by table takes; empty if there is none."""
+        return tuple(self._in_force.path(self._domain, destination, self._in_force_colour))
+
     def update(self, failed: frozenset[SitePair], measured: LinkMeasurements) -> tuple[bool, bool]:
         """Take in the state of the network; whether next hops may have changed, and whether delays have."""
         changed = failed != self._failed
@@ -142,14 +151,12 @@ class LiveMap:
         graph = self._graph
         up = [position for position, link in enumerate(self._links) if link not in self._failed]
         weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]
-        failure = [1.0 - self._measured.availability.get(self._links[p], 1.0) for p in up]
         return make_graph(
             graph.names,
             graph.points,
             graph.ends[up],
             plane=graph.plane,
             weights=np.array(weights),
-            edge_failure=np.array(failure),
         )
 
     def _rest_of(self, topic_class: int | None) -> list[float]:

@@ -38,22 +38,25 @@ def sufficient_set(
     least: int = 1,
     most: int = MAX_PATHS,
     together: Callable[[int, int], bool] | None = None,
+    held: Sequence[int] = (),
+    costs: Sequence[float] | None = None,
 ) -> SufficientSet:
     """The fewest candidates, `least` to `most` of them, that are up with probability `wanted`.
 
     `together` tells whether two candidates may be in one set. Fewer than `least` paths are returned when no
-    so many may be together; such a set does not suffice.
+    so many may be together; such a set does not suffice. Candidates that are `held` are in every set.
+    Equal sets are told apart by the sum of `costs`, which are the delays if none are given.
     """
     if not 1 <= least <= most <= MAX_PATHS:
         raise InputError(f"a set has 1 to {MAX_PATHS} paths, not {least} to {most}")
     most = min(most, len(candidates))
-    search = _Search(graph, candidates, together)
-    for count in range(least, most + 1):
+    search = _Search(graph, candidates, together, tuple(held), costs)
+    for count in range(max(least, len(held)), most + 1):
         search.look(count, wanted)
         if search.best:
             return search.found(suffices=True)
     best: SufficientSet | None = None
-    for count in range(1, most + 1):
+    for count in range(max(1, len(held)), most + 1):
         search.look(count, 0.0)
         if not search.best:
             break
@@ -68,11 +71,17 @@ class _Search:
     """Branch and cut over sets of one size; probabilities of what was seen are kept for the next size."""
 
     def __init__(
-        self, graph: Graph, candidates: Sequence[NodePath], together: Callable[[int, int], bool] | None
+        self,
+        graph: Graph,
+        candidates: Sequence[NodePath],
+        together: Callable[[int, int], bool] | None,
+        held: tuple[int, ...],
+        costs: Sequence[float] | None,
     ) -> None:
         self._candidates = candidates
         self._together = together
-        self._delays = [graph.length(path) for path in candidates]
+        self._held = held
+        self._costs = [graph.length(path) for path in candidates] if costs is None else costs
         self._elements = [
             frozenset([*path, *(graph.size + link for link in graph.path_links(path))]) for path in candidates
         ]
@@ -85,14 +94,20 @@ class _Search:
         self.best: tuple[int, ...] = ()
         self.value = 0.0
         self.examined = 0
-        self._delay = float("inf")
+        self._cost = float("inf")
         self._count = 0
 
     def look(self, count: int, wanted: float) -> None:
         """Find the best set of this size that reaches a probability; `best` stays empty if there is none."""
         self._count = count
-        self.best, self.value, self._delay = (), wanted, float("inf")
-        self._descend((), 0.0, (), 0.0, tuple(range(len(self._candidates))))
+        self.best, self.value, self._cost = (), wanted, float("inf")
+        terms: tuple[tuple[int, int], ...] = ()
+        open_ = [index for index in range(len(self._candidates)) if index not in self._held]
+        for index in self._held:
+            terms = self._with(terms, index)
+            open_ = [other for other in open_ if self._together is None or self._together(index, other)]
+        cost = sum(self._costs[index] for index in self._held)
+        self._descend(terms, self._sum(terms), self._held, cost, tuple(open_))
 
     def found(self, *, suffices: bool) -> SufficientSet:
         """The best set of the last look."""
@@ -104,7 +119,7 @@ class _Search:
         terms: tuple[tuple[int, int], ...],
         probability: float,
         chosen: tuple[int, ...],
-        delay: float,
+        cost: float,
         open_: tuple[int, ...],
     ) -> None:
         """`terms` are the signed unions of inclusion-exclusion for the chosen paths."""
@@ -112,15 +127,15 @@ class _Search:
         missing = self._count - len(chosen)
         if missing == 0:
             equal = abs(probability - self.value) <= EQUAL
-            if probability > self.value + EQUAL or (equal and delay < self._delay):
-                self.best, self.value, self._delay = chosen, probability, delay
+            if probability > self.value + EQUAL or (equal and cost < self._cost):
+                self.best, self.value, self._cost = chosen, probability, cost
             return
         if len(open_) < missing:
             return
         grown = {index: self._with(terms, index) for index in open_}
         gain = {index: self._sum(grown[index]) - probability for index in open_}
-        # Greatest gain first, so that a good set is found early; equal gains in order of delay.
-        order = sorted(open_, key=lambda index: (-round(gain[index], 13), self._delays[index], index))
+        # Greatest gain first, so that a good set is found early; equal gains in order of cost.
+        order = sorted(open_, key=lambda index: (-round(gain[index], 13), self._costs[index], index))
         for position, index in enumerate(order):
             rest = order[position + 1 :]
             if len(rest) + 1 < missing:
@@ -131,7 +146,7 @@ class _Search:
             if (
                 self.best
                 and bound <= self.value + EQUAL
-                and self._least_delay(delay, index, rest, missing) >= self._delay
+                and self._least_cost(cost, index, rest, missing) >= self._cost
             ):
                 continue
             if self._together is not None:
@@ -140,13 +155,13 @@ class _Search:
                 grown[index],
                 probability + gain[index],
                 (*chosen, index),
-                delay + self._delays[index],
+                cost + self._costs[index],
                 tuple(rest),
             )
 
-    def _least_delay(self, delay: float, index: int, rest: list[int], missing: int) -> float:
-        fastest = sorted(self._delays[other] for other in rest)[: missing - 1]
-        return delay + self._delays[index] + sum(fastest)
+    def _least_cost(self, cost: float, index: int, rest: list[int], missing: int) -> float:
+        cheapest = sorted(self._costs[other] for other in rest)[: missing - 1]
+        return cost + self._costs[index] + sum(cheapest)
 
     def _with(self, terms: tuple[tuple[int, int], ...], index: int) -> tuple[tuple[int, int], ...]:
         mask = self._masks[index]
