@@ -99,6 +99,15 @@ def share(probability: float) -> str:
     return f"{text}0" if text.endswith(".") else text
 
 
+def amount(name: str, value: float | None) -> str:
+    """What is asked or given under a key, as people read it."""
+    if value is None:
+        return "no limit"
+    if name == "resiliency":
+        return share(value)
+    return f"{value:.0f}" if name in ("paths", "max_hops", "separation_km") else f"{value:.1f}"
+
+
 def unmet_text(requirements: tuple[Requirement, ...]) -> str:
     """All that is missed in one line; empty if nothing is."""
     return "; ".join(each.sentence() for each in requirements if not each.met)
