@@ -1,6 +1,7 @@
 """When a change of routes is worth its cost, so that nothing goes back and forth.
 
-A set that misses something is left at once for one that misses less, by at least a tenth. A set that gives
+A set that misses something is left at once for one that misses less, by at least a tenth; but sets whose link
+is full leave it one after the other, and then stay for a while. A set that gives
 all that was promised is left only for fewer paths that promise it with room to spare, or for paths less than
 half as long, and only when the set has been as it is for a while.
 """
@@ -14,7 +15,10 @@ from mangrove.overlay.routes.path_view import PathView
 LOOK_EVERY_S = 10.0
 """How often it is looked whether a set could be had for less."""
 HOLD_S = 60.0
-"""A set that gives what was promised stays at least so long."""
+"""A set that gives what was promised stays at least so long, and so does one that has left a full link."""
+CROWDED_PATIENCE_S = 20.0
+"""Sets that share a full link leave it one after the other, at times spread over so long: many times the few
+seconds that it takes until all know what a link carries."""
 SPARE = 0.5
 """Fewer paths must be down for at most this part of the time that the promise allows."""
 MUCH_LESS = 0.5
@@ -27,8 +31,12 @@ def crowded(view: PathView, choice: Choice) -> bool:
 
 
 def worth_changing(view: PathView, current: Choice, found: Choice, *, full: bool) -> bool:
-    """Whether something is missed that the other choice gives, or gives more of."""
-    if not current.paths or found.better_than(current):
+    """Whether something is missed that the other choice gives, or gives more of.
+
+    A rate that does not fit any more is no reason before it is this set's turn to leave (`full`): else all
+    that share the link would leave at once, and meet again on the next.
+    """
+    if not current.paths or found.better_than(current, but_for="" if full else "rate_mbps"):
         return True
     if current.better_than(found):
         return False

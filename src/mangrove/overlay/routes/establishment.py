@@ -63,6 +63,8 @@ class RouteSet:
     observed_mbps: float = 0.0
     crowded_until: float | None = None
     """When the set moves if a link on its way is still full then."""
+    left_full_at: float = float("-inf")
+    """When it last looked for another way because a link was full."""
     retry_at: float = float("inf")
     """When to look at the set again because something that was asked for does not stand."""
 

@@ -35,9 +35,12 @@ class Choice:
         """What is missed, in words; empty if nothing is."""
         return unmet_text(self.requirements)
 
-    def better_than(self, other: Choice) -> bool:
+    def better_than(self, other: Choice, *, but_for: str = "") -> bool:
         """Whether it gives more of what matters most: met against missed, or missed by clearly less."""
-        for mine, theirs in zip(_shortfalls(self), _shortfalls(other), strict=True):
+        for name in STRENGTH:
+            if name == but_for:
+                continue
+            mine, theirs = _shortfall(self, name), _shortfall(other, name)
             if (mine == 0) != (theirs == 0):
                 return mine == 0
             if abs(mine - theirs) > CLEARLY * max(mine, theirs):
@@ -49,14 +52,9 @@ CLEARLY = 0.1
 STRENGTH = ("deadline_ms", "max_hops", "paths", "resiliency", "separation_km", "rate_mbps")
 
 
-def _shortfalls(choice: Choice) -> tuple[float, ...]:
-    return tuple(
-        max(
-            (each.shortfall for each in choice.requirements if each.name == name and not each.met),
-            default=0.0,
-        )
-        for name in STRENGTH
-    )
+def _shortfall(choice: Choice, name: str) -> float:
+    missed = (each.shortfall for each in choice.requirements if each.name == name and not each.met)
+    return max(missed, default=0.0)
 
 
 def judged(view: PathView, paths: Sequence[SitePath]) -> Choice:

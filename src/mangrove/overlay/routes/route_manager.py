@@ -21,7 +21,14 @@ from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck
-from mangrove.overlay.routes.damping import LOOK_EVERY_S, crowded, worth_changing, worth_improving
+from mangrove.overlay.routes.damping import (
+    CROWDED_PATIENCE_S,
+    HOLD_S,
+    LOOK_EVERY_S,
+    crowded,
+    worth_changing,
+    worth_improving,
+)
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_pool import shared
@@ -30,8 +37,6 @@ from mangrove.overlay.routes.surroundings import Surroundings
 
 REVIEW_AFTER_S = 0.1
 """Routes are planned anew so long after the network has changed: first of all, messages must go on."""
-CROWDED_PATIENCE_S = 5.0
-"""Sets that share a full link leave it one after the other, at times spread over so long."""
 
 Key = tuple[int, str]
 """Topic class and destination."""
@@ -123,16 +128,14 @@ class RouteManager:
             messages += self._mend(routes, now, cause)
         return messages
 
-    def _turn(self, key: Key) -> float:
+    def _turn(self, key: Key, occasion: int = 0) -> float:
         """A share between 0 and 1 that differs between sets, everywhere: who acts first, if many could."""
-        return crc32(f"{self._domain} {key[0]} {key[1]}".encode()) / 2**32
+        return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
 
     def _needed(self, key: Key, now: float) -> bool:
         contract = self._contract(key)
-        if contract.paths > 1 or contract.resiliency is not None or contract.rate_mbps is not None:
-            return True
-        if contract.deadline_ms is None and contract.max_hops is None and not contract.apart_from:
-            return False
+        if contract.always_routed or not contract.may_need_routes:
+            return contract.always_routed
         # What serves well stays, although the tables' way may be fast again: it may be so only because
         # this traffic has left it.
         view = self._surroundings.view(contract, key, now)
@@ -167,6 +170,8 @@ class RouteManager:
     ) -> Choice:
         """What should be used from now on: what is, or something that is better by enough."""
         full = self._full(view, current, routes, now)
+        if full:
+            routes.left_full_at, routes.crowded_until = now, None
         if current.paths and not (current.unmet or full or shared(current.paths) or improve):
             return current
         kept = [path for path in current.paths if view.in_limits(path)]
@@ -187,9 +192,9 @@ class RouteManager:
             routes.crowded_until = None
             return False
         if routes.crowded_until is None:
-            turn = self._turn((routes.topic_class, routes.destination))
-            routes.crowded_until = now + CROWDED_PATIENCE_S * turn
-            routes.look_at = min(routes.look_at, routes.crowded_until)
+            turn = self._turn((routes.topic_class, routes.destination), round(now))
+            routes.crowded_until = max(now, routes.left_full_at + HOLD_S) + CROWDED_PATIENCE_S * turn
+        routes.look_at = min(routes.look_at, max(routes.crowded_until, now + LOOK_EVERY_S / 10))
         return now >= routes.crowded_until
 
     def _tell(
