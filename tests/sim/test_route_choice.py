@@ -27,9 +27,7 @@ def federation(
     return Federation(
         name="choice",
         domains={
-            name: Domain(
-                name=name, base_port=1, location=(places or {}).get(name), failure_probability=failure
-            )
+            name: Domain(name=name, base_port=1, location=at.get(name), failure_probability=failure)
             for name in names
         },
         links=tuple(
