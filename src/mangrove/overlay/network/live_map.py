@@ -150,6 +150,7 @@ class LiveMap:
             plane=graph.plane,
             weights=np.array(weights),
             edge_failure=np.array(failure),
+            via=[graph.via[p] for p in up],
         )
 
     def _rest_of(self, topic_class: int | None) -> list[float]:
