@@ -1,7 +1,8 @@
 """The network as it is now: failed links, measured delays, and the next hops that follow from them.
 
-Next hops come from the failover tables, computed before any failure: a set of failed links is resolved to its
-colour, and the table for that colour is in force at once. Nothing is recomputed when a link dies. The
+Next hops come from this gateway's own failover table, computed before any failure: a set of failed links is
+resolved to its colour, and its next hops are in force at once. For a state without a colour, and for the ways
+beyond the next hop, the tree of this gateway's ways is repaired; no other gateway's table is ever made. The
 measured delays serve explicit routes and predictions.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
+from mangrove.model.status import TableFigures
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.routing.failover.forwarding import Forwarding
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
@@ -96,6 +98,13 @@ class LiveMap:
         self._ways = None if state.exact else self._tables.ways(self._failed)
         hops = self._tables.table.hops(state.colour) if self._ways is None else self._ways.hops
         self.forwarding = Forwarding(hops, self.names)
+
+    def table_figures(self) -> TableFigures:
+        """How much is prepared."""
+        table = self._tables.table
+        return TableFigures(
+            states=len(table.columns), entries=len(table.next_hops), size_bytes=table.size_bytes
+        )
 
     def has_bypass(self, peer: str) -> bool:
         """Whether a neighbour can be reached without the link to it when nothing else has failed."""
