@@ -23,7 +23,6 @@ def federation(
     places: dict[str, tuple[float, float]] | None = None,
 ) -> Federation:
     names = sorted({name for pair in pairs for name in pair})
-    at = places or {}
     return Federation(
         name="choice",
         domains={
