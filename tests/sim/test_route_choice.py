@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 import pytest
 
@@ -20,13 +22,13 @@ def federation(
     *,
     failure: float | None = None,
     bandwidth_mbps: float | None = None,
-    places: dict[str, tuple[float, float]] | None = None,
+    places: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> Federation:
     names = sorted({name for pair in pairs for name in pair})
     return Federation(
         name="choice",
         domains={
-            name: Domain(name=name, base_port=1, location=at.get(name), failure_probability=failure)
+            name: Domain(name=name, base_port=1, location=places.get(name), failure_probability=failure)
             for name in names
         },
         links=tuple(
