@@ -112,7 +112,13 @@ def _spare_ends(
 
 def _remaining(graph: Graph, ends: tuple[int, int], weights: Floats) -> list[NodePath]:
     up = np.flatnonzero(np.isfinite(weights))
-    left = replace(graph, ends=graph.ends[up], weights=graph.weights[up], edge_failure=graph.edge_failure[up])
+    left = replace(
+        graph,
+        ends=graph.ends[up],
+        weights=graph.weights[up],
+        edge_failure=graph.edge_failure[up],
+        via=tuple(graph.via[link] for link in up),
+    )
     return k_shortest(left, *ends, DEPTH // 2)
 
 

@@ -20,16 +20,15 @@ from mangrove.model.topics import Contract
 from mangrove.overlay.network.link_loads import NO_LOADS, LinkLoads
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.routing.network.graph import Graph, NodePath
-from mangrove.routing.network.path_distance import (
-    distance_between,
-    distance_from_region,
-    inner_distance_from_region,
-)
+from mangrove.routing.network.proximity import separation
+from mangrove.routing.network.region_distance import distance_from_region, inner_distance_from_region
 from mangrove.routing.network.regions import Region as Area
 from mangrove.routing.paths.resilience import resiliency
 
 SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""
+
+MAX_DISTANCES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,8 @@ class PathView:
     regions: Mapping[str, Region] = field(default_factory=dict)
     others: Mapping[str, Sequence[SitePath]] = field(default_factory=dict)
     """Paths of the contracts that `apart_from` names, from here to the same destination."""
+    distances: dict[tuple[SitePath, SitePath], float] = field(default_factory=dict)
+    """Distances between paths that were found before: they never change."""
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -114,7 +115,13 @@ class PathView:
         # The second path may be of another topic, with links that the live graph no longer has.
         if any(not self._has_link(*hop) for hop in pairwise(second)):
             return math.inf
-        return distance_between(self.graph, self.graph.indices(first), self.graph.indices(second))
+        key = (first, second) if first < second else (second, first)
+        if key not in self.distances:
+            if len(self.distances) >= MAX_DISTANCES:
+                self.distances.clear()
+            found = separation(self.graph, self.graph.indices(first), self.graph.indices(second))
+            self.distances[key] = math.inf if found is None else found
+        return self.distances[key]
 
     def _has_link(self, first: str, second: str) -> bool:
         try:

@@ -37,6 +37,7 @@ class Surroundings:
         self._live = live
         self._estimates = estimates
         self._sets = sets
+        self._distances: dict[tuple[SitePath, SitePath], float] = {}
         self._graphs: dict[int, tuple[float, Graph]] = {}
         self._capacity: dict[tuple[str, str], float] | None = None
         self._load: dict[tuple[str, str], float] | None = None
@@ -71,6 +72,7 @@ class Surroundings:
             loads=self._loads(routes),
             regions=self._federation.regions,
             others=self._others(contract, key),
+            distances=self._distances,
         )
 
     def _graph(self, topic_class: int, now: float) -> Graph:
