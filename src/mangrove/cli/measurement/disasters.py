@@ -159,10 +159,10 @@ def _show_collection(result: CollectionResult) -> None:
     from mangrove.evaluation.disasters.collection import RADIUS_SHARES
 
     table = Table(
-        "Failures avoided by a second path, GAP div / EKSP k = 5, mean over backbones",
+        "Failures avoided, GAP div / EKSP k = 5, by radius as a share of the width",
         name_column("group"),
-        number_column("backbones"),
-        *(number_column(f"radius {share:.0%}") for share in RADIUS_SHARES),
+        number_column("nets"),
+        *(number_column(f"{share:.0%}") for share in RADIUS_SHARES),
         number_column("ahead, equal, behind"),
     )
     for group in result.groups:
@@ -179,8 +179,8 @@ def _show_collection(result: CollectionResult) -> None:
     table.show(console)
     console.print(
         f"{told(result.seeds)}; {result.min_nodes} to {result.max_nodes} nodes; up to {result.pairs} pairs, "
-        f"{result.regions} regions a radius; radii as shares of each network's width; ahead: backbones where "
-        "GAP avoids more failures than the better EKSP, over all radii"
+        f"{result.regions} regions a radius; means over the backbones; ahead: those where GAP avoids more "
+        "failures than the better EKSP, over all radii"
     )
 
 

@@ -88,6 +88,6 @@ def _show(result: LookupResult) -> None:
     console.print(
         f"{told(result.seeds)}, {LINKS_A_NODE} links a broker, every single link and site prepared for; "
         f"{result.lookups:,} look-ups at random; processor times. The paper prints {PUBLISHED_LOOKUP_S:g} s "
-        "a look-up, which is below one processor cycle. Anew: shortest paths from one broker, computed again. Built: a "
-        "gateway's own table; all: those of every broker, as the paper's super broker makes them."
+        "a look-up, which is below one processor cycle. Anew: shortest paths from one broker, computed "
+        "again. Built: a gateway's own table; all: those of every broker, as the super broker makes them."
     )

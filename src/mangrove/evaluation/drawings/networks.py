@@ -27,7 +27,8 @@ def draw_lookup(result: LookupResult, file: Path) -> None:
             left.errorbar(
                 nodes,
                 [scale * value.mean for value in values],
-                yerr=[scale * (value.half_width or 0.0) for value in values],
+                # Below zero a logarithmic scale has no place.
+                yerr=[scale * min(value.half_width or 0.0, 0.9 * value.mean) for value in values],
                 fmt="o-",
                 color=colour,
                 capsize=2,

@@ -53,7 +53,7 @@ def draw_improvements(summary: Summary, file: Path) -> None:
                     axes.annotate(
                         f"{100 * value:.1f}",
                         (position, 100 * value),
-                        xytext=(0, 6),
+                        xytext=(0, 6 if test == "A" else -13),
                         textcoords="offset points",
                         ha="center",
                         fontsize=8,

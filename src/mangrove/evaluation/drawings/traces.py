@@ -81,7 +81,7 @@ def draw_six_nodes(result: SixNodeResult, file: Path) -> None:
             axes.set_ylabel("latency (units)")
             axes.set_title(six_nodes.LABELS[summary.scheme], fontsize=10, loc="left", color=INK)
             finish(axes)
-            axes.legend(fontsize=8, frameon=False, loc="upper left")
+            axes.legend(fontsize=8, frameon=False, loc="upper right", bbox_to_anchor=(1.0, 0.92))
 
 
 def _moment(axes: Axes, at: float, what: str) -> None:
