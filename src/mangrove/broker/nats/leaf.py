@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from mangrove.broker.attachment import AttachmentOwner
-from mangrove.broker.nats.mqtt import MqttStore
+from mangrove.broker.nats.mqtt import STORE_INTEREST, MqttStore
 from mangrove.host.sockets import prepare
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
@@ -27,6 +27,8 @@ INTEREST_PER_TURN = 500
 """Subscriptions that are dealt with before messages and others get their turn."""
 MAX_INTEREST_WAITING = 20_000
 """Nothing more is read from the broker while so many wait, so that memory is bounded."""
+
+_STORE_INTEREST = STORE_INTEREST.encode()
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -177,7 +179,11 @@ class LeafProtocol(asyncio.Protocol):
             entry = self._known.get(line)
             return entry if entry is not None else self._judge(line)
         if verb[:4] in (b"LS+ ", b"LS- "):
-            self._interest_waiting.append(line)
+            if line[4:] == _STORE_INTEREST:
+                # Not after its turn among many: messages that wait for the broker must find it.
+                self._mqtt.present = verb[:4] == b"LS+ "
+            else:
+                self._interest_waiting.append(line)
         else:
             self._control(line)
         return self._no_payload
@@ -217,6 +223,7 @@ class LeafProtocol(asyncio.Protocol):
         log.info(
             "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
         )
+        self._mqtt.attached(self.write)
         self._owner.attached()
 
     def _interest(self, rest: bytes, wanted: bool) -> None:
@@ -226,7 +233,6 @@ class LeafProtocol(asyncio.Protocol):
         except UnicodeDecodeError:
             self._owner.ignored("subscription that is not UTF-8")
             return
-        self._mqtt.interest(subject, wanted)
         self._owner.interest(subject, group.split(" ")[0], wanted)
 
     def _greet(self, text: bytes) -> None:
