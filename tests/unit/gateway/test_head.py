@@ -248,7 +248,7 @@ async def test_a_frame_whose_domain_is_lost_is_served_here_if_there_is_a_member(
     assert head.flushed == [(0b010, message("x"))], "plain subscribers there still get it"
 
 
-@pytest.mark.parametrize("group", ["g" * 256, "bell\x07", "a\u2003b"])
+@pytest.mark.parametrize("group", ["g" * 256, "bell\x07", "two words", "a\u2003b"])
 async def test_a_group_with_an_odd_name_is_not_told_to_others_and_counted(head: Head, group: str) -> None:
     head.broker.subscribers(("x", group, True), ("y", "w.*", True), ("x", group, False))
     assert head.interest == [({"y w.*"}, set())]
