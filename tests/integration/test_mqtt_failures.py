@@ -132,13 +132,16 @@ async def pair(running: Running, qos: int, *, edge: bool = False) -> tuple[str, 
     publisher = Persistent(mqtt_port(running, "west"))
     for client in (subscriber, publisher):
         await asyncio.wait_for(client.ready.wait(), 20)
+    await wanted_in_the_east(running, topic)
+    return topic, publisher, subscriber
 
+
+async def wanted_in_the_east(running: Running, topic: str) -> None:
     async def known() -> bool:
         leaves = await leaf_subscriptions(running.launched.endpoints["west"].head)
         return any(matches(pattern, topic) for leaf in leaves for pattern in leaf)
 
     await eventually(known, "the west should know that somebody wants it")
-    return topic, publisher, subscriber
 
 
 async def stream(
@@ -208,6 +211,37 @@ async def test_no_message_is_lost_when_the_subscribers_head_broker_is_killed(
     assert (await failing.gateway("east")).dropped == {}
 
 
+async def test_a_store_leaves_out_what_it_has_though_it_was_killed_in_between(failing: Running) -> None:
+    """What the gateway's writing again relies on: JetStream knows the ids of what it has stored."""
+    topic, name = f"f{next(NUMBERS)}", f"away-{next(NUMBERS)}"
+    head, broker = (
+        failing.launched.endpoints["east"].head,
+        failing.launched.sites["east"].brokers["east-head"],
+    )
+    port = mqtt_port(failing, "east")
+    absent = PahoClient(name)
+    await absent.connect(port, clean=False)
+    await absent.subscribe(topic, 2)
+    await absent.disconnect()
+    header = b"NATS/1.0\r\nNmqtt-Pub:2\r\nNats-Msg-Id:0123456789\r\n\r\n"
+    for killed in (True, False):
+        reader, writer = await asyncio.open_connection("127.0.0.1", head.client_port)
+        writer.write(b'CONNECT {"headers":true,"verbose":false}\r\nSUB confirmed 1\r\n')
+        sizes = b"%d %d" % (len(header), len(header) + 3)
+        writer.write(b"HPUB $MQTT.msgs.%b confirmed %b\r\n%bone\r\n" % (topic.encode(), sizes, header))
+        await asyncio.wait_for(reader.readuntil(b"MSG confirmed"), 10)
+        writer.close()
+        if killed:
+            await broker.kill()
+            await broker.start()
+    back = PahoClient(name)
+    assert await back.connect(port, clean=False) is True
+    await until(lambda: len(back.arrived) >= 1, "the message should be there")
+    await asyncio.sleep(SETTLE_S)
+    assert [each.payload for each in back.arrived] == [b"one"], "once"
+    await back.disconnect()
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 async def test_a_client_at_an_edge_finds_its_session_after_the_head_was_killed(
     failing: Running, qos: int
@@ -223,7 +257,7 @@ async def test_a_client_at_an_edge_finds_its_session_after_the_head_was_killed(
     await head.start()
     await until(lambda: len(subscriber.sessions) == 2, "it should be back")
     assert subscriber.sessions == [False, True]
-    await failing.links_up()
+    await wanted_in_the_east(failing, topic)
     for number in range(20, 200):
         publisher.publish(topic, number, qos)
     await until(lambda: set(subscriber.arrived) == set(range(200)), "all of the rest should come")
@@ -231,6 +265,44 @@ async def test_a_client_at_an_edge_finds_its_session_after_the_head_was_killed(
     assert subscriber.arrived == list(range(200)), "each once"
     for client in (publisher, subscriber):
         await client.close()
+
+
+async def test_qos_2_is_exact_though_the_head_dies_before_a_message_is_released(failing: Running) -> None:
+    """The edge can then not look the message up; it must not acknowledge what it does not deliver."""
+    topic = b"f%03d" % next(NUMBERS)
+    head = failing.launched.sites["east"].brokers["east-head"]
+    port = mqtt_port(failing, "east", edge=True)
+    subscriber = PahoClient(f"exact-{next(NUMBERS)}")
+    await subscriber.connect(port, clean=False)
+    await subscriber.subscribe(topic.decode(), 2)
+    connect = b"\x10\x0e\x00\x04MQTT\x04\x00\x00\x3c\x00\x02q2"
+    publish = b"\x34\x0b\x00\x04%b\x00\x07one" % topic
+    received, release, complete = b"\x50\x02\x00\x07", b"\x62\x02\x00\x07", b"\x70\x02\x00\x07"
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(connect)
+    assert await reader.readexactly(4) == b"\x20\x02\x00\x00"
+    writer.write(publish)
+    assert await reader.readexactly(4) == received
+    await head.kill()
+    writer.write(release)
+    await asyncio.sleep(SETTLE_S)
+    await head.start()
+    assert await asyncio.wait_for(reader.read(), 15) == b"", "closed without an acknowledgement"
+    writer.close()
+    assert subscriber.arrived == []
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(connect)
+    assert await reader.readexactly(4) == b"\x20\x02\x01\x00", "the session is there"
+    for _ in range(2):
+        writer.write(release)
+        assert await asyncio.wait_for(reader.readexactly(4), 15) == complete
+    await until(lambda: len(subscriber.arrived) >= 1, "it should come")
+    await asyncio.sleep(SETTLE_S)
+    assert [each.payload for each in subscriber.arrived] == [b"one"], "once"
+    writer.close()
+    await subscriber.disconnect()
 
 
 async def test_whoever_connects_when_the_edge_is_attached_again_is_let_in(failing: Running) -> None:
