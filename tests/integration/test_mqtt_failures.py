@@ -262,7 +262,8 @@ async def test_a_client_at_an_edge_finds_its_session_after_the_head_was_killed(
         publisher.publish(topic, number, qos)
     await until(lambda: set(subscriber.arrived) == set(range(200)), "all of the rest should come")
     await asyncio.sleep(SETTLE_S)
-    assert subscriber.arrived == list(range(200)), "each once"
+    after = [number for number in subscriber.arrived if number >= 20]
+    assert after == list(range(20, 200)), "each once; only of what came before the kill may some come again"
     for client in (publisher, subscriber):
         await client.close()
 
