@@ -7,15 +7,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import ValidationError
 
-from mangrove.config.document import FederationDocument, nulls_as_empty
+from mangrove.config.document import FederationDocument, LinkDocument, nulls_as_empty
+from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.address import Address
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
-from mangrove.model.federation import Domain, Edge, External, Federation, Limits, Link
+from mangrove.model.federation import (
+    Domain,
+    Edge,
+    External,
+    Federation,
+    Limits,
+    Link,
+    Region,
+    RiskGroup,
+)
+from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
 
 HINT = "see docs/how-to/write-a-federation-file.md for all keys, with an example"
@@ -53,11 +65,11 @@ def read_federation(path: Path) -> Reading:
         raise InputError(
             f"cannot read {path}: {problem}", hint="give the path of a federation file"
         ) from None
-    return parse_federation(text, str(path))
+    return parse_federation(text, str(path), path.parent)
 
 
-def parse_federation(text: str, source: str) -> Reading:
-    """Parse the text of a federation file."""
+def parse_federation(text: str, source: str, directory: Path | None = None) -> Reading:
+    """Parse the text of a federation file; other files that it names are in `directory`, or here."""
     raw, mistakes = read_yaml(text)
     if raw is None and not mistakes:
         mistakes = [Mistake("", "the file is empty", "at least `federation:` and `domains:`")]
@@ -70,7 +82,9 @@ def parse_federation(text: str, source: str) -> Reading:
     except ValidationError as error:
         mistakes += [_mistake(item) for item in error.errors(include_url=False)]
     mistakes += cross_field_mistakes(raw)
-    federation = _federation(document) if document is not None and not mistakes else None
+    failures = read_failures(raw, directory or Path())
+    mistakes += failures.mistakes
+    federation = _federation(document, failures) if document is not None and not mistakes else None
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
@@ -104,10 +118,13 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "topics": document.TopicDocument,
         "edges": document.EdgeDocument,
         "limits": document.LimitsDocument,
+        "regions": document.RegionDocument,
+        "risk_groups": document.RiskGroupDocument,
         "external": document.ExternalDocument,
     }
     for part in loc[:-1]:
-        where = tables.get(str(part), where)
+        inside_topic = where is document.TopicDocument and part == "limits"
+        where = document.SessionLimitsDocument if inside_topic else tables.get(str(part), where)
     return ", ".join(where.model_fields)
 
 
@@ -139,13 +156,14 @@ def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
     return f"{urls.attach_scheme}://{user}{Address(parts.hostname, urls.attach_port)}"
 
 
-def _federation(document: FederationDocument) -> Federation:
+def _federation(document: FederationDocument, failures: FailuresFile) -> Federation:
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
         external = domain.external
         domains[name] = Domain(
             name=name,
             location=domain.location,
+            failure_probability=_first(domain.failure_probability, failures.sites.get(name)),
             edges=tuple(Edge(capacity=edge.capacity) for edge in domain.edges),
             address=domain.address,
             base_port=domain.base_port or default_base_port(position),
@@ -162,9 +180,28 @@ def _federation(document: FederationDocument) -> Federation:
     return Federation(
         name=document.federation,
         domains=domains,
-        links=tuple(Link(**link.model_dump()) for link in document.links),
-        topics=TopicRules(tuple(Contract(**topic.model_dump()) for topic in document.topics)),
+        links=tuple(_link(link, failures) for link in document.links),
+        topics=TopicRules(tuple(msgspec.convert(topic.model_dump(), Contract) for topic in document.topics)),
         max_message_bytes=document.max_message_bytes,
         queue_bytes=document.queue_bytes,
         limits=Limits(subjects=document.limits.subjects),
+        regions=msgspec.convert(
+            {name: region.model_dump() for name, region in document.regions.items()}, dict[str, Region]
+        ),
+        risk_groups={
+            name: RiskGroup(links=tuple(site_pair(*link) for link in group.links), sites=tuple(group.sites))
+            for name, group in document.risk_groups.items()
+        },
+        prepare=document.prepare,
     )
+
+
+def _link(document: LinkDocument, failures: FailuresFile) -> Link:
+    link = msgspec.convert(document.model_dump(), Link)
+    probability = _first(link.failure_probability, failures.links.get(link.pair))
+    return msgspec.structs.replace(link, failure_probability=probability)
+
+
+def _first(stated: float | None, measured: float | None) -> float | None:
+    """What the federation file states is stronger than what was measured."""
+    return measured if stated is None else stated

@@ -75,6 +75,8 @@ class InterestExchange:
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
         outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
+        if not outbox.waits:
+            return outgoing.pull(now)
         if outbox.turn(outgoing.backlogged):
             if (domain := outbox.overdue()) is not None:
                 outbox.tell(self._remote.interest.snapshot(domain))
