@@ -75,14 +75,16 @@ class InterestExchange:
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
         outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
-        if outbox.turn(outgoing.backlogged):
-            if (domain := outbox.overdue()) is not None:
-                outbox.tell(self._remote.interest.snapshot(domain))
-            return outbox.pull()
-        frame = outgoing.pull(now)
-        if frame is not None:
-            outbox.data_went(len(frame.body))
-        return frame
+        if not outbox.turn(outgoing.backlogged):
+            frame = outgoing.pull(now)
+            if frame is not None:
+                outbox.data_went(len(frame.body))
+            if frame is not None or not outbox.waits:
+                return frame
+            # Data waits for acknowledgements: no reason for interest to wait too.
+        if (domain := outbox.overdue()) is not None:
+            outbox.tell(self._remote.interest.snapshot(domain))
+        return outbox.pull()
 
     def _flood(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
         frame = control_frame(update)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import tracemalloc
-from collections.abc import Callable
-from types import FrameType as PythonFrame
 from typing import Any
 
 import msgspec
 import pytest
 from tests.kit.engines import engine, federation, let_time_pass, want, with_links
+from tests.kit.work import work_of
 
 from mangrove.model.federation import Limits
 from mangrove.model.topics import Contract, TopicRules
@@ -30,29 +27,6 @@ from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate, c
 from mangrove.overlay.protocol.frames import Frame
 
 CHAIN = federation(("a", "b"), ("b", "c"), topics=TopicRules((Contract(match="urgent.>", deadline_ms=50),)))
-
-
-def work_of(action: Callable[[], object]) -> tuple[int, int]:
-    """Lines of our code that ran, and the most memory that was held meanwhile."""
-    lines = 0
-
-    def trace(frame: PythonFrame, event: str, _: Any) -> Any:
-        nonlocal lines
-        if "mangrove" not in frame.f_code.co_filename:
-            return None
-        lines += event == "line"
-        return trace
-
-    tracemalloc.start()
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-        peak_bytes = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    return lines, peak_bytes
 
 
 def received(engine: OverlayEngine, version: int, added: list[str], **more: Any) -> list[Instruction]:
