@@ -131,10 +131,12 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_question_is_answered_between_two_slices_of_a_storm_of_one_subject() -> None:
+async def test_a_storm_of_one_subject_costs_one_change_and_a_question_is_answered_meanwhile() -> None:
     attached = Attached().greeted()
     again = b"".join(b"LS+ x workers %d\r\n" % count for count in range(10 * INTEREST_PER_TURN))
-    attached.protocol.data_received(again)
+    others = b"".join(b"LS+ _INBOX.%d\r\n" % count for count in range(10 * INTEREST_PER_TURN))
+    attached.protocol.data_received(again + others)
+    assert len(attached.protocol._interest_waiting) == 9 * INTEREST_PER_TURN + 1
     answers: list[int] = []
     asyncio.get_running_loop().call_soon(
         lambda: answers.append(attached.head.engine.status(monotonic()).interest["a"])

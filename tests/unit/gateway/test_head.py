@@ -6,6 +6,7 @@ import pytest
 from tests.kit.attachments import Head, message
 
 from mangrove.model.topics import Contract, Queue, Scope, TopicRules
+from mangrove.overlay.interest.interest_exchange import WITHDRAW_AFTER_S
 from mangrove.overlay.protocol.bodies import WireError
 
 HOLDOVER_S = 6.0
@@ -382,8 +383,10 @@ async def test_interest_is_passed_on_once_a_buffer_and_internal_subjects_never(h
     )
     assert head.interest == [({"x", "x group"}, set())]
     head.broker.subscribers(("x", "", False))
+    head.after(WITHDRAW_AFTER_S)
     assert head.interest[1:] == [(set(), {"x"})], "the group still wants it"
     head.broker.subscribers(("x", "group", False))
+    head.after(2 * WITHDRAW_AFTER_S)
     assert head.interest[2:] == [(set(), {"x group"})]
 
 

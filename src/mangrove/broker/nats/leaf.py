@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote, urlsplit
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 WRITE_HIGH_WATER_BYTES = 1 << 20
 INTEREST_PER_TURN = 500
 """Subscriptions that are dealt with before messages and others get their turn."""
-MAX_INTEREST_WAITING = 20_000
-"""Nothing more is read from the broker while so many wait, so that memory is bounded."""
+MAX_INTEREST_WAITING = 200_000
+"""Nothing more is read from the broker, also no messages, while so many wait: so memory is bounded."""
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -55,7 +55,11 @@ class LeafProtocol(asyncio.Protocol):
         self._owner = owner
         self._mqtt = mqtt
         self._known = owner.sorter.known
-        self._interest_waiting: deque[bytes] = deque()
+        self._interest_waiting: OrderedDict[bytes, bool] = OrderedDict()
+        """What was said last of each subject and group: who comes and goes without end costs a look-up."""
+        self._interest_taken = 0
+        self._behind_interest: deque[tuple[int, Callable[[], None]]] = deque()
+        """Who waits until so many changes of interest were taken."""
         self._pinged: deque[Callable[[], None]] = deque()
         self._slice: asyncio.Handle | None = None
         self._paused = False
@@ -100,9 +104,11 @@ class LeafProtocol(asyncio.Protocol):
         self._slice = None
         waiting = self._interest_waiting
         for _ in range(min(INTEREST_PER_TURN, len(waiting))):
-            line = waiting.popleft()
-            self._interest(line[4:], line.startswith(b"LS+"))
+            self._interest_taken += 1
+            self._interest(*waiting.popitem(last=False))
         self._owner.buffer_done()
+        while self._behind_interest and self._behind_interest[0][0] <= self._interest_taken:
+            self._behind_interest.popleft()[1]()
         if waiting:
             self._slice = asyncio.get_running_loop().call_soon(self._take_interest)
         self._read_or_pause(len(waiting) > MAX_INTEREST_WAITING)
@@ -120,6 +126,7 @@ class LeafProtocol(asyncio.Protocol):
         """Tell the owner why."""
         self._transport = None
         self._interest_waiting.clear()
+        self._behind_interest.clear()
         self._pinged.clear()
         if self._slice is not None:
             self._slice.cancel()
@@ -157,6 +164,12 @@ class LeafProtocol(asyncio.Protocol):
         self._pinged.append(done)
         self.write(b"PING\r\n")
 
+    def after_interest(self, done: Callable[[], None]) -> None:
+        """Call `done` when the owner was told all subscriptions that have come so far."""
+        self._behind_interest.append((self._interest_taken + len(self._interest_waiting), done))
+        if self._slice is None:
+            self._slice = asyncio.get_running_loop().call_soon(self._take_interest)
+
     def close(self, reason: str) -> None:
         """Close the connection; the owner is told with this reason."""
         self._error = self._error or reason
@@ -177,7 +190,10 @@ class LeafProtocol(asyncio.Protocol):
             entry = self._known.get(line)
             return entry if entry is not None else self._judge(line)
         if verb[:4] in (b"LS+ ", b"LS- "):
-            self._interest_waiting.append(line)
+            rest = line[4:]
+            if b" " in rest:
+                rest = b" ".join(rest.split(b" ", 2)[:2])  # what follows a group is how many members it has
+            self._interest_waiting[rest] = verb[:4] == b"LS+ "
         else:
             self._control(line)
         return self._no_payload
@@ -219,15 +235,15 @@ class LeafProtocol(asyncio.Protocol):
         )
         self._owner.attached()
 
-    def _interest(self, rest: bytes, wanted: bool) -> None:
+    def _interest(self, subscription: bytes, wanted: bool) -> None:
         # nats-server lets its clients use any bytes; one of them must not cost the domain its connection.
         try:
-            subject, _, group = rest.decode().partition(" ")
+            subject, _, group = subscription.decode().partition(" ")
         except UnicodeDecodeError:
             self._owner.ignored("subscription that is not UTF-8")
             return
         self._mqtt.interest(subject, wanted)
-        self._owner.interest(subject, group.split(" ")[0], wanted)
+        self._owner.interest(subject, group, wanted)
 
     def _greet(self, text: bytes) -> None:
         try:
