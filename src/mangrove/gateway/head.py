@@ -119,12 +119,14 @@ class HeadConnection:
     def _subscribe_some(self) -> None:
         """Subscribe to a slice of what is wanted; a broker that takes no more now is not given more."""
         self._next_slice = None
+        if not self._writable:
+            return
         left = self._to_subscribe
         some = [left.popleft() for _ in range(min(SUBSCRIBED_PER_TURN, len(left)))]
         self._attachment.subscribe(filter(self._engine.is_wanted_elsewhere, some))
         if not left:
             self.confirm(())
-        elif self._writable:
+        else:
             self._next_slice = asyncio.get_running_loop().call_soon(self._subscribe_some)
 
     def lost(self, reason: str) -> None:

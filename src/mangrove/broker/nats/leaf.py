@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,10 @@ INTEREST_PER_TURN = 500
 """Subscriptions that are dealt with before messages and others get their turn."""
 MAX_INTEREST_WAITING = 200_000
 """Nothing more is read from the broker, also no messages, while so many wait: so memory is bounded."""
+RUNS_PER_BUFFER = 64
+"""So many runs of subscriptions in one buffer are taken as a whole; if there are more, line by line."""
+
+_RUN = re.compile(rb"(?:LS[+-] [^\r\n]*\r\n)+")
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -64,6 +69,10 @@ class LeafProtocol(asyncio.Protocol):
         self._slice: asyncio.Handle | None = None
         self._paused = False
         self._no_payload = Entry(len(CRLF), None)
+        self._stop = Entry(1 << 60, None)
+        """For a line that a scan shall not go beyond: it looks like a message that is not complete."""
+        self._stopped = False
+        self._runs_left = 0
         self._held = bytearray()
         self._needed = 0
         self._ready = False
@@ -88,9 +97,9 @@ class LeafProtocol(asyncio.Protocol):
             data = bytes(self._held)
             self._held.clear()
         try:
-            consumed = scan(data, self._known, self._resolve)
-            if consumed < len(data):
-                self._hold(data[consumed:])
+            rest = self._scan(data)
+            if rest:
+                self._hold(rest)
         except WireError as error:
             self.close(str(error))
             return
@@ -98,6 +107,31 @@ class LeafProtocol(asyncio.Protocol):
             self._take_interest()
         else:
             self._owner.buffer_done()
+
+    def _scan(self, data: bytes) -> bytes:
+        """Sort what is complete in a buffer; the rest. Runs of subscriptions are taken as a whole."""
+        self._runs_left = RUNS_PER_BUFFER
+        while True:
+            run = _RUN.match(data)
+            if run is not None:
+                self._runs_left -= 1
+                self._interest_came(run[0].split(CRLF))
+                data = data[run.end() :]
+            self._stopped = False
+            consumed = scan(data, self._known, self._resolve)
+            if consumed:
+                data = data[consumed:]
+            if not self._stopped:
+                return data
+
+    def _interest_came(self, lines: list[bytes]) -> None:
+        """Note what was said last of each subject: most of a storm may be about the same few."""
+        for line in reversed(dict.fromkeys(reversed(lines))):
+            if line:
+                subscription = line[4:]
+                if b" " in subscription:  # what follows a group is how many members it has
+                    subscription = b" ".join(subscription.split(b" ", 2)[:2])
+                self._interest_waiting[subscription] = line.startswith(b"LS+")
 
     def _take_interest(self) -> None:
         """Deal with some subscriptions; the rest later, so that messages behind them are not held up."""
@@ -190,10 +224,10 @@ class LeafProtocol(asyncio.Protocol):
             entry = self._known.get(line)
             return entry if entry is not None else self._judge(line)
         if verb[:4] in (b"LS+ ", b"LS- "):
-            rest = line[4:]
-            if b" " in rest:
-                rest = b" ".join(rest.split(b" ", 2)[:2])  # what follows a group is how many members it has
-            self._interest_waiting[rest] = verb[:4] == b"LS+ "
+            if self._runs_left > 0:
+                self._stopped = True
+                return self._stop
+            self._interest_came([line])
         else:
             self._control(line)
         return self._no_payload
