@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -156,16 +158,37 @@ async def test_who_unsubscribes_and_subscribes_again_is_not_ready_too_early(stor
     ):
         subscription = await busy.subscribe("again")
         await subscription.ready()
-        telling = asyncio.create_task(client.say(storm()))
-        for number in range(20):
-            await subscription.unsubscribe()
-            await asyncio.sleep(0.002 * number)
-            subscription = await busy.subscribe("again")
-            await subscription.ready()
-            await other.publish("again", b"%d" % number)
-            assert (await subscription.next(timeout=5)).data == b"%d" % number
-        await telling
         await subscription.unsubscribe()
+        await client.say(storm(2 * SUBJECTS))
+        subscription = await busy.subscribe("again")
+        await subscription.ready()
+        for number in range(100):
+            await other.publish("again", b"%d" % number)
+            await asyncio.sleep(0.005)
+        for number in range(100):
+            assert (await subscription.next(timeout=5)).data == b"%d" % number
+        await subscription.unsubscribe()
+
+
+async def test_the_command_line_waits_in_a_storm(stormy: Running) -> None:
+    where = str(stormy.launched.directory)
+    command = (sys.executable, "-m", "mangrove.cli.main")
+    async with plain_client(stormy, "b") as client:
+        telling = asyncio.create_task(client.say(storm()))
+        process = await asyncio.create_subprocess_exec(
+            *(*command, "sub", "told", "--wait", "--count", "2", "--domain", "b", "--run-dir", where),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        while b"ready" not in (line := await process.stderr.readline()):
+            assert line, "it ended before it was ready"
+        for name in "ac":
+            async with mangrove.connect(domain=name, run_dir=Path(where)) as other:
+                await other.publish("told", b"once")
+        out, _ = await asyncio.wait_for(process.communicate(), 20)
+        assert out == b"told: once\n" * 2
+        await telling
 
 
 async def test_a_client_that_flaps_at_full_speed_starves_nobody(stormy: Running) -> None:
