@@ -264,10 +264,9 @@ class InterestDatabase:
         """A snapshot is complete; changes that came meanwhile follow it."""
         before = self._known.get(update.origin)
         old = {} if before is None else before.table
-        subjects = list(assembly.subjects)
-        for subject in subjects[self.max_subjects :]:
-            self._refuse(subject)
-        known = DomainInterest(update.epoch, update.version, subjects[: self.max_subjects])
+        for _ in range(len(assembly.subjects) - self.max_subjects):
+            self._refuse(assembly.subjects.popitem()[0])
+        known = DomainInterest(update.epoch, update.version, assembly.subjects)
         self._known[update.origin] = known
         later = self._later.pop(update.origin, None) or _Later()
         for change in sorted(later.updates, key=_stamp):
@@ -279,8 +278,8 @@ class InterestDatabase:
             InterestChange(
                 update.origin,
                 known.stamp,
-                (subject for subject in new if subject not in old),
-                (subject for subject in old if subject not in new),
+                [subject for subject in new if subject not in old] if old else new,
+                [subject for subject in old if subject not in new],
             ),
             gap,
         )

@@ -17,6 +17,8 @@ from mangrove.overlay.interest.snapshots import first_slice
 from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
+WITHDRAWN_PER_TURN = 2000
+"""Wants of a broker that did not come back are given up so many at a time, while others get their turn."""
 
 
 class LocalInterest:
@@ -30,6 +32,7 @@ class LocalInterest:
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
         self._stale: dict[str, None] = {}
         self._stale_until: float | None = None
+        self._given_up = 0
         self._added: OrderedDict[str, None] = OrderedDict()
         self._removed: OrderedDict[str, None] = OrderedDict()
         """Changes in the order in which they came. In a plain dict, taking out the first ones grows dear."""
@@ -94,18 +97,25 @@ class LocalInterest:
         return self._stale_until
 
     def expire(self, now: float) -> int | None:
-        """At the end of a holdover, withdraw what was not confirmed: how many wants; None before it."""
+        """After a holdover, withdraw what was not confirmed, in slices: how many wants, when all are gone.
+
+        None before that.
+        """
         if self._stale_until is None or now < self._stale_until:
             return None
-        self._stale_until = None
-        gone, self._stale = self._stale, {}
-        for key in [key for key in self._added if key in gone]:
-            del self._added[key]
-        self._removed.update(gone)
-        for subject, group in map(parts, gone):
+        for _ in range(min(WITHDRAWN_PER_TURN, len(self._stale))):
+            key, _ = self._stale.popitem()
+            self._added.pop(key, None)
+            self._removed[key] = None
+            subject, group = parts(key)
             if group:
                 self._groups.remove(subject, group)
-        return len(gone)
+            self._given_up += 1
+        if self._stale:
+            return None
+        self._stale_until = None
+        withdrawn, self._given_up = self._given_up, 0
+        return withdrawn
 
     def take_changes(self, *, withdraw: bool = True) -> tuple[Set[str], Set[str]]:
         """Wants added and removed since the last call, as many as are passed on in one go.
