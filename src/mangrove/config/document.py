@@ -10,9 +10,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mangrove.model.address import Address, checked_host
 from mangrove.model.broker_kinds import BrokerKind
-from mangrove.model.federation import DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_SUBJECTS, DEFAULT_QUEUE_BYTES
+from mangrove.model.federation import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    DEFAULT_MAX_SUBJECTS,
+    DEFAULT_QUEUE_BYTES,
+    Prepare,
+)
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import Late, Order, Queue, Scope
+from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Order, Queue, Scope
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
@@ -67,6 +72,10 @@ Name = Annotated[str, AfterValidator(_name)]
 Host = Annotated[str, AfterValidator(checked_host)]
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]
+Place = tuple[Latitude, Longitude]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Resiliency = Annotated[float, Field(gt=0, lt=1)]
+Paths = Annotated[int, Field(ge=1, le=8)]
 
 
 class Strict(BaseModel):
@@ -102,8 +111,9 @@ class ExternalDocument(Strict):
 class DomainDocument(Strict):
     """One site."""
 
-    location: tuple[Latitude, Longitude] | None = Field(
-        default=None, description="Latitude and longitude in degrees."
+    location: Place | None = Field(default=None, description="Latitude and longitude in degrees.")
+    failure_probability: Probability | None = Field(
+        default=None, description="Share of time in which the site is down, if known; see `failures`."
     )
     edges: Annotated[list[EdgeDocument], BeforeValidator(_edges), Field(max_length=MAX_EDGES)] = Field(
         default=[], description="Number of edge brokers, or a list with the properties of each."
@@ -129,8 +139,28 @@ class LinkDocument(Strict):
     loss_ratio: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="Share of segments that are lost and sent again."
     )
+    failure_probability: Probability | None = Field(
+        default=None, description="Share of time in which the link is down, if known; see `failures`."
+    )
+    via: Annotated[list[Place], Field(max_length=1000)] = Field(
+        default=[],
+        description="Places that the fibre passes between both ends, in the order of `between`: cables do "
+        "not follow great circles.",
+    )
     endpoints: dict[Name, Annotated[str, AfterValidator(_endpoint)]] = Field(
         default={}, description="host:port where a side listens for this link, by domain."
+    )
+
+
+class SessionLimitsDocument(Strict):
+    """How much more than the contract a publisher or subscriber may ask for through the SDK."""
+
+    deadline_ms: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="The shortest deadline that may be asked for."
+    )
+    paths: Paths | None = Field(default=None, description="The most paths that may be asked for.")
+    resiliency: Resiliency | None = Field(
+        default=None, description="The highest resiliency that may be asked for."
     )
 
 
@@ -141,9 +171,30 @@ class TopicDocument(Strict):
     deadline_ms: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="From publish to delivery."
     )
-    paths: Annotated[int, Field(ge=1, le=8)] = Field(default=1, description="Paths used at the same time.")
+    paths: Paths = Field(default=1, description="Paths used at the same time, at least.")
+    resiliency: Resiliency | None = Field(
+        default=None,
+        description="Probability that one of the paths is up: the fewest paths that reach it are used.",
+    )
+    max_paths: Paths = Field(
+        default=DEFAULT_MAX_PATHS, description="Most paths that `resiliency` may use at the same time."
+    )
+    max_hops: Annotated[int, Field(ge=1, le=31)] | None = Field(
+        default=None, description="Most links that a path may have."
+    )
+    rate_mbps: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Megabits/second from each source, for the choice of routes; by default as observed.",
+    )
     separation_km: Annotated[float, Field(ge=0, le=20_040)] = Field(
-        default=0.0, description="Least distance between the paths."
+        default=0.0, description="Least distance between the paths, and from what `apart_from` names."
+    )
+    apart_from: Annotated[list[str], Field(max_length=16)] = Field(
+        default=[],
+        description="Regions, or `match` of other contracts, from whose paths to keep `separation_km`.",
+    )
+    limits: SessionLimitsDocument = Field(
+        default=SessionLimitsDocument(), description="What single publishers and subscribers may ask for."
     )
     mirror: bool = Field(default=False, description="Publish to a mirror broker as well. Not in force yet.")
     durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
@@ -169,6 +220,20 @@ class LimitsDocument(Strict):
     )
 
 
+class RegionDocument(Strict):
+    """A part of the earth that contracts may keep away from."""
+
+    centre: Place = Field(description="Latitude and longitude in degrees.")
+    radius_km: Annotated[float, Field(gt=0, le=20_040)] = Field(description="Its radius.")
+
+
+class RiskGroupDocument(Strict):
+    """Links and sites that fail together."""
+
+    links: list[tuple[Name, Name]] = Field(default=[], description="Ends of each link.")
+    sites: list[Name] = Field(default=[], description="Domains.")
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -183,6 +248,19 @@ class FederationDocument(Strict):
         default=DEFAULT_QUEUE_BYTES, description="What may wait for each link, and for the head broker."
     )
     limits: LimitsDocument = Field(default=LimitsDocument(), description="What each domain may ask for.")
+    failures: str | None = Field(
+        default=None,
+        description="File with failure probabilities such as `mangrove pipeline availability` writes, "
+        "relative to this one; what the sites and links below say is stronger.",
+    )
+    regions: dict[Name, RegionDocument] = Field(default={}, description="Regions that contracts name.")
+    risk_groups: dict[Name, RiskGroupDocument] = Field(
+        default={}, description="What fails together; next hops for the failure of each are prepared."
+    )
+    prepare: Prepare = Field(
+        default=Prepare.SINGLES,
+        description="Failures for which next hops are prepared: of one link or site, or `pairs` of them too.",
+    )
 
 
 def nulls_as_empty(raw: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import ValidationError
 
 from mangrove.config.document import FederationDocument, nulls_as_empty
@@ -15,7 +16,17 @@ from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.address import Address
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
-from mangrove.model.federation import Domain, Edge, External, Federation, Limits, Link
+from mangrove.model.federation import (
+    Domain,
+    Edge,
+    External,
+    Federation,
+    Limits,
+    Link,
+    Region,
+    RiskGroup,
+)
+from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
 
 HINT = "see docs/how-to/write-a-federation-file.md for all keys, with an example"
@@ -104,10 +115,13 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "topics": document.TopicDocument,
         "edges": document.EdgeDocument,
         "limits": document.LimitsDocument,
+        "regions": document.RegionDocument,
+        "risk_groups": document.RiskGroupDocument,
         "external": document.ExternalDocument,
     }
     for part in loc[:-1]:
-        where = tables.get(str(part), where)
+        inside_topic = where is document.TopicDocument and part == "limits"
+        where = document.SessionLimitsDocument if inside_topic else tables.get(str(part), where)
     return ", ".join(where.model_fields)
 
 
@@ -146,6 +160,7 @@ def _federation(document: FederationDocument) -> Federation:
         domains[name] = Domain(
             name=name,
             location=domain.location,
+            failure_probability=domain.failure_probability,
             edges=tuple(Edge(capacity=edge.capacity) for edge in domain.edges),
             address=domain.address,
             base_port=domain.base_port or default_base_port(position),
@@ -162,9 +177,17 @@ def _federation(document: FederationDocument) -> Federation:
     return Federation(
         name=document.federation,
         domains=domains,
-        links=tuple(Link(**link.model_dump()) for link in document.links),
-        topics=TopicRules(tuple(Contract(**topic.model_dump()) for topic in document.topics)),
+        links=tuple(msgspec.convert(link.model_dump(), Link) for link in document.links),
+        topics=TopicRules(tuple(msgspec.convert(topic.model_dump(), Contract) for topic in document.topics)),
         max_message_bytes=document.max_message_bytes,
         queue_bytes=document.queue_bytes,
         limits=Limits(subjects=document.limits.subjects),
+        regions=msgspec.convert(
+            {name: region.model_dump() for name, region in document.regions.items()}, dict[str, Region]
+        ),
+        risk_groups={
+            name: RiskGroup(links=tuple(site_pair(*link) for link in group.links), sites=tuple(group.sites))
+            for name, group in document.risk_groups.items()
+        },
+        prepare=document.prepare,
     )

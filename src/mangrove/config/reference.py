@@ -14,6 +14,9 @@ from mangrove.config.document import (
     FederationDocument,
     LimitsDocument,
     LinkDocument,
+    RegionDocument,
+    RiskGroupDocument,
+    SessionLimitsDocument,
     Strict,
     TopicDocument,
 )
@@ -26,6 +29,9 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("domains.NAME.external", ExternalDocument),
     ("links[]", LinkDocument),
     ("topics[]", TopicDocument),
+    ("topics[].limits", SessionLimitsDocument),
+    ("regions.NAME", RegionDocument),
+    ("risk_groups.NAME", RiskGroupDocument),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Set
+from enum import StrEnum
 
 import msgspec
 
@@ -17,6 +18,32 @@ DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 DEFAULT_QUEUE_BYTES = 64 << 20
 DEFAULT_MAX_SUBJECTS = 1_000_000
 EARTH_RADIUS_KM = 6371.0088
+FIBRE_KM_PER_MS = 200.0
+
+
+MAX_PREPARED_PAIRS = 1_000_000
+"""Pairs of links and sites for which a gateway computes next hops when it starts; about 5 s and 100 MB."""
+
+
+class Prepare(StrEnum):
+    """For which failures next hops are computed beforehand: of one link or site, or also of two at once."""
+
+    SINGLES = "singles"
+    PAIRS = "pairs"
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """A named part of the earth: all that is within a radius of its centre (latitude, longitude)."""
+
+    centre: tuple[float, float]
+    radius_km: float
+
+
+class RiskGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Links and sites that fail together: cables in one duct, sites on one grid."""
+
+    links: tuple[SitePair, ...] = ()
+    sites: tuple[str, ...] = ()
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +67,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     location: tuple[float, float] | None = None
+    failure_probability: float | None = None
+    """Share of time in which the site is down, as far as is known beforehand."""
     edges: tuple[Edge, ...] = ()
     address: str = "127.0.0.1"
     base_port: int
@@ -54,6 +83,10 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     jitter_ms: float = 0.0
     bandwidth_mbps: float | None = None
     loss_ratio: float = 0.0
+    failure_probability: float | None = None
+    """Share of time in which the link is down, as far as is known beforehand."""
+    via: tuple[tuple[float, float], ...] = ()
+    """Places that the fibre passes on its way from the first end to the second."""
     endpoints: dict[str, str] = {}
 
     @property
@@ -99,6 +132,9 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     queue_bytes: int = DEFAULT_QUEUE_BYTES
     limits: Limits = Limits()
+    regions: dict[str, Region] = {}
+    risk_groups: dict[str, RiskGroup] = {}
+    prepare: Prepare = Prepare.SINGLES
 
     @property
     def domain_order(self) -> tuple[str, ...]:
@@ -122,7 +158,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(found - {domain})
 
     def link_weight(self, link: Link) -> float:
-        """Cost of a link for routing, in milliseconds: its delay, else light in fibre, else 1.
+        """Cost of a link for routing, in milliseconds: its delay, else light in its fibre, else 1.
 
         A millimetre-long link still costs something, so that distances fall strictly along every path.
         """
@@ -131,7 +167,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         first, second = (self.domains[name].location for name in link.between)
         if first is None or second is None:
             return 1.0
-        return max(great_circle_km(first, second) / 200.0, 0.001)
+        places = (first, *link.via, second)
+        return max(sum(map(great_circle_km, places, places[1:])) / FIBRE_KM_PER_MS, 0.001)
 
     def topology_hash(self) -> str:
         """Names what all gateways must agree on: numbering of domains, links and contracts."""
@@ -141,6 +178,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
             sorted((*link.pair, self.link_weight(link)) for link in self.links),
             self.topics,
             self.max_message_bytes,
+            self.prepare,
+            self.risk_groups,
         )
         return hashlib.blake2b(msgspec.msgpack.encode(agreed), digest_size=12).hexdigest()
 

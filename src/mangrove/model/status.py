@@ -70,6 +70,16 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class TableFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway has prepared for failures: its own next hops, and nobody else's."""
+
+    states: int
+    """Failures with next hops of their own."""
+    entries: int
+    """Different pairs of destination and next hop."""
+    size_bytes: int
+
+
 class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway's account of itself."""
 
@@ -115,6 +125,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that are near, or reached."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
+    tables: TableFigures | None = None
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ import msgspec
 
 from mangrove.model.subjects import covers, matches
 
+DEFAULT_MAX_PATHS = 4
+
 
 class Late(StrEnum):
     """What happens to a message that has missed its deadline."""
@@ -37,13 +39,32 @@ class Scope(StrEnum):
     DOMAIN = "domain"
 
 
+class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much more than the contract one publisher or subscriber may ask for; None is nothing more."""
+
+    deadline_ms: float | None = None
+    paths: int | None = None
+    resiliency: float | None = None
+
+
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """What the messages of a topic are owed. The default is best effort over one path, in order."""
+    """What the messages of a topic are owed. The default is best effort over one path, in order.
+
+    `paths` are used at the same time whatever happens; with `resiliency` as many more, up to `max_paths`, as
+    make it probable enough that one of them is up. `apart_from` names regions, or the `match` of other
+    contracts, from which the paths keep `separation_km`.
+    """
 
     match: str
     deadline_ms: float | None = None
     paths: int = 1
+    resiliency: float | None = None
+    max_paths: int = DEFAULT_MAX_PATHS
+    max_hops: int | None = None
+    rate_mbps: float | None = None
     separation_km: float = 0.0
+    apart_from: tuple[str, ...] = ()
+    limits: SessionLimits = SessionLimits()
     mirror: bool = False
     durable: bool = False
     order: Order = Order.PUBLISHER

@@ -60,7 +60,7 @@ from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
-from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.failover.gateway_tables import GatewayTables
 
 EVERYTHING = (">",)
 """A pattern that covers all subjects."""
@@ -80,7 +80,7 @@ class OverlayEngine:
         epoch: int,
         *,
         timing: Timing | None = None,
-        tables: FailoverTables | None = None,
+        tables: GatewayTables | None = None,
         events_before: int = 0,
     ) -> None:
         """`events_before` is how many events earlier lives of this gateway have noted."""

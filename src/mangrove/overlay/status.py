@@ -9,7 +9,7 @@ import msgspec
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair
-from mangrove.model.status import Arrival, LinkFigures, RouteStatus
+from mangrove.model.status import Arrival, LinkFigures, RouteStatus, TableFigures
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.event_log import EventLog
@@ -58,6 +58,7 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
+    tables: TableFigures
 
 
 def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
@@ -78,6 +79,7 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         refused_examples=tuple(sources.remote.interest.refused_examples),
         warnings=tuple(sources.remote.interest.warnings()),
         ignored={what: count for what, count in _ignored(sources).items() if count},
+        tables=sources.live.table_figures(),
     )
 
 

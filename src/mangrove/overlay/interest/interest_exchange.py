@@ -91,11 +91,12 @@ class InterestExchange:
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
         outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
+        if not outbox.waits:
+            return outgoing.pull(now)
         if not outbox.turn(outgoing.backlogged):
             frame = outgoing.pull(now)
             if frame is not None:
                 outbox.data_went(len(frame.body))
-            if frame is not None or not outbox.waits:
                 return frame
             # Data waits for acknowledgements: no reason for interest to wait too.
         if (domain := outbox.overdue()) is not None:

@@ -61,8 +61,8 @@ class InterestOutbox:
         return domain
 
     def turn(self, data_waits: bool) -> bool:
-        """Whether interest goes next; if data waits too, both get half of the bytes."""
-        return self.waits and not (data_waits and self._owed_bytes > 0)
+        """Whether interest, which waits, goes next; if data waits too, both get half of the bytes."""
+        return not (data_waits and self._owed_bytes > 0)
 
     def data_went(self, size_bytes: int) -> None:
         """Data was sent."""
@@ -78,7 +78,7 @@ class InterestOutbox:
                 del self._snapshots[domain]
         elif self._waiting:
             frame = self._waiting.popleft()
-        self._owed_bytes = 0 if frame is None else len(frame.body)
+        self._owed_bytes = len(frame.body) if frame is not None and self.waits else 0
         return frame
 
     def clear(self) -> None:

@@ -13,8 +13,8 @@ from itertools import pairwise
 from mangrove.model.federation import Federation
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.failover.condensed import BrokerTable
-from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.failover.gateway_tables import GatewayTables
+from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph
 from mangrove.simulation.overlay_network import SimulatedOverlay
 from mangrove.simulation.schedules.schedule import NETWORKS, PLAIN, RULES, Setting
@@ -94,7 +94,7 @@ class _Keeper(pickle.Pickler):
         self._position: dict[int, int] = {}
 
     def persistent_id(self, thing: object) -> int | None:
-        if not isinstance(thing, Federation | TopicRules | FailoverTables | BrokerTable | Graph):
+        if not isinstance(thing, Federation | TopicRules | GatewayTables | Ways | Graph):
             return None
         position = self._position.setdefault(id(thing), len(self.shared))
         if position == len(self.shared):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -12,8 +12,7 @@ from itertools import combinations, pairwise
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, Order, TopicRules
-from mangrove.routing.failover.tables import FailoverTables, build_tables
-from mangrove.routing.network.topology import graph_of_federation
+from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
 
 NETWORKS = 300
 """Schedules are played on one of so many networks, since to start one costs most."""
@@ -74,13 +73,13 @@ class Setting:
     """A network and who talks to whom on it."""
 
     federation: Federation
-    tables: FailoverTables
+    tables: Mapping[str, GatewayTables]
     streams: tuple[Stream, ...]
 
     def ways(self) -> list[tuple[str, ...]]:
         """The ways that messages take by table when nothing has failed."""
         return [
-            self.tables.path(stream.source, receiver)
+            self.tables[stream.source].path(receiver)
             for stream in self.streams
             for receiver in stream.receivers
         ]
@@ -140,7 +139,7 @@ def setting(number: int) -> Setting:
         _stream(chance, names, f"{topic}.{position}")
         for position, topic in enumerate((TWICE, PLAIN, chance.choice((TWICE, PLAIN, ORDERED))))
     )
-    return Setting(federation, build_tables(graph_of_federation(federation)), streams)
+    return Setting(federation, tables_by_domain(federation), streams)
 
 
 def _stream(chance: random.Random, names: list[str], subject: str) -> Stream:
