@@ -268,8 +268,8 @@ def missed(result: dict[str, object]) -> list[str]:
     count = msgspec.convert(result["subjects"], int)
     native, own = paths["native"], paths["mangrove"]
     found = []
-    if own["lost"]:
-        found.append(f"{own['lost']:.0f} messages of the stream were lost")
+    if lost := own["lost"] + many.get("lost", 0):
+        found.append(f"{lost:.0f} messages of the stream were lost")
     found += [
         f"a message of the stream took {own[key]:.0f} ms, more than {DELAY_BAR_MS:.0f}, {when}"
         for key, when in (("worst_ms", "while all subscribe"), ("worst_ending_ms", "while all unsubscribe"))
@@ -295,9 +295,7 @@ def render(result: dict[str, object], console: Console) -> None:
     table = Table(
         f"Storms of subscriptions beside a steady stream; links of {result['delay_ms']:g} ms",
         name_column("chain"),
-        *map(
-            number_column, ("subjects", "served", "worst", "all after", "worst, end", "ended after", "lost")
-        ),
+        *map(number_column, ("subjects", "served", "after", "worst", "ended after", "worst", "lost")),
     )
     counts = [msgspec.convert(result["subjects"], int)] * len(paths) + [MANY_SUBJECTS]
     for (name, figures), count in zip(rows, counts, strict=False):
