@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from mangrove.model.topics import TopicRules
 from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import PathChoice, shared
 from mangrove.routing.paths.resilience import resiliency
@@ -30,9 +30,11 @@ Key = tuple[int, str]
 class RouteManager:
     """Decides which explicit routes this gateway needs as a source."""
 
-    def __init__(self, domain: str, epoch: int, rules: TopicRules, live: LiveMap, log: EventLog) -> None:
+    def __init__(
+        self, domain: str, epoch: int, contracts: EffectiveContracts, live: LiveMap, log: EventLog
+    ) -> None:
         self._domain = domain
-        self._rules = rules
+        self._contracts = contracts
         self._live = live
         self._log = log
         self._choice = PathChoice(domain, live)
@@ -92,16 +94,18 @@ class RouteManager:
         for key in sorted(self._wanted):
             if not self._needed(key):
                 continue
-            routes = self._sets.get(key)
+            routes, contract = self._sets.get(key), self._contracts.at(*key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(key[0], self._rules.contract_at(key[0]), key[1])
+                routes = self._sets[key] = RouteSet(key[0], contract, key[1])
+            elif routes.contract != contract:
+                routes.contract = contract
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
         return messages
 
     def _needed(self, key: Key) -> bool:
-        contract = self._rules.contract_at(key[0])
+        contract = self._contracts.at(*key)
         if contract.paths > 1 or contract.deadline_ms is None:
             return contract.paths > 1
         # What serves well stays, although the tables' way may be fast again: it may be so only because
