@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.kit.engines import federation
 
@@ -124,6 +125,8 @@ def test_asks_are_replayed() -> None:
     with pytest.raises(AskRefusedError, match="beyond"):
         net.ask("d", AskRequest(session="s", subject="x", quality=Quality(paths=9)))
     net.run(net.now + LEASE_S + 1.0)
+    written = [msgspec.msgpack.encode(each) for each in recorded]
+    recorded = [msgspec.msgpack.decode(each, type=tuple[Stimulus, int]) for each in written]
     again = replay(OverlayEngine(net.federation, "d", net.engines["d"].epoch), recorded)
     assert again.identical, again.differences
     assert again.stimuli["SessionAsked"] == 2
