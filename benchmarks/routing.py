@@ -99,7 +99,7 @@ def _tables(seed: int, quick: bool) -> Result:
 
 
 def _gateways(seed: int, quick: bool) -> list[Result]:
-    """One gateway's own tables by size of the network: start, bytes, look-up, switch to a new state."""
+    """One gateway's own tables by size of the network: start, size, look-up, and the switch of states."""
     rows: list[Result] = []
     for prepare in Prepare:
         for sites in (10, 50) if quick else (10, 50, 100, 200):

@@ -98,7 +98,7 @@ class OverlayEngine:
         self._link_state = LinkStateDatabase(domain, epoch, links)
         self._asks = SessionAsks(federation.topics)
         self._contracts = EffectiveContracts(federation.topics, self._asks)
-        self._routes = RouteManager(domain, epoch, self._contracts, self._live, self._events)
+        self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
@@ -473,6 +473,7 @@ class OverlayEngine:
         self._followed = self._link_state.version
         before = self._live.failed
         changed, slower = self._live.update(self._link_state.failed_links(), self._link_state.measured())
+        self._routes.observe(now)
         if changed:
             cause = self._note_colour(before, now, cause)
             for frame in self._forwarder.parked.release(now):

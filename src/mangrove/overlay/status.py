@@ -76,7 +76,7 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         duplicates=sources.delivery.verdicts[Verdict.DUPLICATE],
         gaps=sources.delivery.resequencer.gaps,
         out_of_turn=sources.delivery.resequencer.out_of_turn,
-        routes=tuple(_routes(sources)),
+        routes=tuple(_routes(sources, now)),
         arrivals=tuple(_arrivals(sources)),
         refused_subjects=sources.remote.interest.refused_subjects,
         refused_examples=tuple(sources.remote.interest.refused_examples),
@@ -128,7 +128,7 @@ def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigur
     )
 
 
-def _routes(sources: StatusSources) -> list[RouteStatus]:
+def _routes(sources: StatusSources, now: float) -> list[RouteStatus]:
     return [
         RouteStatus(
             topic=routes.contract.match,
@@ -138,7 +138,8 @@ def _routes(sources: StatusSources) -> list[RouteStatus]:
             predicted_ms=sources.live.path_ms(route.path, topic_class),
             deadline_ms=routes.contract.deadline_ms,
             unmet=routes.unmet,
-            resiliency=sources.routes.resiliency(routes),
+            resiliency=sources.routes.resiliency(routes, now),
+            requirements=routes.requirements,
         )
         for (topic_class, destination), routes in sorted(sources.routes.sets.items())
         for route in routes.routes

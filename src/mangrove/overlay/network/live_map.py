@@ -68,6 +68,17 @@ class LiveMap:
         """The links that are down."""
         return self._failed
 
+    @property
+    def measured(self) -> LinkMeasurements:
+        """What the ends of the links have measured."""
+        return self._measured
+
+    def table_path(self, destination: str) -> tuple[str, ...]:
+        """The way that forwarding by table takes; empty if there is none."""
+        if self._ways is None:
+            self._ways = self._tables.ways(self._failed)
+        return self._graph.named(self._ways.to(self._graph.index(destination)))
+
     def update(self, failed: frozenset[SitePair], measured: LinkMeasurements) -> tuple[bool, bool]:
         """Take in the state of the network; whether next hops may have changed, and whether delays have."""
         changed = failed != self._failed
@@ -112,9 +123,7 @@ class LiveMap:
 
     def table_ms(self, destination: str, topic_class: int) -> float:
         """Delay of the way that forwarding by table takes, as measured for a topic class."""
-        if self._ways is None:
-            self._ways = self._tables.ways(self._failed)
-        way = self._graph.named(self._ways.to(self._graph.index(destination)))
+        way = self.table_path(destination)
         return self.path_ms(way, topic_class) if way else float("inf")
 
     def path_ms(self, path: Sequence[str], topic_class: int) -> float:
@@ -147,14 +156,13 @@ class LiveMap:
         graph = self._graph
         up = [position for position, link in enumerate(self._links) if link not in self._failed]
         weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]
-        failure = [1.0 - self._measured.availability.get(self._links[p], 1.0) for p in up]
         return make_graph(
             graph.names,
             graph.points,
             graph.ends[up],
             plane=graph.plane,
             weights=np.array(weights),
-            edge_failure=np.array(failure),
+            via=[graph.via[p] for p in up],
         )
 
     def _rest_of(self, topic_class: int | None) -> list[float]:

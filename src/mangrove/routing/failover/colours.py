@@ -307,8 +307,8 @@ def canonical(graph: Graph) -> Graph:
     order = sorted(range(graph.size), key=lambda node: graph.names[node])
     rank = np.empty(graph.size, dtype=np.int64)
     rank[order] = np.arange(graph.size)
-    ends = np.sort(rank[graph.ends], axis=1)
-    by_name = np.lexsort((ends[:, 1], ends[:, 0]))
+    ends = rank[graph.ends]
+    by_name = np.lexsort((ends.max(axis=1), ends.min(axis=1)))
     return make_graph(
         [graph.names[node] for node in order],
         graph.points[order],
@@ -317,4 +317,5 @@ def canonical(graph: Graph) -> Graph:
         weights=graph.weights[by_name],
         node_failure=graph.node_failure[order],
         edge_failure=graph.edge_failure[by_name],
+        via=[graph.via[link] for link in by_name],
     )

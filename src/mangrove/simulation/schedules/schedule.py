@@ -14,16 +14,23 @@ from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, Order, TopicRules
 from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
 
+BANDWIDTH_MBPS = 30.0
+"""Room for one stream of `broad`, not for two; the simulated links take everything all the same."""
 NETWORKS = 300
 """Schedules are played on one of so many networks, since to start one costs most."""
 
-TWICE, ORDERED, PLAIN = "twice", "ordered", "plain"
+TWICE, ORDERED, PLAIN, SURE, BROAD = "twice", "ordered", "plain", "sure", "broad"
 RULES = TopicRules(
     (
         Contract(match=f"{TWICE}.>", paths=2),
         Contract(match=f"{ORDERED}.>", paths=2, order=Order.PUBLISHER),
+        Contract(match=f"{SURE}.>", resiliency=0.99999, deadline_ms=200),
+        Contract(match=f"{BROAD}.>", rate_mbps=20, max_hops=2),
     )
 )
+REDUNDANT = (TWICE, ORDERED, SURE)
+"""Topics whose contracts promise that the failure of one link or one gateway costs nothing, where two paths
+exist that share none. That of `sure` does, since no set that needs one of them alone is probable enough."""
 
 
 class FaultKind(Enum):
@@ -117,7 +124,7 @@ class Schedule:
 
 @lru_cache(maxsize=NETWORKS)
 def setting(number: int) -> Setting:
-    """One of the settings: a ring, or a tree, of four to six domains, with some links more; three streams."""
+    """One of the settings: a ring, or a tree, of four to six domains, with some links more; four streams."""
     chance = random.Random(number)
     names = [chr(ord("a") + position) for position in range(chance.randint(4, 6))]
     order = chance.sample(names, len(names))
@@ -131,13 +138,16 @@ def setting(number: int) -> Setting:
         name=f"network {number}",
         domains={name: Domain(name=name, base_port=1) for name in names},
         links=tuple(
-            Link(between=pair, delay_ms=round(chance.uniform(1.0, 10.0), 3)) for pair in sorted(pairs)
+            Link(between=pair, delay_ms=round(chance.uniform(1.0, 10.0), 3), bandwidth_mbps=BANDWIDTH_MBPS)
+            for pair in sorted(pairs)
         ),
         topics=RULES,
     )
     streams = tuple(
         _stream(chance, names, f"{topic}.{position}")
-        for position, topic in enumerate((TWICE, PLAIN, chance.choice((TWICE, PLAIN, ORDERED))))
+        for position, topic in enumerate(
+            (TWICE, PLAIN, chance.choice((TWICE, PLAIN, ORDERED)), chance.choice((SURE, SURE, BROAD)))
+        )
     )
     return Setting(federation, tables_by_domain(federation), streams)
 
