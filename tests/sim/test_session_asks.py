@@ -112,6 +112,22 @@ def test_a_deadline_that_is_asked_for_moves_what_the_tables_would_send_too_slowl
     net.validate()
 
 
+def test_a_resiliency_that_is_asked_for_is_kept_by_as_many_paths_as_it_needs() -> None:
+    rules = TopicRules((Contract(match="x", limits=SessionLimits(resiliency=0.99)),))
+    shape = federation(*RING, topics=rules)
+    links = tuple(msgspec.structs.replace(link, failure_probability=0.05) for link in shape.links)
+    net = SimulatedOverlay(msgspec.structs.replace(shape, links=links), seed=1)
+    net.subscribe("d", "x")
+    net.run(2.0)
+    assert net.engines["a"].active_paths(0, "d") == []
+    net.ask("d", AskRequest(session="s", subject="x", quality=Quality(resiliency=0.98)))
+    net.run(net.now + 1.0)
+    assert set(net.engines["a"].active_paths(0, "d")) == TWO, "one path is up with 0.9025, two with 0.9905"
+    net.run(net.now + LEASE_S + 1.0)
+    assert net.engines["a"].active_paths(0, "d") == []
+    net.validate()
+
+
 def test_asks_are_replayed() -> None:
     recorded: list[tuple[Stimulus, int]] = []
     net = SimulatedOverlay(

@@ -125,6 +125,43 @@ def test_a_destination_gets_what_is_asked_here_and_there() -> None:
     assert contracts.at(77, "b").paths == 1
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ask", "end"]),
+            st.sampled_from("abcd"),
+            st.sampled_from(Role),
+            st.sampled_from(["alert.sea", "alert.fire"]),
+            st.integers(1, 3),
+            st.floats(0, 4),
+        ),
+        max_size=30,
+    )
+)
+def test_what_is_in_force_is_what_the_leases_say(
+    steps: list[tuple[str, str, Role, str, int, float]],
+) -> None:
+    """Against a plain list of who asked for what, and when."""
+    asks, expected, now = SessionAsks(RULES), dict[str, tuple[Role, int, int, float]](), 0.0
+    for what, session, role, subject, paths, later in steps:
+        now += later
+        asks.expire(now)
+        expected = {name: each for name, each in expected.items() if each[3] > now}
+        if what == "end":
+            asks.ask(AskRequest(session=session, end=True), now)
+            expected.pop(session, None)
+        else:
+            asks.ask(request(session, subject, role, paths=paths), now)
+            expected[session] = (role, 0 if subject == "alert.fire" else 1, paths, now + LEASE_S)
+        assert asks.problems() == []
+        assert asks.timer() == min((each[3] for each in expected.values()), default=math.inf)
+        for side in Role:
+            most: dict[int, int] = {}
+            for _, topic_class, wanted, _ in (each for each in expected.values() if each[0] is side):
+                most[topic_class] = max(wanted, most.get(topic_class, 0))
+            assert {at: quality.paths for at, quality in asks.of(side).items()} == most
+
+
 qualities = st.builds(
     Quality,
     deadline_ms=st.none() | st.floats(1, 1000),
