@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove
+from mangrove.agent.inspection import gateway_status
 from mangrove.client import AskRefusedError
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
@@ -122,6 +124,25 @@ async def test_what_a_killed_process_asked_for_ends_with_its_lease(ring: Running
             process.kill()
             await process.wait()
         await paths_are(ring, set())
+
+
+async def test_a_gateway_that_starts_anew_is_asked_again(ring: Running) -> None:
+    where = ring.launched.directory
+    async with mangrove.connect(domain="d", run_dir=where) as far:
+        subscription = await far.subscribe("alert.sea", paths=2)
+        await subscription.ready()
+        await paths_are(ring, TWO)
+        before = (await ring.gateway("d")).epoch
+        gateway = ring.launched.sites["d"].gateway
+        assert gateway.pid is not None
+        os.kill(gateway.pid, signal.SIGKILL)
+
+        async def asked_again() -> bool:
+            status = await gateway_status(ring.launched.endpoints["d"])
+            return status is not None and status.epoch != before and bool(status.asks)
+
+        await eventually(asked_again, "the new gateway should be asked too")
+        await paths_are(ring, TWO)
 
 
 async def test_what_is_not_possible_is_refused_with_what_is(ring: Running) -> None:
