@@ -57,6 +57,7 @@ def gateway_report(
         warnings=overlay.warnings,
         ignored={**overlay.ignored, **ledger.ignored},
         tables=overlay.tables,
+        asks=overlay.asks,
     )
 
 

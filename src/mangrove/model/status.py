@@ -129,6 +129,17 @@ class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
     """All that the contract asks of the set, beside what it gives."""
 
 
+class AskStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What sessions of a domain ask for beyond a contract: the strictest, and how many ask."""
+
+    topic: str
+    role: str
+    sessions: int
+    deadline_ms: float | None = None
+    paths: int | None = None
+    resiliency: float | None = None
+
+
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """How long messages of a contract take from another domain to this one, smoothed."""
 
@@ -203,6 +214,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
     tables: TableFigures | None = None
+    asks: tuple[AskStatus, ...] = ()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from mangrove.errors import MangroveError
 from mangrove.model.federation import Federation
+from mangrove.model.questions.session_quality import AskRequest, Role
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
@@ -57,7 +58,9 @@ from mangrove.overlay.protocol.control_messages import (
 )
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.routing.failover.gateway_tables import GatewayTables
@@ -93,7 +96,9 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._routes = RouteManager(federation, domain, epoch, self._live, self._events)
+        self._asks = SessionAsks(federation.topics)
+        self._contracts = EffectiveContracts(federation.topics, self._asks)
+        self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
@@ -280,6 +285,13 @@ class OverlayEngine:
         reachable = self.federation.reachable(self.domain, self._live.failed)
         return tuple(sorted(name for name in reachable if self._link_state.applied_by(name) < stamp))
 
+    def ask(self, request: AskRequest, now: float) -> list[Instruction]:
+        """A session of the own domain asks for more than a contract, asks on, or ends its ask.
+
+        AskRefusedError tells why not, and what is possible.
+        """
+        return [*self._asks_changed(now), ResetTimer()] if self._asks.ask(request, now) else []
+
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
         instructions = self._exchange.pass_on(now)
@@ -307,6 +319,7 @@ class OverlayEngine:
             self._delivery.resequencer.timer(),
             self._local.timer(),
             self._exchange.timer(),
+            self._asks.timer(),
         )
         return min(time for time in times if time is not None)
 
@@ -343,6 +356,7 @@ class OverlayEngine:
             self._delivery,
             self._events,
             self._ignored,
+            self._asks,
         )
         return overlay_status(sources, now)
 
@@ -357,6 +371,7 @@ class OverlayEngine:
             self._local,
             self._remote,
             self._routes,
+            self._asks,
             self._nearest,
             self._forwarder.parked,
             self._delivery.resequencer,
@@ -400,6 +415,7 @@ class OverlayEngine:
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(send_control(neighbour.name, heartbeat))
         instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
+        instructions += self._asks_changed(now) if self._asks.expire(now) else []
         instructions += self._network_changed(now, None)
         instructions += self._route_frames(self._routes.catch_up(now))
         instructions += self._forwarder.expire(now)
@@ -451,7 +467,9 @@ class OverlayEngine:
     def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self._link_state.advertise(self._neighbours.reports(now), now, self._confirmed)
+        ad = self._link_state.advertise(
+            self._neighbours.reports(now), now, self._confirmed, self._asks.of(Role.SUBSCRIBER)
+        )
         if ad is not None:
             instructions += self._flood(ad, None, now)
         if self._link_state.version == self._followed:
@@ -469,6 +487,8 @@ class OverlayEngine:
                 self._flows.choices_changed()
                 instructions.append(ForgetRoutes(EVERYTHING))
             instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
+        if self._contracts.heard(self._link_state.asks()):
+            instructions += self._route_frames(self._routes.network_changed(now, None, links=True))
         return instructions
 
     def _note_colour(self, before: frozenset[SitePair], now: float, cause: EventId | None) -> EventId:
@@ -495,6 +515,12 @@ class OverlayEngine:
         if self._remote.classes.take_changed():
             instructions += self._route_frames(self._routes.want(self._remote.classes.keys(), now))
         return instructions
+
+    def _asks_changed(self, now: float) -> list[Instruction]:
+        """Publishers here ask for other routes, or subscribers for something that the others must hear of."""
+        self._contracts.own_changed()
+        routes = self._route_frames(self._routes.network_changed(now, None, links=True))
+        return [*routes, *self._network_changed(now, None)]
 
     def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
         """Tell the shell, once, that the head broker's subscribers are back or were given up."""

@@ -9,7 +9,7 @@ import msgspec
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair
-from mangrove.model.status import Arrival, LinkFigures, RouteStatus, TableFigures
+from mangrove.model.status import Arrival, AskStatus, LinkFigures, RouteStatus, TableFigures
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.event_log import EventLog
@@ -20,6 +20,7 @@ from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 
 
 class StatusSources(NamedTuple):
@@ -35,6 +36,7 @@ class StatusSources(NamedTuple):
     delivery: Delivery
     events: EventLog
     ignored: Counter[str]
+    asks: SessionAsks
 
 
 class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,7 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
     tables: TableFigures
+    asks: tuple[AskStatus, ...]
 
 
 def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
@@ -80,6 +83,7 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         warnings=tuple(sources.remote.interest.warnings()),
         ignored={what: count for what, count in _ignored(sources).items() if count},
         tables=sources.live.table_figures(),
+        asks=tuple(_asks(sources)),
     )
 
 
@@ -139,6 +143,18 @@ def _routes(sources: StatusSources, now: float) -> list[RouteStatus]:
         )
         for (topic_class, destination), routes in sorted(sources.routes.sets.items())
         for route in routes.routes
+    ]
+
+
+def _asks(sources: StatusSources) -> list[AskStatus]:
+    return [
+        AskStatus(
+            topic=sources.federation.topics.contract_at(topic_class).match,
+            role=role.value,
+            sessions=sessions,
+            **msgspec.structs.asdict(quality),
+        )
+        for role, topic_class, quality, sessions in sources.asks.in_force()
     ]
 
 

@@ -31,7 +31,18 @@ def show_status(found: FederationStatus, console: Console) -> None:
     """All tables that have rows, and the warnings."""
     from rich.markup import escape
 
-    for make in (_brokers, _gateways, _links, _routes, _promises, _arrivals, _busiest, _drops, _others):
+    for make in (
+        _brokers,
+        _gateways,
+        _links,
+        _routes,
+        _promises,
+        _asks,
+        _arrivals,
+        _busiest,
+        _drops,
+        _others,
+    ):
         table = make(found)
         if table:
             table.show(console)
@@ -158,6 +169,31 @@ def _routes(found: FederationStatus) -> Table:
                 " → ".join(route.path),
                 bad(route.unmet) if route.unmet else "" if route.active else "being established",
                 matters=bool(route.unmet),
+            )
+    return table
+
+
+def _asks(found: FederationStatus) -> Table:
+    table = Table(
+        "Asked for beyond the contracts",
+        name_column("topic"),
+        name_column("domain"),
+        name_column("by"),
+        number_column("sessions"),
+        number_column("deadline ms"),
+        number_column("paths"),
+        number_column("resiliency"),
+    )
+    for domain, gateway in _answering(found):
+        for ask in gateway.asks:
+            table.add(
+                ask.topic,
+                domain,
+                f"{ask.role}s",
+                f"{ask.sessions:,}",
+                "–" if ask.deadline_ms is None else f"{ask.deadline_ms:g}",
+                "–" if ask.paths is None else str(ask.paths),
+                "–" if ask.resiliency is None else f"{ask.resiliency:g}",
             )
     return table
 

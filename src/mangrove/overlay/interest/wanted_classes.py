@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView
 
-from mangrove.model.topics import TopicRules, overlaps
+from mangrove.model.topics import SessionLimits, TopicRules, overlaps
 from mangrove.overlay.interest.interest_database import DomainInterest
 from mangrove.overlay.interest.wants import subject_of
 
@@ -17,7 +17,7 @@ class WantedClasses:
         self._matches = [
             (position, contract.match)
             for position, contract in enumerate(rules.contracts)
-            if contract.may_need_routes
+            if contract.may_need_routes or contract.limits != SessionLimits()
         ]
         self._counts: Counter[tuple[int, str]] = Counter()
         self._changed = False

@@ -15,7 +15,6 @@ from zlib import crc32
 
 from mangrove.model.federation import Federation
 from mangrove.model.status import Requirement, unmet_text
-from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
@@ -29,6 +28,7 @@ from mangrove.overlay.routes.damping import (
     worth_changing,
     worth_improving,
 )
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_pool import shared
@@ -45,9 +45,17 @@ Key = tuple[int, str]
 class RouteManager:
     """Decides which explicit routes this gateway needs as a source."""
 
-    def __init__(self, federation: Federation, domain: str, epoch: int, live: LiveMap, log: EventLog) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        contracts: EffectiveContracts,
+        live: LiveMap,
+        log: EventLog,
+    ) -> None:
         self._domain = domain
-        self._rules = federation.topics
+        self._contracts = contracts
         self._live = live
         self._log = log
         self._estimates = FailureEstimates(federation)
@@ -63,9 +71,6 @@ class RouteManager:
     def sets(self) -> dict[Key, RouteSet]:
         """All route sets, by topic class and destination."""
         return self._sets
-
-    def _contract(self, key: Key) -> Contract:
-        return self._rules.contract_at(key[0])
 
     def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
@@ -119,10 +124,12 @@ class RouteManager:
         for key in sorted(self._wanted):
             if key not in self._sets and not self._needed(key, now):
                 continue
-            routes = self._sets.get(key)
+            routes, contract = self._sets.get(key), self._contracts.at(*key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(key[0], self._contract(key), key[1])
+                routes = self._sets[key] = RouteSet(key[0], contract, key[1])
                 routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
+            elif routes.contract != contract:
+                routes.contract = contract
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
@@ -133,7 +140,7 @@ class RouteManager:
         return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
 
     def _needed(self, key: Key, now: float) -> bool:
-        contract = self._contract(key)
+        contract = self._contracts.at(*key)
         if contract.always_routed or not contract.may_need_routes:
             return contract.always_routed
         # What serves well stays, although the tables' way may be fast again: it may be so only because
