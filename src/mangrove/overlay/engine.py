@@ -101,7 +101,7 @@ class OverlayEngine:
         self._confirmed: dict[str, tuple[int, int]] = {}
         """Up to which version of other domains' interest the head broker has taken the subscriptions."""
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
-        self._labels = TransitLabels(domain)
+        self._labels = TransitLabels(domain, federation, self._neighbours, self._link_state)
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
         )
@@ -168,7 +168,7 @@ class OverlayEngine:
                 self._link_state.acknowledge(peer, body)
                 return []
             case RouteSetup() | RouteAck() | RouteTeardown():
-                return self._receive_route(body, now)
+                return self._receive_route(peer, body, now)
             case InterestUpdate():
                 instructions = [*self._exchange.receive(peer, body), *self._act_on_interest(now)]
                 return [*instructions, ResetTimer()] if self._remote.busy else instructions
@@ -299,6 +299,7 @@ class OverlayEngine:
             self._neighbours.timer(),
             self._link_state.timer(),
             self._routes.timer(),
+            self._labels.timer(),
             self._forwarder.parked.timer(),
             self._delivery.resequencer.timer(),
             self._local.timer(),
@@ -338,7 +339,7 @@ class OverlayEngine:
             self._forwarder,
             self._delivery,
             self._events,
-            self._ignored,
+            self._ignored + self._labels.ignored + self._routes.ignored,
         )
         return overlay_status(sources, now)
 
@@ -353,6 +354,7 @@ class OverlayEngine:
             self._local,
             self._remote,
             self._routes,
+            self._labels,
             self._nearest,
             self._forwarder.parked,
             self._delivery.resequencer,
@@ -398,6 +400,7 @@ class OverlayEngine:
         instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
         instructions += self._network_changed(now, None)
         instructions += self._route_frames(self._routes.catch_up(now))
+        self._labels.expire(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
         withdrawn = self._local.expire(now)
@@ -501,16 +504,17 @@ class OverlayEngine:
 
     # -- inside: routes -----------------------------------------------------------------------------------
 
-    def _receive_route(self, message: RouteMessage, now: float) -> list[Instruction]:
-        if isinstance(message, RouteAck) and message.origin == self.domain:
+    def _receive_route(self, peer: str, message: RouteMessage, now: float) -> list[Instruction]:
+        if isinstance(message, RouteAck) and message.origin == self.domain and message.path[1:2] == [peer]:
             return self._route_frames(self._routes.acknowledge(message, now))
-        return self._route_frames(self._labels.pass_on(message, self._neighbours.usable))
+        instructions = self._route_frames(self._labels.receive(message, peer, now))
+        return [*instructions, ResetTimer()] if instructions else []
 
-    def _route_frames(self, messages: Sequence[tuple[str | None, RouteMessage]]) -> list[Instruction]:
+    def _route_frames(self, messages: Sequence[tuple[str, RouteMessage]]) -> list[Instruction]:
         """Send route messages to neighbours that can be reached; what is lost is asked for again."""
         instructions: list[Instruction] = []
         for peer, message in messages:
-            if peer is not None and self._neighbours.reachable(peer):
+            if self._neighbours.reachable(peer):
                 instructions.append(send_control(peer, message))
             else:
                 self._ignored["route message without a way"] += 1

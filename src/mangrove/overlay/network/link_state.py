@@ -187,6 +187,11 @@ class LinkStateDatabase:
         ad = self._ads.get(domain)
         return (-1, -1) if ad is None else ad.applied.get(self._domain, (-1, -1))
 
+    def epoch_of(self, domain: str) -> int | None:
+        """Which life of its gateway a domain's last advertisement was of; None if there was none."""
+        ad = self._ads.get(domain)
+        return None if ad is None else ad.epoch
+
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""
         found = LinkMeasurements()

@@ -113,32 +113,41 @@ class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
 
 
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True, tag="setup"):
-    """Establish a route along `path`, from the origin's gateway to the destination's (RT_EST)."""
+    """Establish, move or keep up a route along `path`, from the origin's gateway to the destination's.
+
+    Harmony's RT_EST. A label that is asked for along another path gets a higher `version`; the same version
+    again is a refresh. The contract is named by its position, with the deadline that it was chosen for.
+    """
 
     origin: str
     epoch: int
-    label: int
+    label: Annotated[int, msgspec.Meta(ge=1)]
     path: list[str]
+    version: int
+    topic_class: int
+    deadline_ms: Milliseconds | None = None
 
 
 class RouteAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
-    """The route stands, or could not be established: goes back along the path."""
+    """The route stands from the sender on, or could not be established: goes back along the path."""
 
     origin: str
     epoch: int
     label: int
     path: list[str]
+    version: int
     ok: bool
     reason: str = ""
 
 
 class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
-    """The route is no longer used."""
+    """The route is no longer used, in this version and all before it."""
 
     origin: str
     epoch: int
     label: int
     path: list[str]
+    version: int
 
 
 LinkStateMessage = LinkStateAd | LinkStateAck

@@ -9,6 +9,7 @@ they were chosen, are replaced when it has. How routes come to stand is the matt
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from mangrove.model.topics import TopicRules
@@ -65,7 +66,8 @@ class RouteManager:
 
     def timer(self) -> float:
         """When `catch_up` has something to do."""
-        return min([self._review_at, *(routes.retry_at for routes in self._sets.values())])
+        retries = (routes.retry_at for routes in self._sets.values())
+        return min([self._review_at, self._signalling.timer(), *retries])
 
     def catch_up(self, now: float) -> Messages:
         """Plan anew after a change of the network; ask again for what was refused or not acknowledged."""
@@ -73,7 +75,7 @@ class RouteManager:
             every, cause = self._review_all, self._cause
             self._review_at, self._review_all, self._cause = float("inf"), False, None
             return self._review(now, cause, all_sets=every)
-        messages: Messages = []
+        messages = self._signalling.refresh(self._sets.values(), now)
         for routes in self._sets.values():
             if now >= routes.retry_at:
                 messages += self._mend(routes, now, None)
@@ -139,13 +141,22 @@ class RouteManager:
 
     def acknowledge(self, ack: RouteAck, now: float) -> Messages:
         """A route that this gateway asked for stands, or does not."""
-        stands = self._signalling.acknowledge(self._sets.values(), ack, now)
-        return [] if stands is None else self._mend(stands[0], now, stands[1])
+        messages, stands = self._signalling.acknowledge(self._sets.values(), ack, now)
+        return messages if stands is None else messages + self._mend(stands[0], now, stands[1])
+
+    @property
+    def ignored(self) -> Counter[str]:
+        """Answers to nothing that was asked, by what was wrong with them."""
+        return self._signalling.ignored
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        labels = [route.label for routes in self._sets.values() for route in routes.routes]
-        found = [] if len(labels) == len(set(labels)) else ["two routes have the same label"]
+        used = [route for routes in self._sets.values() for route in routes.routes]
+        versions = {route.version for route in used}
+        found = [] if len(versions) == len(used) else ["two routes have the same version"]
+        labels = [route.label for route in used if route.active]
+        if len(set(labels)) != len(labels):
+            found.append("two routes in use have the same label")
         for (_, destination), routes in self._sets.items():
             ends = {(route.path[0], route.path[-1]) for route in routes.routes}
             if ends - {(self._domain, destination)}:
