@@ -56,6 +56,7 @@ def gateway_report(
         refused_examples=overlay.refused_examples,
         warnings=overlay.warnings,
         ignored={**overlay.ignored, **ledger.ignored},
+        tables=overlay.tables,
     )
 
 

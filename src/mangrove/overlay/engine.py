@@ -60,7 +60,7 @@ from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
-from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.failover.gateway_tables import GatewayTables
 
 EVERYTHING = (">",)
 """A pattern that covers all subjects."""
@@ -80,7 +80,7 @@ class OverlayEngine:
         epoch: int,
         *,
         timing: Timing | None = None,
-        tables: FailoverTables | None = None,
+        tables: GatewayTables | None = None,
         events_before: int = 0,
     ) -> None:
         """`events_before` is how many events earlier lives of this gateway have noted."""
@@ -93,7 +93,7 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._routes = RouteManager(domain, epoch, federation.topics, self._live, self._events)
+        self._routes = RouteManager(federation, domain, epoch, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
@@ -458,6 +458,7 @@ class OverlayEngine:
         self._followed = self._link_state.version
         before = self._live.failed
         changed, slower = self._live.update(self._link_state.failed_links(), self._link_state.measured())
+        self._routes.observe(now)
         if changed:
             cause = self._note_colour(before, now, cause)
             for frame in self._forwarder.parked.release(now):

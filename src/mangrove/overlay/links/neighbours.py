@@ -81,6 +81,8 @@ class Neighbour:
             jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
             waits_ms=self.outgoing.waiting.waits.noticeable_ms(),
             availability=round(monitor.availability.share(now), 5),
+            used_mbps=round(self.outgoing.used_mbps, 3),
+            limit_mbps=round(self.outgoing.limit_mbps, 3),
             cause=self.changed_by,
         )
 

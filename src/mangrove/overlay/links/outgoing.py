@@ -10,6 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 from mangrove.overlay.links.laxity_queue import FOREVER, LaxityQueue
+from mangrove.overlay.links.throughput import MBIT_BYTES, Throughput
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
 from mangrove.overlay.protocol.pieces import MAX_STREAMS, Cutting, LinkRate
 
@@ -42,6 +43,17 @@ class Outgoing:
         """Large frames that have begun to leave; each but the last was overtaken by the next."""
         self._streams = 0
         self._rate = LinkRate()
+        self._throughput = Throughput()
+
+    @property
+    def used_mbps(self) -> float:
+        """What leaves for the link."""
+        return self._throughput.mbps
+
+    @property
+    def limit_mbps(self) -> float:
+        """The most that the link was seen to take; 0 while it was never too slow."""
+        return (self._rate.bytes_per_s or 0.0) / MBIT_BYTES
 
     @property
     def backlogged(self) -> bool:
@@ -80,20 +92,25 @@ class Outgoing:
         if last:
             self._cutting.pop()
             return self._leave(piece, cutting.whole(now), now)
-        self._rate.took(len(piece.body))
+        self._took(len(piece.body))
         return piece
 
     def _leave(self, frame: Frame, whole: Frame, now: float) -> Frame:
         """A frame has left as a whole: from now on it is kept until it is acknowledged."""
         self._sent.append(_Sent(whole, now))
         self._sent_bytes += len(whole.body)
-        self._rate.took(len(frame.body))
+        self._took(len(frame.body))
         return frame
+
+    def _took(self, size_bytes: int) -> None:
+        self._rate.took(size_bytes)
+        self._throughput.took(size_bytes)
 
     def settle(self, now: float) -> None:
         """A heartbeat is due: take stock of how long frames wait and how fast the link takes them."""
         self.waiting.waits.settle()
         self._rate.settle(self.backlogged, now)
+        self._throughput.settle(now)
 
     def acknowledge(self, received: int) -> None:
         """The neighbour has taken over so many frames since the connection was made."""
@@ -119,5 +136,6 @@ class Outgoing:
         self._sent.clear()
         self._cutting.clear()
         self._rate = LinkRate()
+        self._throughput = Throughput()
         self._sent_bytes = self._acknowledged = 0
         return frames

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mangrove.model.site_pair import site_pair
+from mangrove.model.status import Requirement, unmet_text
 from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import (
@@ -26,7 +27,7 @@ from mangrove.overlay.events.happenings import (
 )
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
-from mangrove.overlay.routes.path_choice import SitePath
+from mangrove.overlay.routes.path_view import SitePath
 from mangrove.overlay.routes.transit_labels import LEASE_S
 
 ACK_TIMEOUT_S = 1.0
@@ -61,9 +62,28 @@ class RouteSet:
     contract: Contract
     destination: str
     routes: list[Route] = field(default_factory=list)
-    unmet: str = ""
+    chosen: tuple[SitePath, ...] = ()
+    """The paths that are wanted; others serve until these stand."""
+    requirements: tuple[Requirement, ...] = ()
+    """What the contract asks, beside what the chosen paths give."""
+    changed_at: float = float("-inf")
+    look_at: float = 0.0
+    """When to look whether something better can be had."""
+    sent_bytes: int = 0
+    """Since the last look, to each of the paths."""
+    looked_at: float | None = None
+    observed_mbps: float = 0.0
+    crowded_until: float | None = None
+    """When the set moves if a link on its way is still full then."""
+    left_full_at: float = float("-inf")
+    """When it last looked for another way because a link was full."""
     retry_at: float = float("inf")
     """When to look at the set again because something that was asked for does not stand."""
+
+    @property
+    def unmet(self) -> str:
+        """What the contract asks and does not get, in words; empty if there is nothing."""
+        return unmet_text(self.requirements)
 
     @property
     def about(self) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """Explicit routes: which path sets the contracts need, decided at the source (Harmony §3.2).
 
-A contract needs explicit routes when it asks for several paths, or when the way that the tables take is too
-slow for its deadline. Routes are kept as long as they are up and fast enough; only what is broken is replaced
-(incremental maintenance). Routes of a set that share a link or a site, because the network had no better when
-they were chosen, are replaced when it has. How routes come to stand is the matter of `establishment`.
+A contract needs explicit routes when it asks for several paths, a resiliency or a rate, or when the way that
+the tables take misses what it asks. A set is kept as long as it gives what was promised; only what is broken
+or missed is replaced (incremental maintenance), and a set that misses something is replaced only by one that
+misses clearly less. Fewer paths, or much shorter ones, are taken only when nothing has changed for a while:
+so nothing goes back and forth. How routes come to stand is the matter of `establishment`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from zlib import crc32
 
-from mangrove.model.topics import TopicRules
+from mangrove.model.federation import Federation
+from mangrove.model.status import Requirement, unmet_text
+from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
+from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck
+from mangrove.overlay.routes.damping import (
+    CROWDED_PATIENCE_S,
+    HOLD_S,
+    LOOK_EVERY_S,
+    crowded,
+    worth_changing,
+    worth_improving,
+)
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
-from mangrove.overlay.routes.path_choice import PathChoice, shared
-from mangrove.routing.paths.resilience import resiliency
+from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
+from mangrove.overlay.routes.path_pool import shared
+from mangrove.overlay.routes.path_view import PathView
+from mangrove.overlay.routes.surroundings import Surroundings
 
 REVIEW_AFTER_S = 0.1
 """Routes are planned anew so long after the network has changed: first of all, messages must go on."""
@@ -31,14 +46,15 @@ Key = tuple[int, str]
 class RouteManager:
     """Decides which explicit routes this gateway needs as a source."""
 
-    def __init__(self, domain: str, epoch: int, rules: TopicRules, live: LiveMap, log: EventLog) -> None:
+    def __init__(self, federation: Federation, domain: str, epoch: int, live: LiveMap, log: EventLog) -> None:
         self._domain = domain
-        self._rules = rules
+        self._rules = federation.topics
         self._live = live
         self._log = log
-        self._choice = PathChoice(domain, live)
+        self._estimates = FailureEstimates(federation)
         self._signalling = Establishment(domain, epoch, live, log)
         self._sets: dict[Key, RouteSet] = {}
+        self._surroundings = Surroundings(federation, domain, live, self._estimates, self._sets)
         self._wanted: set[Key] = set()
         self._review_at = float("inf")
         self._review_all = False
@@ -49,10 +65,18 @@ class RouteManager:
         """All route sets, by topic class and destination."""
         return self._sets
 
+    def _contract(self, key: Key) -> Contract:
+        return self._rules.contract_at(key[0])
+
     def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
         self._wanted = set(wanted)
         return self._review(now, None)
+
+    def observe(self, now: float) -> None:
+        """The map follows the link state: what has failed and what links carry may be different."""
+        self._estimates.observe(self._live.failed, self._live.measured.availability, now)
+        self._surroundings.changed()
 
     def network_changed(self, now: float, cause: EventId | None, *, links: bool) -> Messages:
         """Delays have changed, or even `links`: broken routes go at once, all else is looked at soon."""
@@ -66,8 +90,8 @@ class RouteManager:
 
     def timer(self) -> float:
         """When `catch_up` has something to do."""
-        retries = (routes.retry_at for routes in self._sets.values())
-        return min([self._review_at, self._signalling.timer(), *retries])
+        times = (min(routes.retry_at, routes.look_at) for routes in self._sets.values())
+        return min([self._review_at, self._signalling.timer(), *times])
 
     def catch_up(self, now: float) -> Messages:
         """Plan anew after a change of the network; ask again for what was refused or not acknowledged."""
@@ -77,7 +101,9 @@ class RouteManager:
             return self._review(now, cause, all_sets=every)
         messages = self._signalling.refresh(self._sets.values(), now)
         for routes in self._sets.values():
-            if now >= routes.retry_at:
+            if now >= routes.look_at:
+                messages += self._mend(routes, now, None, improve=True)
+            elif now >= routes.retry_at:
                 messages += self._mend(routes, now, None)
         return messages
 
@@ -89,55 +115,101 @@ class RouteManager:
         for better ones.
         """
         messages: Messages = []
-        for key in [key for key in self._sets if key not in self._wanted or not self._needed(key)]:
+        for key in [key for key in self._sets if key not in self._wanted or not self._needed(key, now)]:
             messages += self._signalling.tear_down(self._sets.pop(key))
         for key in sorted(self._wanted):
-            if not self._needed(key):
+            if key not in self._sets and not self._needed(key, now):
                 continue
             routes = self._sets.get(key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(key[0], self._rules.contract_at(key[0]), key[1])
+                routes = self._sets[key] = RouteSet(key[0], self._contract(key), key[1])
+                routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
         return messages
 
-    def _needed(self, key: Key) -> bool:
-        contract = self._rules.contract_at(key[0])
-        if contract.paths > 1 or contract.deadline_ms is None:
-            return contract.paths > 1
+    def _turn(self, key: Key, occasion: int = 0) -> float:
+        """A share between 0 and 1 that differs between sets, everywhere: who acts first, if many could."""
+        return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
+
+    def _needed(self, key: Key, now: float) -> bool:
+        contract = self._contract(key)
+        if contract.always_routed or not contract.may_need_routes:
+            return contract.always_routed
         # What serves well stays, although the tables' way may be fast again: it may be so only because
         # this traffic has left it.
-        standing = self._sets[key].active() if key in self._sets else []
-        serves = any(self._live.path_ms(route.path, key[0]) <= contract.deadline_ms for route in standing)
-        return serves or self._live.table_ms(key[1], key[0]) > contract.deadline_ms
+        view = self._surroundings.view(contract, key, now)
+        routes = self._sets.get(key)
+        standing = [route.path for route in routes.active()] if routes is not None else []
+        if standing and not unmet_text(view.assess(standing)):
+            return True
+        table = self._live.table_path(key[1])
+        return not table or bool(unmet_text(view.assess([table])))
 
-    def _mend(self, routes: RouteSet, now: float, cause: EventId | None) -> Messages:
+    def _mend(
+        self, routes: RouteSet, now: float, cause: EventId | None, *, improve: bool = False
+    ) -> Messages:
+        """See that a set gives what it should; with `improve`, also whether it could be had for less."""
         messages = self._signalling.drop_broken(routes, now, cause)
-        limit = routes.contract.deadline_ms
-        kept = [
-            route.path
-            for route in routes.routes
-            if limit is None or self._live.path_ms(route.path, routes.topic_class) <= limit
-        ]
-        kept = kept[: routes.contract.paths]
-        enough = len(kept) == routes.contract.paths and not routes.unmet
-        paths = kept
-        if not enough or shared(kept):
-            planned, unmet = self._choice.paths(
-                routes.contract, routes.topic_class, routes.destination, [] if enough else kept
-            )
-            if not enough or shared(planned) < shared(kept):
-                paths = planned
-                self._tell_unmet(routes, unmet, now, cause)
-        return messages + self._signalling.establish(routes, paths, now, cause)
+        key = (routes.topic_class, routes.destination)
+        if improve:
+            self._surroundings.measure(routes, now)
+            routes.look_at = now + LOOK_EVERY_S
+        view = self._surroundings.view(routes.contract, key, now, routes)
+        alive = {route.path for route in routes.routes}
+        current = judged(view, [path for path in routes.chosen if path in alive])
+        chosen = self._better(view, current, routes, now, improve=improve)
+        if chosen.paths != routes.chosen:
+            self._surroundings.changed()
+            routes.chosen, routes.changed_at, routes.crowded_until = chosen.paths, now, None
+        self._tell(routes, chosen.requirements, now, cause)
+        return messages + self._signalling.establish(routes, list(chosen.paths), now, cause)
 
-    def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: EventId | None) -> None:
-        if unmet and not routes.unmet:
-            self._log.note(ContractUnmet(**routes.about, reason=unmet), now, cause)
-        elif routes.unmet and not unmet:
+    def _better(
+        self, view: PathView, current: Choice, routes: RouteSet, now: float, *, improve: bool
+    ) -> Choice:
+        """What should be used from now on: what is, or something that is better by enough."""
+        full = self._full(view, current, routes, now)
+        if full:
+            routes.left_full_at, routes.crowded_until = now, None
+        if current.paths and not (current.unmet or full or shared(current.paths) or improve):
+            return current
+        kept = [path for path in current.paths if view.in_limits(path)]
+        found = choose_paths(view, kept)
+        if kept and (found.unmet or full or improve or shared(found.paths)):
+            fresh = choose_paths(view)
+            if fresh.better_than(found) or not found.better_than(fresh):
+                found = fresh
+        if worth_changing(view, current, found, full=full):
+            return found
+        if improve and worth_improving(view, current, found, now - routes.changed_at):
+            return found
+        return current
+
+    def _full(self, view: PathView, current: Choice, routes: RouteSet, now: float) -> bool:
+        """Whether a link on the way has been full for long enough that this set should leave it."""
+        if not crowded(view, current):
+            routes.crowded_until = None
+            return False
+        if routes.crowded_until is None:
+            turn = self._turn((routes.topic_class, routes.destination), round(now))
+            routes.crowded_until = max(now, routes.left_full_at + HOLD_S) + CROWDED_PATIENCE_S * turn
+        routes.look_at = min(routes.look_at, max(routes.crowded_until, now + LOOK_EVERY_S / 10))
+        return now >= routes.crowded_until
+
+    def _tell(
+        self, routes: RouteSet, found: tuple[Requirement, ...], now: float, cause: EventId | None
+    ) -> None:
+        """Note when a contract begins to miss something, something else, or nothing any more."""
+        before = {(each.name, each.apart_from) for each in routes.requirements if not each.met}
+        after = {(each.name, each.apart_from) for each in found if not each.met}
+        routes.requirements = found
+        if after - before:
+            missed = tuple(each for each in found if not each.met)
+            self._log.note(ContractUnmet(**routes.about, reason=routes.unmet, unmet=missed), now, cause)
+        elif before and not after:
             self._log.note(ContractMet(**routes.about), now, cause)
-        routes.unmet = unmet
 
     def acknowledge(self, ack: RouteAck, now: float) -> Messages:
         """A route that this gateway asked for stands, or does not."""
@@ -164,11 +236,11 @@ class RouteManager:
             incomplete = any(not route.active for route in routes.routes)
             if incomplete and math.isinf(routes.retry_at) and math.isinf(self._review_at):
                 found.append(f"a route to {destination} was asked for and is never looked at again")
+            if math.isinf(routes.look_at):
+                found.append(f"the routes to {destination} are never looked at again")
         return found
 
-    def resiliency(self, routes: RouteSet) -> float:
-        """Probability that one of the routes in use is up, from the availability of links in the past."""
-        graph = self._live.live_graph()
-        return resiliency(
-            graph, [graph.indices(route.path) for route in routes.active() if self._signalling.up(route.path)]
-        )
+    def resiliency(self, routes: RouteSet, now: float) -> float:
+        """Probability that one of the routes in use is up, if both ends are."""
+        view = self._surroundings.view(routes.contract, (routes.topic_class, routes.destination), now, routes)
+        return view.resiliency([route.path for route in routes.active() if self._signalling.up(route.path)])

@@ -95,7 +95,10 @@ def topology_document(graph: Graph) -> dict[str, object]:
 
 
 def graph_of_federation(federation: Federation) -> Graph:
-    """The overlay of a federation: domains at (latitude, longitude), links weighing what they cost."""
+    """The overlay of a federation: domains at (latitude, longitude), links weighing what they cost.
+
+    Sites and links whose probability of failure is not known have none.
+    """
     index = {name: number for number, name in enumerate(federation.domains)}
     unknown = (math.nan, math.nan)
     return make_graph(
@@ -105,6 +108,8 @@ def graph_of_federation(federation: Federation) -> Graph:
         plane=Plane.GEO,
         weights=[federation.link_weight(link) for link in federation.links],
         via=[link.via for link in federation.links],
+        node_failure=np.array([site.failure_probability or 0.0 for site in federation.domains.values()]),
+        edge_failure=np.array([link.failure_probability or 0.0 for link in federation.links]),
     )
 
 
