@@ -15,6 +15,7 @@ from time import monotonic, time_ns
 import msgspec
 
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import InputError
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
@@ -27,6 +28,7 @@ from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.interest_question import InterestAnswer, InterestRequest
+from mangrove.model.management.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import (
     GATEWAY_READY,
     gateway_interest_subject,
@@ -212,7 +214,20 @@ class Gateway:
             gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
             gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
         }
+        answers[gateway_avoid_subject(domain)] = lambda request: msgspec.json.encode(self._avoid(request))
         await answer_questions(url, f"gateway-{domain}", answers)
+
+    def _avoid(self, request: bytes) -> AvoidAnswer:
+        """An operator's word about an endangered region."""
+        try:
+            asked = msgspec.json.decode(request, type=AvoidRequest)
+            self._carry_out(self._engine.avoid(asked, monotonic()))
+        except msgspec.DecodeError as error:
+            return AvoidAnswer(problem=f"the request cannot be read: {error}")
+        except InputError as error:
+            return AvoidAnswer(problem=error.message, hint=error.hint)
+        active = {region.name: region for region in self._engine.endangered(monotonic())}
+        return AvoidAnswer(region=active.get(asked.name))
 
     def _awareness(self, request: bytes) -> InterestAnswer:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""

@@ -77,6 +77,8 @@ class RouteSet:
     """When the set moves if a link on its way is still full then."""
     left_full_at: float = float("-inf")
     """When it last looked for another way because a link was full."""
+    evading: int | None = None
+    """Because of which state of the endangered regions the set was made or moved; None if it was not."""
     retry_at: float = float("inf")
     """When to look at the set again because something that was asked for does not stand."""
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from mangrove.model.federation import Federation
+from mangrove.model.management.endangered import ExposedPath
 from mangrove.model.status import Requirement, unmet_text
 from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
@@ -33,7 +34,7 @@ from mangrove.overlay.routes.damping import (
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_pool import shared
-from mangrove.overlay.routes.path_view import PathView
+from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.overlay.routes.surroundings import Surroundings
 
 REVIEW_AFTER_S = 0.1
@@ -88,6 +89,34 @@ class RouteManager:
             messages += self._signalling.drop_broken(routes, now, cause)
         return messages
 
+    def exposed(self, now: float) -> list[ExposedPath]:
+        """Paths in use that lead through endangered regions, and why."""
+        found: list[ExposedPath] = []
+        for key in sorted(self._wanted) if self._live.dangers.active else ():
+            routes = self._sets.get(key)
+            paths = [route.path for route in routes.active()] if routes is not None else []
+            for path in paths or [self._live.table_path(key[1])]:
+                regions = self._live.dangers.touched_by(path)
+                if regions:
+                    found.append(self._exposed(key, path, regions, now))
+        return found
+
+    def _exposed(self, key: Key, path: SitePath, regions: tuple[str, ...], now: float) -> ExposedPath:
+        routes, contract = self._sets.get(key), self._contract(key)
+        sites = self._live.dangers.sites
+        reason = ""
+        if self._domain in sites:
+            reason = f"its source, {self._domain}, lies inside"
+        elif key[1] in sites:
+            reason = f"its destination, {key[1]}, lies inside"
+        elif routes is not None and path in routes.chosen:
+            around = self._surroundings.view(contract, key, now, routes).around()
+            apart = choose_paths(around).paths
+            reason = "no other way is within the contract" if apart else "no way leads around it"
+        return ExposedPath(
+            topic=contract.match, destination=key[1], path=path, regions=regions, reason=reason
+        )
+
     def timer(self) -> float:
         """When `catch_up` has something to do."""
         times = (min(routes.retry_at, routes.look_at) for routes in self._sets.values())
@@ -124,6 +153,8 @@ class RouteManager:
             if routes is None:
                 routes = self._sets[key] = RouteSet(key[0], self._contract(key), key[1])
                 routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
+                if self._endangered(key[1]):
+                    routes.evading = self._live.dangers.version
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
@@ -135,17 +166,30 @@ class RouteManager:
 
     def _needed(self, key: Key, now: float) -> bool:
         contract = self._contract(key)
-        if contract.always_routed or not contract.may_need_routes:
-            return contract.always_routed
+        if contract.always_routed or self._endangered(key[1]):
+            return True
+        if not contract.may_need_routes:
+            return False
         # What serves well stays, although the tables' way may be fast again: it may be so only because
         # this traffic has left it.
         view = self._surroundings.view(contract, key, now)
         routes = self._sets.get(key)
         standing = [route.path for route in routes.active()] if routes is not None else []
+        if routes is not None and self._returns(routes):
+            standing = []
         if standing and not unmet_text(view.assess(standing)):
             return True
         table = self._live.table_path(key[1])
         return not table or bool(unmet_text(view.assess([table])))
+
+    def _endangered(self, destination: str) -> bool:
+        """Whether the tables lead through an endangered region."""
+        dangers = self._live.dangers
+        return dangers.active and dangers.touches(self._live.table_path(destination))
+
+    def _returns(self, routes: RouteSet) -> bool:
+        """Whether a set that fled is to be chosen anew, because something else is endangered, or nothing."""
+        return routes.evading is not None and routes.evading != self._live.dangers.version
 
     def _mend(
         self, routes: RouteSet, now: float, cause: EventId | None, *, improve: bool = False
@@ -160,6 +204,13 @@ class RouteManager:
         alive = {route.path for route in routes.routes}
         current = judged(view, [path for path in routes.chosen if path in alive])
         chosen = self._better(view, current, routes, now, improve=improve)
+        if self._returns(routes):
+            chosen = choose_paths(view)
+        dangers = self._live.dangers
+        if not dangers.active:
+            routes.evading = None
+        elif routes.evading is not None or any(dangers.touches(path) for path in current.paths):
+            routes.evading = dangers.version
         if chosen.paths != routes.chosen:
             self._surroundings.changed()
             routes.chosen, routes.changed_at, routes.crowded_until = chosen.paths, now, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mangrove.model.federation import Federation
+from mangrove.model.management.endangered import AvoidRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import OutboundFlow, Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
@@ -126,6 +127,12 @@ class RecordedEngine(OverlayEngine):
         told = list(applied)
         instructions = super().subscriptions_confirmed(told, now)
         self._record(st.SubscriptionsConfirmed(told, now), st.digest(instructions))
+        return instructions
+
+    def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
+        """An operator says that a region is endangered, or no longer."""
+        instructions = super().avoid(request, now)
+        self._record(st.RegionDeclared(request, now), st.digest(instructions))
         return instructions
 
     def handle_timer(self, now: float) -> list[Instruction]:

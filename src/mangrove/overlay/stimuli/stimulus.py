@@ -10,6 +10,7 @@ import zlib
 
 import msgspec
 
+from mangrove.model.management.endangered import AvoidRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
@@ -195,6 +196,17 @@ class SubscriptionsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="
         return engine.subscriptions_confirmed(self.applied, self.now)
 
 
+class RegionDeclared(msgspec.Struct, frozen=True, array_like=True, tag="avoid"):
+    """`avoid`; a request that makes no sense changes nothing and is not recorded."""
+
+    request: AvoidRequest
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.avoid(self.request, self.now)
+
+
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     """`handle_timer`."""
 
@@ -230,6 +242,7 @@ Stimulus = (
     | HeadWent
     | Flushed
     | SubscriptionsConfirmed
+    | RegionDeclared
     | TimerServed
     | FramesRemembered
 )

@@ -1,0 +1,1 @@
+"""What gateways are told and asked on the management broker."""
