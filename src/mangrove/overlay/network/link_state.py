@@ -205,6 +205,11 @@ class LinkStateDatabase:
         """What the subscribers of other domains ask for, by topic class."""
         return {name: ad.asks for name, ad in self._ads.items() if ad.asks and name != self._domain}
 
+    def epoch_of(self, domain: str) -> int | None:
+        """Which life of its gateway a domain's last advertisement was of; None if there was none."""
+        ad = self._ads.get(domain)
+        return None if ad is None else ad.epoch
+
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""
         found = LinkMeasurements()
