@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mangrove.cli.measurement import failover as evaluate_failover
+from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE
@@ -16,6 +17,7 @@ app.command("gap")(evaluate_routing.gap)
 app.command("tables")(evaluate_routing.tables)
 app.command("failover")(evaluate_failover.failover)
 app.command("schedules")(evaluate_failover.schedules)
+app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
 
 
