@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console
+from mangrove.cli.routing.contracts import contracts
 from mangrove.cli.routing.report import (
     disaster_document,
     plan_document,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mangrove.routing.paths.planner import PathRequest
 
 app = typer.Typer(help="Plan routes: separated paths, failover tables, disasters.", no_args_is_help=True)
+app.command("contracts")(contracts)
 
 MAX_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
 
