@@ -166,7 +166,10 @@ class Connection:
     async def _ready(self, subject: str, queue: str, timeout: float) -> None:
         if self._readiness is None:
             raise _unknown_gateway("tells who is ready")
-        await self._readiness.wait(subject, queue, timeout)
+        await self._readiness.wait(subject, queue, timeout, self._ask_gateway)
+
+    async def _ask_gateway(self, subject: str, timeout: float) -> None:
+        await self._subscriber.request(subject, timeout=timeout)
 
     async def request(
         self,

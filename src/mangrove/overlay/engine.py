@@ -233,6 +233,10 @@ class OverlayEngine:
         """All subjects to subscribe to at the head broker, because other domains want them."""
         return self._remote.subscribed
 
+    def is_wanted_elsewhere(self, subject: str) -> bool:
+        """Whether a subject or pattern is among them."""
+        return subject in self._flows.subjects()
+
     def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription in the own domain came or went; the empty group stands for plain subscribers.
 
@@ -290,7 +294,7 @@ class OverlayEngine:
 
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
-        instructions = self._exchange.pass_on()
+        instructions = self._exchange.pass_on(now)
         instructions += self._settle(0, now)
         for flow in self._flows.touched():
             predecessors = self._flows.predecessors(flow, now)
@@ -315,7 +319,7 @@ class OverlayEngine:
             self._delivery.resequencer.timer(),
             self._local.timer(),
             self._asks.timer(),
-            0.0 if self._exchange.busy else None,
+            self._exchange.timer(),
         )
         return min(time for time in times if time is not None)
 
@@ -399,7 +403,7 @@ class OverlayEngine:
 
     def _serve_timers(self, now: float) -> list[Instruction]:
         self._remote.refresh()
-        instructions = self._exchange.pass_on() + self._act_on_interest(now)
+        instructions = self._exchange.pass_on(now) + self._act_on_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
             monitor.woken(now)
@@ -418,7 +422,7 @@ class OverlayEngine:
         instructions += self._delivery.expire(now)
         withdrawn = self._local.expire(now)
         if withdrawn is not None:
-            instructions += self._exchange.pass_on()
+            instructions += self._exchange.pass_on(now, at_once=True)
             instructions += self._settle(withdrawn, now)
         return instructions
 
