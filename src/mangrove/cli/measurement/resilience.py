@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.measurement.routing import PlotOption, SeedOption, SeedsOption
+from mangrove.cli.measurement.options import PlotOption, SeedOption, SeedsOption
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE
 
