@@ -190,4 +190,5 @@ def _federation(document: FederationDocument) -> Federation:
             for name, group in document.risk_groups.items()
         },
         prepare=document.prepare,
+        urgency=document.urgency,
     )

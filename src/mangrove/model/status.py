@@ -21,6 +21,8 @@ class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Share of time in which the link could be used, the recent past counting most."""
     waits_ms: dict[str, float]
     """How long frames wait for the link, by the contract's topics; those that hardly wait are left out."""
+    overruns: dict[str, float] = {}
+    """Share of frames that wait longer than this hop's budget, by the contract's topics."""
     unacknowledged: int
     queued_bytes: int
 

@@ -18,7 +18,15 @@ from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.events.event_log import Event, EventId, EventLog
-from mangrove.overlay.events.happenings import ColourChanged, HeadLost, HeadSettled, LinkFailed, LinkRecovered
+from mangrove.overlay.events.happenings import (
+    BudgetKept,
+    BudgetOverrun,
+    ColourChanged,
+    HeadLost,
+    HeadSettled,
+    LinkFailed,
+    LinkRecovered,
+)
 from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
@@ -395,6 +403,7 @@ class OverlayEngine:
                 instructions += self._lose(neighbour, now, silence)
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(send_control(neighbour.name, heartbeat))
+                self._note_overruns(neighbour, now)
         instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
         instructions += self._network_changed(now, None)
         instructions += self._route_frames(self._routes.catch_up(now))
@@ -405,6 +414,18 @@ class OverlayEngine:
             instructions += self._exchange.pass_on()
             instructions += self._settle(withdrawn, now)
         return instructions
+
+    def _note_overruns(self, neighbour: Neighbour, now: float) -> None:
+        waits_ms = neighbour.outgoing.waiting.waits.noticeable_ms()
+        for topic_class, persists in neighbour.outgoing.take_overruns():
+            topic, peer = self.federation.topics.contract_at(topic_class).match, neighbour.name
+            wait_ms = waits_ms.get(topic_class, 0.0)
+            happening = (
+                BudgetOverrun(topic=topic, peer=peer, wait_ms=wait_ms)
+                if persists
+                else BudgetKept(topic=topic, peer=peer)
+            )
+            self._events.note(happening, now)
 
     def _receive_data(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
         self._forwarder.check(frame)

@@ -73,12 +73,14 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 MAX_CAUSE_LENGTH = 256
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     """One link as its end sees it: usable or not, one-way delay and jitter, how long frames wait for it.
 
-    `waits_ms` is by topic class; classes that hardly wait are left out. `availability` is the share of time
+    `waits_ms` is by topic class; classes that hardly wait are left out. So are `overruns`, the share of
+    frames that wait longer than the link's part of their time. `availability` is the share of time
     in which the link could be used. `cause` names the event at that end which made it usable or not, so that
     what follows elsewhere can be told as one story.
     """
@@ -87,7 +89,8 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: Milliseconds
     jitter_ms: Milliseconds = 0.0
     waits_ms: dict[int, Milliseconds] = {}
-    availability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    overruns: dict[int, Share] = {}
+    availability: Share = 1.0
     cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
 
 
