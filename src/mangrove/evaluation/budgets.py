@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-
-import msgspec
+from itertools import pairwise
 
 from mangrove.evaluation.confidence import Estimate, estimate
 from mangrove.model.federation import Domain, Federation, Link, Urgency
@@ -140,9 +139,7 @@ def _bursts(chance: random.Random) -> list[tuple[float, float]]:
     return found
 
 
-def _arrivals(
-    chance: random.Random, stream: Stream, rate: float, begin: float, end: float
-) -> list[Sending]:
+def _arrivals(chance: random.Random, stream: Stream, rate: float, begin: float, end: float) -> list[Sending]:
     found: list[Sending] = []
     at = begin + chance.expovariate(rate)
     while at < end:
@@ -170,9 +167,7 @@ def chain(order: Urgency) -> Federation:
     return Federation(
         name="chain",
         domains={name: Domain(name=name, base_port=1) for name in SITES},
-        links=tuple(
-            Link(between=pair, delay_ms=LINK_DELAY_MS) for pair in zip(SITES, SITES[1:], strict=False)
-        ),
+        links=tuple(Link(between=pair, delay_ms=LINK_DELAY_MS) for pair in pairwise(SITES)),
         topics=rules,
         queue_bytes=QUEUE_BYTES,
         urgency=order,
@@ -227,9 +222,7 @@ def run_budgets(
     return summaries
 
 
-def _summary(
-    place: str, seeds: tuple[int, ...], outcomes: Mapping[str, Sequence[Outcome]]
-) -> BudgetsSummary:
+def _summary(place: str, seeds: tuple[int, ...], outcomes: Mapping[str, Sequence[Outcome]]) -> BudgetsSummary:
     return BudgetsSummary(
         place,
         seeds,
@@ -239,8 +232,3 @@ def _summary(
         },
         {order: estimate([one.overall for one in found]) for order, found in outcomes.items()},
     )
-
-
-def with_urgency(federation: Federation, order: Urgency) -> Federation:
-    """The same federation with queues in another order."""
-    return msgspec.structs.replace(federation, urgency=order)

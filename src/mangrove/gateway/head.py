@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
@@ -18,7 +19,15 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.model.subjects import LETTER_SUBJECT, REPLY_PREFIX, group_problem, is_internal
+from mangrove.model.subjects import (
+    LETTER_SUBJECT,
+    REPLY_PREFIX,
+    covers,
+    egress_marker_subject,
+    group_problem,
+    ingress_marker_subject,
+    is_internal,
+)
 from mangrove.model.topics import Queue
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import HOP_LIMIT, Route
@@ -44,6 +53,7 @@ MALFORMED = "malformed body"
 NO_MEMBER = "no member of the queue group is left"
 TOO_MANY_GROUPS = f"more than {MAX_GROUPS} queue groups in one domain want it"
 ODD_GROUP = "queue group whose name cannot be told to other domains"
+MAX_WAITING_MARKERS = 64
 NO_INBOX = "a reply to a subject that nobody may answer to"
 
 
@@ -61,8 +71,9 @@ class HeadConnection:
         buffer_done: Callable[[], None],
         confirmed: Callable[[tuple[tuple[str, int, int], ...]], None],
         letters: Flow = DISCARD,
+        markers: Flow | None = None,
     ) -> None:
-        """`letters` takes what other gateways say to this one."""
+        """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes."""
         self._engine = engine
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
@@ -71,6 +82,12 @@ class HeadConnection:
         self._to_confirm: dict[str, tuple[str, int, int]] = {}
         self._confirming = False
         self._letters = letters
+        self._markers = markers
+        self._marker_in = ingress_marker_subject(engine.domain)
+        self._marker_out = egress_marker_subject(engine.domain)
+        self._onlookers: set[tuple[str, str]] = set()
+        """Subscriptions in this domain under which markers fall."""
+        self._waiting_markers: deque[bytes] = deque(maxlen=MAX_WAITING_MARKERS)
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = _Refused(ledger, NO_INBOX)
         self._too_many_groups = _Refused(ledger, TOO_MANY_GROUPS)
@@ -99,7 +116,8 @@ class HeadConnection:
         """Subscribe to what the other domains want, and let waiting messages out."""
         self.connected = True
         self._given_up = False
-        self._attachment.subscribe([f"{REPLY_PREFIX}>", *self._engine.wanted_elsewhere()])
+        own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
+        self._attachment.subscribe([*own, *self._engine.wanted_elsewhere()])
         self._confirming = False
         self.confirm(self._engine.applied_interest())
         self._open_queue()
@@ -107,6 +125,8 @@ class HeadConnection:
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
         self.connected = False
+        self._onlookers.clear()
+        self._waiting_markers.clear()
         self._queue.shut()
         if not self._letting_go:
             self._engine.head_lost(monotonic())
@@ -125,6 +145,7 @@ class HeadConnection:
         """
         if self.connected and self._engine.head_settled:
             self._queue.open()
+            self._release_markers()
 
     # -- interest -----------------------------------------------------------------------------------------
 
@@ -132,6 +153,9 @@ class HeadConnection:
         """A subscription came or went somewhere in this domain."""
         if is_internal(subject):
             return
+        if subject[0] in "*>" and covers(subject, self._marker_out):
+            change = self._onlookers.add if wanted else self._onlookers.discard
+            change((subject, group))
         if group and group_problem(group):
             if wanted:
                 self._ledger.ignore(ODD_GROUP)
@@ -140,6 +164,34 @@ class HeadConnection:
             # A group with a member at home is served at home, so lines in both directions change.
             self.sorter.forget_some((subject,), self._ledger.sent)
             self._inbound_lines.forget_some((subject,), self._ledger.delivered)
+
+    # -- markers ------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker is there, and its subscribers."""
+        return self.connected and self._engine.head_settled
+
+    @property
+    def onlookers(self) -> bool:
+        """Whether somebody in the domain would see markers."""
+        return bool(self._onlookers)
+
+    def send_marker(self, payload: bytes) -> None:
+        """Hand a marker to the broker, behind all that waits for it."""
+        self._waiting_markers.append(payload)
+        self._release_markers()
+
+    def _release_markers(self) -> None:
+        while self._waiting_markers and self._queue.flows:
+            payload = self._waiting_markers.popleft()
+            message = Message(self._marker_out, "", -1, len(payload))
+            line = message.line(message.subject, "")
+            self._attachment.outlet(line, message, ()).take(b"%b\r\n%b\r\n" % (line, payload))
+
+    def ping(self, done: Callable[[], None]) -> None:
+        """Call `done` when the broker has answered all that was sent so far."""
+        self._attachment.confirm(done)
 
     def ignored(self, what: str) -> None:
         """Something from the broker was left out."""
@@ -214,6 +266,8 @@ class HeadConnection:
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
             return Entry(message.skip, self._too_large)
+        if subject == self._marker_in and self._markers is not None:
+            return Entry(message.skip, self._markers)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:

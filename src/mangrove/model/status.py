@@ -72,6 +72,17 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class SiteLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages are inside a domain, smoothed; None and left out what is not known."""
+
+    ingress_ms: float | None = None
+    """From a publisher at the head broker to the gateway."""
+    egress_ms: dict[str, float] = {}
+    """From the gateway to subscribers, by broker; the longest is counted."""
+    by: str = ""
+    """How it was measured: by `markers`, or by `pings` while somebody would see markers."""
+
+
 class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway's account of itself."""
 
@@ -117,6 +128,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that are near, or reached."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
+    inside: SiteLatency = SiteLatency()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,6 +60,7 @@ from mangrove.overlay.protocol.control_messages import (
     RouteMessage,
     RouteSetup,
     RouteTeardown,
+    SiteReport,
     control_body,
     control_frame,
 )
@@ -108,6 +109,7 @@ class OverlayEngine:
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
         self._confirmed: dict[str, tuple[int, int]] = {}
         """Up to which version of other domains' interest the head broker has taken the subscriptions."""
+        self._site = SiteReport()
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(domain)
         self._forwarder = Forwarder(
@@ -271,6 +273,13 @@ class OverlayEngine:
         """The head broker has taken the subscriptions that ConfirmSubscriptions spoke of: tell the others."""
         for domain, epoch, version in applied:
             self._confirmed[domain] = max(self._confirmed.get(domain, (-1, -1)), (epoch, version))
+        return self._network_changed(now, None)
+
+    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
+        """How long messages take from a publisher of this domain to here, and from here to a subscriber."""
+        self._site = SiteReport(ingress_ms=round(ingress_ms, 1), egress_ms=round(egress_ms, 1))
+        self._forwarder.ingress_us = int(1000 * ingress_ms)
+        self._delivery.egress_ms = egress_ms
         return self._network_changed(now, None)
 
     def interest_stamp(self, subject: str, group: str) -> tuple[int, int] | None:
@@ -468,7 +477,7 @@ class OverlayEngine:
     def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self._link_state.advertise(self._neighbours.reports(now), now, self._confirmed)
+        ad = self._link_state.advertise(self._neighbours.reports(now), now, self._confirmed, self._site)
         if ad is not None:
             instructions += self._flood(ad, None, now)
         if self._link_state.version == self._followed:

@@ -80,6 +80,8 @@ def _gateways(found: FederationStatus) -> Table:
         number_column("sent"),
         number_column("delivered"),
         number_column("duplicates"),
+        number_column("in ms", USEFUL),
+        number_column("out ms", USEFUL),
     )
     for domain in found.domains:
         gateway = domain.gateway
@@ -95,6 +97,8 @@ def _gateways(found: FederationStatus) -> Table:
             f"{gateway.sent:,}",
             f"{gateway.delivered:,}",
             f"{gateway.duplicates:,}",
+            "–" if gateway.inside.ingress_ms is None else f"{gateway.inside.ingress_ms:.1f}",
+            f"{max(gateway.inside.egress_ms.values()):.1f}" if gateway.inside.egress_ms else "–",
             matters=not gateway.head_connected,
         )
     return table

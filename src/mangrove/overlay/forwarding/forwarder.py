@@ -42,6 +42,8 @@ class Forwarder:
         self._routes = routes
         self._labels = labels
         self.own_bit = 1 << self._index
+        self.ingress_us = 0
+        """How old messages are when they come from the head broker, as far as is known."""
         self.parked = ParkedFrames(federation.queue_bytes)
 
     def check(self, frame: Frame) -> None:
@@ -66,6 +68,7 @@ class Forwarder:
             destinations=flow.destinations,
             flow_id=flow.id,
             sequence=flow.sequence,
+            age_us=self.ingress_us,
             predecessors=predecessors,
         )
         return self._by_routes(frame, now, patient=flow.retargeted)

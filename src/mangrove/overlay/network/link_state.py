@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mangrove.model.site_pair import SitePair, site_pair
-from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck, LinkStateAd
+from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck, LinkStateAd, SiteReport
 
 PERIOD_S = 5.0
 MIN_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
@@ -25,11 +25,16 @@ MARKED_CHANGE_MS = 2.0  # … and at least this much
 @dataclass(slots=True)
 class LinkMeasurements:
     """Measured properties of links: delay, time that frames wait for it by direction and topic class, and
-    share of time in which it could be used."""
+    share of time in which it could be used; and how long messages are inside of sites."""
 
     delays_ms: dict[SitePair, float] = field(default_factory=dict)
     waits_ms: dict[SitePair, dict[int, float]] = field(default_factory=dict)
     availability: dict[SitePair, float] = field(default_factory=dict)
+    sites: dict[str, SiteReport] = field(default_factory=dict)
+
+    def same_delays(self, other: LinkMeasurements) -> bool:
+        """Whether messages take as long on all ways as they do by another account."""
+        return (self.delays_ms, self.waits_ms, self.sites) == (other.delays_ms, other.waits_ms, other.sites)
 
 
 @dataclass(slots=True)
@@ -58,7 +63,11 @@ class LinkStateDatabase:
     # -- own links ----------------------------------------------------------------------------------------
 
     def advertise(
-        self, reports: dict[str, LinkReport], now: float, applied: Mapping[str, tuple[int, int]] | None = None
+        self,
+        reports: dict[str, LinkReport],
+        now: float,
+        applied: Mapping[str, tuple[int, int]] | None = None,
+        site: SiteReport | None = None,
     ) -> LinkStateAd | None:
         """The advertisement to flood now, or None if there is no need for one.
 
@@ -66,11 +75,14 @@ class LinkStateDatabase:
         interest that was acted upon soon, because somebody may wait for it.
         """
         applied = dict(applied or {})
+        site = site or SiteReport()
         self._looked_at = now
         last = self._ads.get(self._domain)
         if last is not None and not self._urgent(last.links, reports):
             age = now - self._advertised_at
             changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
+            changed |= _marked(last.site.ingress_ms, site.ingress_ms)
+            changed |= _marked(last.site.egress_ms, site.egress_ms)
             told = last.applied == applied or age < MIN_APPLIED_INTERVAL_S
             if age < PERIOD_S and not (changed and age >= MIN_INTERVAL_S) and told:
                 return None
@@ -82,6 +94,7 @@ class LinkStateDatabase:
             sequence=self._sequence,
             links=reports,
             applied=applied,
+            site=site,
         )
         self._ads[self._domain] = ad
         self.version += 1
@@ -189,7 +202,9 @@ class LinkStateDatabase:
 
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""
-        found = LinkMeasurements()
+        found = LinkMeasurements(
+            sites={name: ad.site for name, ad in self._ads.items() if ad.site != SiteReport()}
+        )
         for first, second in self._links:
             for end, other in ((first, second), (second, first)):
                 ad = self._ads.get(end)

@@ -19,6 +19,7 @@ from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.way_ahead import WayAhead
+from mangrove.overlay.protocol.control_messages import SiteReport
 from mangrove.routing.failover.colours import PreparedFailures
 from mangrove.routing.failover.forwarding import Forwarding
 from mangrove.routing.failover.tables import FailoverTables, build_tables
@@ -28,6 +29,9 @@ from mangrove.routing.paths.shortest import trees, walk
 
 MAX_KEPT = 4096
 """Destination sets whose distance is kept until the network changes."""
+
+
+_NOWHERE = SiteReport()
 
 
 class _Rest(NamedTuple):
@@ -83,10 +87,7 @@ class LiveMap:
         if changed:
             self._failed = failed
             self._choose_tables()
-        slower = (measured.delays_ms, measured.waits_ms) != (
-            self._measured.delays_ms,
-            self._measured.waits_ms,
-        )
+        slower = not measured.same_delays(self._measured)
         self._measured = measured
         if changed or slower:
             self._rest.clear()
@@ -124,9 +125,20 @@ class LiveMap:
         way = self._in_force.path(self._domain, destination, self._in_force_colour)
         return self.path_ms(way, topic_class) if way else float("inf")
 
+    def inside_ms(self, source: str, destination: str) -> tuple[float, float]:
+        """How long messages are inside the source, until its gateway has them, and inside the destination."""
+        sites = self._measured.sites
+        return sites.get(source, _NOWHERE).ingress_ms, sites.get(destination, _NOWHERE).egress_ms
+
+    @property
+    def own_egress_ms(self) -> float:
+        """How long messages are inside this domain before its subscribers have them."""
+        return self.inside_ms(self._domain, self._domain)[1]
+
     def path_ms(self, path: Sequence[str], topic_class: int) -> float:
-        """LinkMeasurements delay of a path: its links, and what frames of the class wait for them."""
-        total = 0.0
+        """Measured delay of a path from publisher to subscriber: inside its ends, on its links, and what
+        frames of the class wait for them. What passes a site does not go through its brokers."""
+        total = sum(self.inside_ms(path[0], path[-1]))
         for hop in pairwise(path):
             link = site_pair(*hop)
             if link in self._failed or link not in self._configured:
@@ -212,7 +224,8 @@ class LiveMap:
         measured = self._measured
         links = [site_pair(*hop) for hop in hops]
         return WayAhead(
-            sum(measured.delays_ms.get(link, self._configured[link]) for link in links),
+            sum(measured.delays_ms.get(link, self._configured[link]) for link in links)
+            + self.inside_ms(self._domain, self.names[place])[1],
             tuple(measured.waits_ms.get(hop, {}).get(topic_class, 0.0) for hop in hops),
         )
 

@@ -94,6 +94,17 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
 
 
+class SiteReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages are inside a site: from a publisher to its gateway, and from there to a subscriber.
+
+    What waits at the gateway for a link is no part of it; that is told with the link, by topic class. All
+    classes share the way through the brokers.
+    """
+
+    ingress_ms: Milliseconds = 0.0
+    egress_ms: Milliseconds = 0.0
+
+
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     """All links of one gateway; a newer (epoch, sequence) replaces an older one.
 
@@ -105,6 +116,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     sequence: int
     links: dict[str, LinkReport]
     applied: dict[str, tuple[int, int]] = {}
+    site: SiteReport = SiteReport()
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):

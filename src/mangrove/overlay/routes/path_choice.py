@@ -19,6 +19,10 @@ SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""
 
 
+MIN_NAMED_MS = 5.0
+"""Sites where messages are shorter than this are not named as slow."""
+
+
 class PathChoice:
     """Chooses paths from one domain on the live map."""
 
@@ -31,7 +35,10 @@ class PathChoice:
     ) -> tuple[list[SitePath], str]:
         """The paths to use, those `kept` among them, and why the contract cannot be met if it cannot."""
         graph = self._live.live_graph(topic_class)
-        limit = FREE if contract.deadline_ms is None else PathLimits(max_delay=contract.deadline_ms)
+        inside_ms = self._live.inside_ms(self._domain, destination)
+        limit = FREE
+        if contract.deadline_ms is not None:
+            limit = PathLimits(max_delay=contract.deadline_ms - sum(inside_ms))
         try:
             paths = self._within(graph, contract, destination, kept, limit)
         except NoPathError:
@@ -40,7 +47,8 @@ class PathChoice:
             except NoPathError as error:
                 return [], error.message
             best = min(self._live.path_ms(path, topic_class) for path in paths)
-            return paths, f"best achievable delay is {best:.1f} ms, the deadline {contract.deadline_ms} ms"
+            found = f"best achievable delay is {best:.1f} ms, the deadline {contract.deadline_ms} ms"
+            return paths, found + _inside(self._domain, destination, *inside_ms)
         if len(paths) < contract.paths:
             return paths, f"{len(paths)} of {contract.paths} paths exist within the contract"
         return paths, ""
@@ -70,6 +78,16 @@ class PathChoice:
             if pair is not None and all(limit.hold(graph, path) for path in pair):
                 paths = [graph.named(path) for path in pair]
         return paths
+
+
+def _inside(source: str, destination: str, ingress_ms: float, egress_ms: float) -> str:
+    """Which of the ends is slow inside, if one is."""
+    named = [
+        f"{inside_ms:.1f} ms of it inside {site}"
+        for site, inside_ms in ((source, ingress_ms), (destination, egress_ms))
+        if inside_ms >= MIN_NAMED_MS
+    ]
+    return "".join(f", {text}" for text in named)
 
 
 def shared(paths: Sequence[SitePath]) -> int:

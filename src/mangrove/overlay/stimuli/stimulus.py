@@ -195,6 +195,18 @@ class SubscriptionsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="
         return engine.subscriptions_confirmed(self.applied, self.now)
 
 
+class SiteMeasured(msgspec.Struct, frozen=True, array_like=True, tag="site"):
+    """`site_measured`."""
+
+    ingress_ms: float
+    egress_ms: float
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.site_measured(self.ingress_ms, self.egress_ms, self.now)
+
+
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     """`handle_timer`."""
 
@@ -230,6 +242,7 @@ Stimulus = (
     | HeadWent
     | Flushed
     | SubscriptionsConfirmed
+    | SiteMeasured
     | TimerServed
     | FramesRemembered
 )
