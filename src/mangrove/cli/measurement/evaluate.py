@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mangrove.cli.measurement import budgets as evaluate_budgets
 from mangrove.cli.measurement import failover as evaluate_failover
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
@@ -17,6 +18,7 @@ app.command("tables")(evaluate_routing.tables)
 app.command("failover")(evaluate_failover.failover)
 app.command("schedules")(evaluate_failover.schedules)
 app.command("false-alarms")(evaluate_failover.false_alarms)
+app.command("budgets")(evaluate_budgets.budgets)
 
 
 @app.command()

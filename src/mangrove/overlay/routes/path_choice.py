@@ -19,6 +19,8 @@ SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""
 
 
+MIN_LEFT_MS = 0.001
+"""What is left for the links of a path where nothing is left."""
 MIN_NAMED_MS = 5.0
 """Sites where messages are shorter than this are not named as slow."""
 
@@ -38,7 +40,7 @@ class PathChoice:
         inside_ms = self._live.inside_ms(self._domain, destination)
         limit = FREE
         if contract.deadline_ms is not None:
-            limit = PathLimits(max_delay=contract.deadline_ms - sum(inside_ms))
+            limit = PathLimits(max_delay=max(contract.deadline_ms - sum(inside_ms), MIN_LEFT_MS))
         try:
             paths = self._within(graph, contract, destination, kept, limit)
         except NoPathError:
