@@ -101,7 +101,7 @@ def test_a_destination_that_is_slow_inside_is_named_and_met_again() -> None:
     let_time_pass(source, 1.0, 1.5, heard=["b", "c"])
     routes = source.status(1.5).routes
     assert {route.unmet for route in routes} == {
-        "best achievable delay is 76.0 ms, the deadline 50.0 ms, 75.0 ms of it inside b"
+        "best achievable delay is 76.0 ms, the deadline 50 ms, 75.0 ms of it inside b"
     }
     source.receive("b", control_frame(slow_inside("b", 2, 1.0, a=1.0, c=1.0)), 2.0)
     let_time_pass(source, 2.0, 2.5, heard=["b", "c"])
