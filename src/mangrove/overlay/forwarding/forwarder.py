@@ -154,7 +154,7 @@ class Forwarder:
         budget_ms = first_budget_ms(left_ms, way, by_load=self._urgency is not Urgency.EQUAL_BUDGET)
         match self._urgency:
             case Urgency.LAXITY:
-                return now + (left_ms - way.rest_ms) / 1000, budget_ms / 1000
+                return now + (left_ms - way.ahead_ms) / 1000, budget_ms / 1000
             case Urgency.ARRIVAL:
                 return None, budget_ms / 1000
             case Urgency.BUDGET | Urgency.EQUAL_BUDGET:

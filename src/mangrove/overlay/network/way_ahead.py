@@ -18,3 +18,8 @@ class WayAhead(NamedTuple):
     def rest_ms(self) -> float:
         """How long the whole of it takes as things are."""
         return self.travel_ms + sum(self.waits_ms)
+
+    @property
+    def ahead_ms(self) -> float:
+        """The same from the moment at which a frame leaves here."""
+        return self.travel_ms + sum(self.waits_ms[1:])
