@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,10 @@ from rich.console import Console
 
 from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
 from mangrove.evaluation.gap import GapSetup, choose_pairs
+from mangrove.model.federation import Domain, Federation, Link, Prepare
+from mangrove.overlay.network.link_state import LinkMeasurements
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 from mangrove.routing.failover.tables import build_tables
 from mangrove.routing.network.generators import random_network, waxman
 from mangrove.routing.network.graph import Graph, NodePath
@@ -22,6 +29,7 @@ from mangrove.routing.paths.shortest import shortest_paths, trees
 
 MAX_RATIO = 10.0  # GAP over plain Dijkstra, the same pairs, the same run
 MAX_GAP_SECONDS = 1.5
+MAX_START_SECONDS, MAX_SWITCH_US = 10.0, 10_000.0  # of one gateway, whatever it prepares
 MAX_TABLE_SECONDS = {"50 brokers, 150 links": 2.0, "200 brokers, 600 links": 30.0}
 
 Result = dict[str, Any]
@@ -29,7 +37,7 @@ Result = dict[str, Any]
 
 def run(seed: int, quick: bool) -> dict[str, object]:
     """All measurements on one core, one after the other."""
-    return {"gap": _gap(seed, quick), "tables": _tables(seed, quick)}
+    return {"gap": _gap(seed, quick), "tables": _tables(seed, quick), "gateways": _gateways(seed, quick)}
 
 
 def _gap(seed: int, quick: bool) -> Result:
@@ -90,6 +98,61 @@ def _tables(seed: int, quick: bool) -> Result:
     return result
 
 
+def _gateways(seed: int, quick: bool) -> list[Result]:
+    """One gateway's own tables by size of the network: start, size, look-up, and the switch of states."""
+    rows: list[Result] = []
+    for prepare in Prepare:
+        for sites in (10, 50) if quick else (10, 50, 100, 200):
+            federation = _federation(random_network(sites, 3 * sites, seed=seed), prepare)
+            domain = federation.domain_order[0]
+            seconds, live = _best(partial(LiveMap, federation, domain), 1 if sites > 100 else 3)
+            tables = GatewayTables(prepared_network(federation), domain)
+            figures = live.table_figures()
+            rows.append(
+                {
+                    "sites": sites,
+                    "links": 3 * sites,
+                    "prepared": prepare.value,
+                    "states": figures.states,
+                    "start_s": seconds,
+                    "entries": figures.entries,
+                    "table_bytes": figures.size_bytes,
+                    "every_brokers_array_bytes": figures.states * sites**2 * 2,
+                    "lookup_ns": _lookup_ns(tables.table.next_hop, sites, figures.states, seed),
+                    "switch_prepared_us": _switch_us(live, federation, 1, seed),
+                    "switch_unprepared_us": _switch_us(live, federation, 4, seed),
+                }
+            )
+    return rows
+
+
+def _federation(graph: Graph, prepare: Prepare) -> Federation:
+    names = [f"s{name:0>4}" for name in graph.names]
+    return Federation(
+        name="bench",
+        domains={name: Domain(name=name, base_port=1) for name in names},
+        links=tuple(
+            Link(between=(names[u], names[v]), delay_ms=float(weight))
+            for (u, v), weight in zip(graph.ends.tolist(), graph.weights, strict=True)
+        ),
+        prepare=prepare,
+    )
+
+
+def _switch_us(live: LiveMap, federation: Federation, failures: int, seed: int) -> float:
+    """Median time until the next hops for so many failed links are in force."""
+    chance = random.Random(seed)
+    links = [link.pair for link in federation.links]
+    measured, times = LinkMeasurements(), []
+    for _ in range(51):
+        live.update(frozenset(), measured)
+        failed = frozenset(chance.sample(links, failures))
+        started = time.perf_counter()
+        live.update(failed, measured)
+        times.append(time.perf_counter() - started)
+    return median(times) * 1e6
+
+
 def _lookup_ns(next_hop: Callable[[int, int], int], brokers: int, colours: int, seed: int) -> float:
     """Time of one look-up at random places of the array, less that of the loop around it."""
     rng = np.random.default_rng(seed)
@@ -141,6 +204,13 @@ def missed(result: Result) -> list[str]:
             lines.append(
                 f"tables for {name} take {result['tables'][name]['seconds']:.1f} s, under {most:g} wanted"
             )
+    for row in result["gateways"]:
+        slowest = max(row["switch_prepared_us"], row["switch_unprepared_us"])
+        if row["start_s"] > MAX_START_SECONDS or slowest > MAX_SWITCH_US:
+            lines.append(
+                f"a gateway of {row['sites']} sites ({row['prepared']}) starts in {row['start_s']:.1f} s and "
+                f"switches in {slowest:.0f} µs, under {MAX_START_SECONDS:g} s and {MAX_SWITCH_US:g} µs wanted"
+            )
     return lines
 
 
@@ -183,5 +253,34 @@ def render(result: Result, console: Console) -> None:
             f"{row['lookup_ns']:.0f} ns",
         )
     tables.show(console)
+    _render_gateways(result["gateways"], console)
     peak = max(row["peak_rss_bytes"] for row in result["tables"].values())
     console.print(f"peak memory of the process: {peak / 1e6:.0f} MB")
+
+
+def _render_gateways(rows: list[Result], console: Console) -> None:
+    table = Table(
+        "What one gateway prepares, for failures of single links and sites or pairs of them",
+        number_column("sites"),
+        name_column("prepared"),
+        number_column("states"),
+        number_column("start"),
+        number_column("table"),
+        number_column("all brokers' arrays", USEFUL),
+        number_column("look-up"),
+        number_column("switch"),
+        number_column("not prepared", USEFUL),
+    )
+    for row in rows:
+        table.add(
+            str(row["sites"]),
+            row["prepared"],
+            f"{row['states']:,}",
+            f"{row['start_s']:.3f} s",
+            f"{row['table_bytes'] / 1e3:,.0f} kB",
+            f"{row['every_brokers_array_bytes'] / 1e6:,.1f} MB",
+            f"{row['lookup_ns']:.0f} ns",
+            f"{row['switch_prepared_us']:.0f} µs",
+            f"{row['switch_unprepared_us']:.0f} µs",
+        )
+    table.show(console)

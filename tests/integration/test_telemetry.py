@@ -30,6 +30,9 @@ from mangrove.model.telemetry import TABLES, TOPIC_RATES
 SECONDS = 8
 RATES = {"alert.tsunami": 40, "sensor.one": 25, "sensor.two": 10, "far.quotes": 20}
 
+SERVED_AT_HOME = "job.one"
+"""A topic that only a queue group wants, with members in Seattle and in Orlando."""
+
 
 def table(lake: Path, name: str) -> pa.Table:
     files = [str(path) for path in (lake / name).rglob("*.parquet")]
@@ -77,20 +80,26 @@ async def lake(chain: Running, tmp_path_factory: pytest.TempPathFactory) -> Path
             await near.subscribe("sensor.one"),
             await far.subscribe("alert.tsunami"),
             await far.subscribe("far.>"),
+            await near.subscribe("job.*", queue="workers"),
+            await far.subscribe("job.*", queue="workers"),
         ]
-        await chain.knows_interest("seattle", "orlando", 2)
+        await chain.knows_interest("seattle", "orlando", 3)
         await tap_asks_for(chain, "seattle", {"alert.>", "sensor.*"})
         await tap_asks_for(chain, "orlando", {"alert.tsunami", "far.>"})
         start = time.monotonic()
-        sent = dict.fromkeys(RATES, 0)
+        sent = dict.fromkeys([*RATES, SERVED_AT_HOME], 0)
         while (elapsed := time.monotonic() - start) < SECONDS:
             for topic, rate in RATES.items():
                 while sent[topic] < elapsed * rate:
                     await publisher.publish(topic, b"x" * 100)
                     sent[topic] += 1
+            while sent[SERVED_AT_HOME] < elapsed * 10:
+                await publisher.publish(SERVED_AT_HOME, b"x")
+                sent[SERVED_AT_HOME] += 1
             await asyncio.sleep(0.01)
         await asyncio.sleep(2.5)  # two rounds of the recorder: the last second is booked after its end
         assert subscriptions
+    sent.pop(SERVED_AT_HOME)
     (directory / "sent.json").write_text(json.dumps(sent))
     assert state.exists()
     return directory

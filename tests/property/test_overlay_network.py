@@ -14,8 +14,7 @@ from tests.kit.engines import federation
 
 from mangrove.model.subjects import matches
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.failover.tables import build_tables
-from mangrove.routing.network.topology import graph_of_federation
+from mangrove.routing.failover.gateway_tables import tables_by_domain
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 NAMES = "abcd"
@@ -35,7 +34,7 @@ class OverlayNetwork(RuleBasedStateMachine):
     def build(self, extra: set[tuple[str, str]], seed: int) -> None:
         shape = federation(*sorted(set(itertools.pairwise(NAMES)) | extra))
         self.net = SimulatedOverlay(
-            shape, seed, timing=TIMING, tables=build_tables(graph_of_federation(shape)), jitter_s=0.002
+            shape, seed, timing=TIMING, tables=tables_by_domain(shape), jitter_s=0.002
         )
         self.pairs = sorted(self.net.links)
         self.holes: set[tuple[str, str]] = set()

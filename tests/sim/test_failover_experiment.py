@@ -72,7 +72,7 @@ def test_a_case_cuts_the_way_of_its_pairs_and_leaves_them_connected(failure: str
     case = make_case(6, 9, failure, seed=3)
     assert len(case.failure) == (2 if failure == "link" else 1)
     for source, receiver in case.pairs:
-        way = case.tables.path(source, receiver)
+        way = case.tables[source].path(receiver)
         assert set(case.failure) <= set(way)
         assert failure == "link" or case.failure[0] not in (source, receiver)
 

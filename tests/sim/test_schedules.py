@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations, count
 
 import pytest
 
@@ -13,8 +15,12 @@ from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
 from mangrove.overlay.links.outgoing import Outgoing
 from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.routes import route_manager
+from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
+from mangrove.overlay.routes.path_pool import candidate_paths
+from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.simulation.schedules.batch import ScheduleTotals, by_network, run_schedules
-from mangrove.simulation.schedules.run import ScheduleResult, run_schedule
+from mangrove.simulation.schedules.run import QUIET_EVERY, ScheduleResult, run_schedule
 from mangrove.simulation.schedules.schedule import make_schedule
 
 CHUNK = 50
@@ -67,6 +73,22 @@ def test_disorder_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Resequencer, "arrived", lambda _, frame, __: [frame])
     broken = run_schedules([38, 52, 53]).broken
     assert any("out of order" in problem for result in broken for problem in result.problems)
+
+
+def test_routes_that_go_back_and_forth_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that takes other paths at every look, though nothing happens."""
+    assert not run_schedule(QUIET_EVERY).problems
+    turns = count()
+
+    def others(view: PathView, kept: Sequence[SitePath] = ()) -> Choice:
+        ways = candidate_paths(view, ())
+        pairs = list(combinations(ways, 2))
+        return judged(view, pairs[next(turns) % len(pairs)]) if pairs else choose_paths(view, kept)
+
+    monkeypatch.setattr(route_manager, "choose_paths", others)
+    monkeypatch.setattr(route_manager, "worth_improving", lambda *_: True)
+    result = run_schedule(QUIET_EVERY)
+    assert any("although all was quiet" in problem for problem in result.problems)
 
 
 def test_seeds_are_grouped_by_their_networks() -> None:

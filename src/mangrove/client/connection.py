@@ -115,7 +115,10 @@ class Connection:
                 "this connection does not know its domain's management broker, which tells who is ready",
                 hint="connect with domain=… on a machine that runs the federation",
             )
-        await self._readiness.wait(subject, queue, timeout)
+        await self._readiness.wait(subject, queue, timeout, self._ask_gateway)
+
+    async def _ask_gateway(self, subject: str, timeout: float) -> None:
+        await self._subscriber.request(subject, timeout=timeout)
 
     async def request(
         self,

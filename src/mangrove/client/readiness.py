@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import nats
@@ -12,9 +13,13 @@ from nats.aio.client import Client
 from mangrove.errors import MangroveError
 from mangrove.model.interest_question import InterestAnswer, InterestRequest, Stamp
 from mangrove.model.shared_names import gateway_interest_subject
+from mangrove.model.subjects import READY_QUESTION, REPLY_PREFIX
 
 POLL_S = 0.02
 ANSWER_S = 1.0
+
+Questioner = Callable[[str, float], Awaitable[object]]
+"""Sends a request on a subject and waits so long for the answer."""
 
 
 class Readiness:
@@ -25,20 +30,35 @@ class Readiness:
         self._url = management_url
         self._client: Client | None = None
 
-    async def wait(self, subject: str, group: str, timeout: float) -> None:
-        """Until every reachable domain sends what it publishes; TimeoutError names those that do not."""
+    async def wait(self, subject: str, group: str, timeout: float, question: Questioner) -> None:
+        """Until every reachable domain sends what it publishes; TimeoutError names those that do not.
+
+        The `question` goes over the connection that has subscribed, behind its subscriptions: what the
+        gateway says before it is answered may be about a subscription that has ended meanwhile.
+        """
         stamp: Stamp | None = None
         answer: InterestAnswer | None = None
         try:
             async with asyncio.timeout(timeout):
+                taken_in = False
                 while True:
-                    answer = await self._ask(InterestRequest(subject=subject, group=group, stamp=stamp))
-                    if answer is not None and answer.ready:
-                        return
-                    stamp = stamp if answer is None else answer.stamp
+                    taken_in = taken_in or await self._taken_in(question)
+                    if taken_in:
+                        answer = await self._ask(InterestRequest(subject=subject, group=group, stamp=stamp))
+                        if answer is not None and answer.ready:
+                            return
+                        stamp = stamp if answer is None else answer.stamp
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise TimeoutError(self._problem(subject, timeout, answer)) from None
+
+    async def _taken_in(self, question: Questioner) -> bool:
+        """Whether the gateway has taken in all subscriptions made so far; it may not be there yet."""
+        try:
+            await question(f"{REPLY_PREFIX}{self._domain}.{READY_QUESTION}", ANSWER_S)
+        except (nats.errors.Error, OSError):
+            return False
+        return True
 
     def _problem(self, subject: str, timeout: float, answer: InterestAnswer | None) -> str:
         if answer is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.errors import Mistake
+from mangrove.model.federation import MAX_PREPARED_PAIRS, Prepare
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import DEFAULT_MAX_PATHS
 
@@ -93,6 +94,15 @@ def risk_group_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{where}.sites[{position}]", f"there is no domain {site!r}", ", ".join(map(str, domains))
                 )
+
+
+def prepare_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
+    """More pairs of failures than a gateway can prepare for."""
+    elements = len(_mapping(raw.get("domains"))) + len(_list(raw.get("links")))
+    pairs = elements * (elements - 1) // 2
+    if raw.get("prepare") == Prepare.PAIRS and pairs > MAX_PREPARED_PAIRS:
+        found = f"{pairs:,} pairs of links and sites are more than {MAX_PREPARED_PAIRS:,}"
+        yield Mistake("prepare", found, "`singles`, and risk_groups for what fails together")
 
 
 def _number(value: Any) -> bool:

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import ValidationError
 
-from mangrove.config.document import FederationDocument, nulls_as_empty
+from mangrove.config.document import FederationDocument, LinkDocument, nulls_as_empty
+from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
@@ -64,11 +65,11 @@ def read_federation(path: Path) -> Reading:
         raise InputError(
             f"cannot read {path}: {problem}", hint="give the path of a federation file"
         ) from None
-    return parse_federation(text, str(path))
+    return parse_federation(text, str(path), path.parent)
 
 
-def parse_federation(text: str, source: str) -> Reading:
-    """Parse the text of a federation file."""
+def parse_federation(text: str, source: str, directory: Path | None = None) -> Reading:
+    """Parse the text of a federation file; other files that it names are in `directory`, or here."""
     raw, mistakes = read_yaml(text)
     if raw is None and not mistakes:
         mistakes = [Mistake("", "the file is empty", "at least `federation:` and `domains:`")]
@@ -81,7 +82,9 @@ def parse_federation(text: str, source: str) -> Reading:
     except ValidationError as error:
         mistakes += [_mistake(item) for item in error.errors(include_url=False)]
     mistakes += cross_field_mistakes(raw)
-    federation = _federation(document) if document is not None and not mistakes else None
+    failures = read_failures(raw, directory or Path())
+    mistakes += failures.mistakes
+    federation = _federation(document, failures) if document is not None and not mistakes else None
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
@@ -153,14 +156,14 @@ def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
     return f"{urls.attach_scheme}://{user}{Address(parts.hostname, urls.attach_port)}"
 
 
-def _federation(document: FederationDocument) -> Federation:
+def _federation(document: FederationDocument, failures: FailuresFile) -> Federation:
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
         external = domain.external
         domains[name] = Domain(
             name=name,
             location=domain.location,
-            failure_probability=domain.failure_probability,
+            failure_probability=_first(domain.failure_probability, failures.sites.get(name)),
             edges=tuple(Edge(capacity=edge.capacity) for edge in domain.edges),
             address=domain.address,
             base_port=domain.base_port or default_base_port(position),
@@ -177,7 +180,7 @@ def _federation(document: FederationDocument) -> Federation:
     return Federation(
         name=document.federation,
         domains=domains,
-        links=tuple(msgspec.convert(link.model_dump(), Link) for link in document.links),
+        links=tuple(_link(link, failures) for link in document.links),
         topics=TopicRules(tuple(msgspec.convert(topic.model_dump(), Contract) for topic in document.topics)),
         max_message_bytes=document.max_message_bytes,
         queue_bytes=document.queue_bytes,
@@ -192,3 +195,14 @@ def _federation(document: FederationDocument) -> Federation:
         prepare=document.prepare,
         urgency=document.urgency,
     )
+
+
+def _link(document: LinkDocument, failures: FailuresFile) -> Link:
+    link = msgspec.convert(document.model_dump(), Link)
+    probability = _first(link.failure_probability, failures.links.get(link.pair))
+    return msgspec.structs.replace(link, failure_probability=probability)
+
+
+def _first(stated: float | None, measured: float | None) -> float | None:
+    """What the federation file states is stronger than what was measured."""
+    return measured if stated is None else stated

@@ -22,8 +22,7 @@ from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.failover.tables import FailoverTables, build_tables
-from mangrove.routing.network.topology import graph_of_federation
+from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 TIMING = Timing()
@@ -56,7 +55,7 @@ class Case:
 
     seed: int
     federation: Federation
-    tables: FailoverTables
+    tables: Mapping[str, GatewayTables]
     failure: tuple[str, ...]
     """The ends of a link, or a site."""
     pairs: tuple[SitePair, ...]
@@ -135,8 +134,8 @@ def make_case(nodes: int, links: int, failure: str, seed: int) -> Case:
         ),
         topics=_RULES,
     )
-    tables = build_tables(graph_of_federation(federation))
-    ways = [tables.path(source, receiver) for source in names for receiver in names if source != receiver]
+    tables = tables_by_domain(federation)
+    ways = [tables[source].path(receiver) for source in names for receiver in names if source != receiver]
     if failure == "link":
         broken: tuple[str, ...] = chance.choice(sorted(pairs))
         hit = [way for way in ways if set(broken) <= set(way) and _pair(*broken) in _links(way)]

@@ -131,7 +131,8 @@ def _ring(graph: Graph, centre: Floats, radius: float) -> Floats:
 
 
 def _line(graph: Graph, link: int) -> Floats:
-    return _line_between(graph, *graph.points[graph.ends[link]])
+    """The fibre of a link, by its waypoints if they are known."""
+    return np.concatenate([_line_between(graph, a, b) for a, b in pairwise(graph.fibre(link))])
 
 
 def _line_between(graph: Graph, a: Floats, b: Floats) -> Floats:
@@ -167,7 +168,8 @@ def _drawn(graph: Graph, points: Floats) -> tuple[Floats, Floats]:
 
 def _bounds(graph: Graph, others: Floats) -> tuple[float, float, float, float]:
     """Left, right, bottom, top of the network and the region, with a margin."""
-    x, y = _drawn(graph, np.concatenate((graph.points, others)))
+    waypoints = [np.array(places) for places in graph.via if places]
+    x, y = _drawn(graph, np.concatenate((graph.points, *waypoints, others)))
     wide, high = max(float(np.ptp(x)), 1e-6), max(float(np.ptp(y)), 1e-6)
     margin = 0.06 * max(wide, high)
     return float(x.min()) - margin, float(x.max()) + margin, float(y.min()) - margin, float(y.max()) + margin

@@ -17,7 +17,8 @@ from mangrove.errors import InputError
 from mangrove.evaluation.baselines.layers import RoutingLayers, build_layers
 from mangrove.evaluation.confidence import Estimate, estimate
 from mangrove.routing.failover.colours import canonical
-from mangrove.routing.failover.tables import NONE, FailoverTables, build_tables
+from mangrove.routing.failover.tables import FailoverTables, build_tables
+from mangrove.routing.failover.ticks import NONE
 from mangrove.routing.network.generators import random_network
 from mangrove.routing.network.graph import Graph, make_graph
 from mangrove.routing.paths.shortest import trees

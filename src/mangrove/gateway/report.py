@@ -58,6 +58,7 @@ def gateway_report(
         warnings=overlay.warnings,
         ignored={**overlay.ignored, **ledger.ignored},
         inside=inside or SiteLatency(),
+        tables=overlay.tables,
     )
 
 

@@ -21,6 +21,10 @@ EARTH_RADIUS_KM = 6371.0088
 FIBRE_KM_PER_MS = 200.0
 
 
+MAX_PREPARED_PAIRS = 1_000_000
+"""Pairs of links and sites for which a gateway computes next hops when it starts; about 5 s and 100 MB."""
+
+
 class Prepare(StrEnum):
     """For which failures next hops are computed beforehand: of one link or site, or also of two at once."""
 

@@ -72,6 +72,17 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     late: Late = Late.DELIVER
     scope: Scope = Scope.FEDERATION
 
+    @property
+    def always_routed(self) -> bool:
+        """Whether it needs paths of its own, however the tables lead."""
+        return self.paths > 1 or self.resiliency is not None or self.rate_mbps is not None
+
+    @property
+    def may_need_routes(self) -> bool:
+        """Whether it asks for something that the way by table may not give."""
+        limited = self.deadline_ms is not None or self.max_hops is not None
+        return self.always_routed or limited or bool(self.apart_from)
+
 
 BEST_EFFORT = Contract(match=">")
 

@@ -69,7 +69,7 @@ from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
-from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.failover.gateway_tables import GatewayTables
 
 EVERYTHING = (">",)
 """A pattern that covers all subjects."""
@@ -89,7 +89,7 @@ class OverlayEngine:
         epoch: int,
         *,
         timing: Timing | None = None,
-        tables: FailoverTables | None = None,
+        tables: GatewayTables | None = None,
         events_before: int = 0,
     ) -> None:
         """`events_before` is how many events earlier lives of this gateway have noted."""
@@ -102,7 +102,7 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._routes = RouteManager(domain, epoch, federation.topics, self._live, self._events)
+        self._routes = RouteManager(federation, domain, epoch, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
@@ -238,6 +238,10 @@ class OverlayEngine:
         """All subjects to subscribe to at the head broker, because other domains want them."""
         return self._remote.subscribed
 
+    def is_wanted_elsewhere(self, subject: str) -> bool:
+        """Whether a subject or pattern is among them."""
+        return subject in self._flows.subjects()
+
     def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription in the own domain came or went; the empty group stands for plain subscribers.
 
@@ -295,7 +299,7 @@ class OverlayEngine:
 
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
-        instructions = self._exchange.pass_on()
+        instructions = self._exchange.pass_on(now)
         instructions += self._settle(0, now)
         for flow in self._flows.touched():
             predecessors = self._flows.predecessors(flow, now)
@@ -319,7 +323,7 @@ class OverlayEngine:
             self._forwarder.parked.timer(),
             self._delivery.resequencer.timer(),
             self._local.timer(),
-            0.0 if self._exchange.busy else None,
+            self._exchange.timer(),
         )
         return min(time for time in times if time is not None)
 
@@ -401,7 +405,7 @@ class OverlayEngine:
 
     def _serve_timers(self, now: float) -> list[Instruction]:
         self._remote.refresh()
-        instructions = self._exchange.pass_on() + self._act_on_interest(now)
+        instructions = self._exchange.pass_on(now) + self._act_on_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
             monitor.woken(now)
@@ -420,7 +424,7 @@ class OverlayEngine:
         instructions += self._delivery.expire(now)
         withdrawn = self._local.expire(now)
         if withdrawn is not None:
-            instructions += self._exchange.pass_on()
+            instructions += self._exchange.pass_on(now, at_once=True)
             instructions += self._settle(withdrawn, now)
         return instructions
 
@@ -485,6 +489,7 @@ class OverlayEngine:
         self._followed = self._link_state.version
         before = self._live.failed
         changed, slower = self._live.update(self._link_state.failed_links(), self._link_state.measured())
+        self._routes.observe(now)
         if changed:
             cause = self._note_colour(before, now, cause)
             for frame in self._forwarder.parked.release(now):

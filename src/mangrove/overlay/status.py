@@ -9,7 +9,7 @@ import msgspec
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair
-from mangrove.model.status import Arrival, LinkFigures, RouteStatus
+from mangrove.model.status import Arrival, LinkFigures, RouteStatus, TableFigures
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.event_log import EventLog
@@ -58,6 +58,7 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
+    tables: TableFigures
 
 
 def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
@@ -72,12 +73,13 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         duplicates=sources.delivery.verdicts[Verdict.DUPLICATE],
         gaps=sources.delivery.resequencer.gaps,
         out_of_turn=sources.delivery.resequencer.out_of_turn,
-        routes=tuple(_routes(sources)),
+        routes=tuple(_routes(sources, now)),
         arrivals=tuple(_arrivals(sources)),
         refused_subjects=sources.remote.interest.refused_subjects,
         refused_examples=tuple(sources.remote.interest.refused_examples),
         warnings=tuple(sources.remote.interest.warnings()),
         ignored={what: count for what, count in _ignored(sources).items() if count},
+        tables=sources.live.table_figures(),
     )
 
 
@@ -126,7 +128,7 @@ def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigur
     )
 
 
-def _routes(sources: StatusSources) -> list[RouteStatus]:
+def _routes(sources: StatusSources, now: float) -> list[RouteStatus]:
     return [
         RouteStatus(
             topic=routes.contract.match,
@@ -136,7 +138,8 @@ def _routes(sources: StatusSources) -> list[RouteStatus]:
             predicted_ms=sources.live.path_ms(route.path, topic_class),
             deadline_ms=routes.contract.deadline_ms,
             unmet=routes.unmet,
-            resiliency=sources.routes.resiliency(routes),
+            resiliency=sources.routes.resiliency(routes, now),
+            requirements=routes.requirements,
         )
         for (topic_class, destination), routes in sorted(sources.routes.sets.items())
         for route in routes.routes

@@ -34,8 +34,7 @@ from mangrove.overlay.instructions import (
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, Name
 from mangrove.overlay.stimuli.recorded_engine import Record, RecordedEngine
-from mangrove.routing.failover.tables import FailoverTables, build_tables
-from mangrove.routing.network.topology import graph_of_federation
+from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
 
 RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0
@@ -100,7 +99,7 @@ class SimulatedOverlay(VirtualTime):
         seed: int,
         *,
         timing: Timing | None = None,
-        tables: FailoverTables | None = None,
+        tables: Mapping[str, GatewayTables] | None = None,
         jitter_s: float = 0.0,
         record: Mapping[str, Record] | None = None,
     ) -> None:
@@ -120,7 +119,7 @@ class SimulatedOverlay(VirtualTime):
         self._for_heads: dict[str, list[bytes]] = {name: [] for name in federation.domains}
         """What waits until a head broker and its subscribers are back."""
         self._timing = timing or Timing()
-        self._tables = tables or build_tables(graph_of_federation(federation))
+        self._tables = tables or tables_by_domain(federation)
         self._epoch = 0
         self._wake_at: dict[str, float] = {}
         self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
@@ -154,9 +153,11 @@ class SimulatedOverlay(VirtualTime):
         if name in self._recorders:
             record = self._recorders[name]
             return RecordedEngine(
-                self.federation, name, self._epoch, record, timing=self._timing, tables=self._tables
+                self.federation, name, self._epoch, record, timing=self._timing, tables=self._tables[name]
             )
-        return OverlayEngine(self.federation, name, self._epoch, timing=self._timing, tables=self._tables)
+        return OverlayEngine(
+            self.federation, name, self._epoch, timing=self._timing, tables=self._tables[name]
+        )
 
     def validate(self) -> None:
         """Check all invariants of all engines."""

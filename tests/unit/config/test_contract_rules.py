@@ -115,6 +115,13 @@ def test_mistakes_of_risk_groups_and_regions_are_named(text: str, found: str) ->
     assert any(mistake.startswith(found) for mistake in mistakes(text)), mistakes(text)
 
 
+def test_more_pairs_than_a_gateway_can_prepare_for_are_named() -> None:
+    sites = "".join(f"  s{number}: {{}}\n" for number in range(1500))
+    text = f"federation: large\ndomains:\n{sites}prepare: pairs\n"
+    found = [f"{each.path}: {each.problem}" for each in parse_federation(text, "x").mistakes]
+    assert "prepare: 1,124,250 pairs of links and sites are more than 1,000,000" in found
+
+
 def test_waypoints_off_the_globe_and_improbable_probabilities_are_named() -> None:
     text = SITES.replace("[4, 8]", "[4, 181]").replace("0.002", "1.2")
     found = [mistake.path for mistake in parse_federation(text, "x").mistakes]

@@ -11,7 +11,8 @@ import pytest
 
 from mangrove.errors import InputError
 from mangrove.routing.failover.colours import PreparedFailures, make_colours
-from mangrove.routing.failover.tables import NONE, build_tables, ticks
+from mangrove.routing.failover.tables import build_tables
+from mangrove.routing.failover.ticks import NONE, ticks
 from mangrove.routing.network.generators import random_network
 from mangrove.routing.network.graph import Graph, make_graph
 

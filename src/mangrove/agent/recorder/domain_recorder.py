@@ -177,14 +177,19 @@ class DomainRecorder:
             self._looks = looks
 
     def _wanted(self) -> Counter[str]:
-        """Patterns of the domain's subscribers with their weights."""
+        """Patterns of the domain's subscribers with their weights.
+
+        What only queue groups want is not listened to: a plain subscriber would have other domains send
+        messages here that one of their own members, or another domain's, serves.
+        """
         wanted: Counter[str] = Counter()
-        for watch in self._watches:
-            if watch.found is not None:
-                wanted.update(watch.found.count)
-                for pattern, handed in watch.found.handed_per_s.items():
-                    wanted[pattern] += round(handed) * HANDED_WEIGHT
-        return wanted
+        found = [watch.found for watch in self._watches if watch.found is not None]
+        for each in found:
+            wanted.update(each.count)
+            for pattern, handed in each.handed_per_s.items():
+                wanted[pattern] += round(handed) * HANDED_WEIGHT
+        plain = set().union(*(each.plain for each in found))
+        return Counter({pattern: weight for pattern, weight in wanted.items() if pattern in plain})
 
     def tap_may_listen(self, status: DomainStatus) -> bool:
         """Whether the head broker has time for the tap; once it had not, the tap rests for a while."""

@@ -38,6 +38,8 @@ class Subscriptions:
     count: Counter[str] = field(default_factory=Counter)
     handed_per_s: dict[str, float] = field(default_factory=dict)
     """Messages a second, summed up over the subscriptions of a pattern."""
+    plain: set[str] = field(default_factory=set)
+    """Patterns that somebody wants who is in no queue group: more such subscribers change nothing."""
     left_out: int = 0
     """Subscriptions that are not in `count`."""
     _wildcards: SubjectTrie[str] = field(default_factory=SubjectTrie)
@@ -101,7 +103,7 @@ class SubscriptionWatch:
         self._due = now + self._interval_s - 0.5
         self._looked_at = now
         # Its totals are needed for the next look, its patterns are not.
-        self._last = replace(look, count=Counter(), handed=Counter())
+        self._last = replace(look, count=Counter(), plain=set(), handed=Counter())
 
     def _kept(self, look: Look, seconds: float) -> Subscriptions:
         kept = look.count
@@ -111,5 +113,6 @@ class SubscriptionWatch:
         return Subscriptions(
             count=kept,
             handed_per_s={pattern: n / seconds for pattern, n in look.handed.items() if pattern in kept},
+            plain=look.plain & kept.keys(),
             left_out=look.skipped + look.count.total() - kept.total(),
         )

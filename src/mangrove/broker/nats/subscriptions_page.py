@@ -33,6 +33,7 @@ class ListedSubscription(msgspec.Struct):
 
     subject: str = ""
     sid: str = ""
+    qgroup: str = ""
     msgs: int = 0
 
 
@@ -79,6 +80,8 @@ class Look:
     """Subscriptions that the broker had to list."""
     too_large: bool = False
     """The list was too large to be read whole."""
+    plain: set[str] = field(default_factory=set)
+    """Patterns that somebody wants who is in no queue group."""
 
     @property
     def complete(self) -> bool:
@@ -97,6 +100,8 @@ class Look:
             if is_internal(each.subject):
                 continue
             self.count[each.subject] += 1
+            if not each.qgroup:
+                self.plain.add(each.subject)
             if not each.msgs:
                 continue
             key = (connection.cid, each.sid)

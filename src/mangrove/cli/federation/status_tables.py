@@ -31,7 +31,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
     """All tables that have rows, and the warnings."""
     from rich.markup import escape
 
-    for make in (_brokers, _gateways, _links, _routes, _arrivals, _busiest, _drops, _others):
+    for make in (_brokers, _gateways, _links, _routes, _promises, _arrivals, _busiest, _drops, _others):
         table = make(found)
         if table:
             table.show(console)
@@ -163,6 +163,38 @@ def _routes(found: FederationStatus) -> Table:
                 bad(route.unmet) if route.unmet else "" if route.active else "being established",
                 matters=bool(route.unmet),
             )
+    return table
+
+
+def _promises(found: FederationStatus) -> Table:
+    """What contracts ask of their paths, and what they get: a row for each set and key."""
+    from mangrove.model.status import amount
+
+    table = Table(
+        "Promises",
+        name_column("topic"),
+        name_column("from"),
+        name_column("to"),
+        word_column("asks for"),
+        number_column("asked"),
+        number_column("given"),
+        details_column("apart from"),
+    )
+    for domain, gateway in _answering(found):
+        sets = {(route.topic, route.destination): route.requirements for route in gateway.routes}
+        for (topic, destination), requirements in sets.items():
+            for each in requirements:
+                given = amount(each.name, each.achieved)
+                table.add(
+                    topic,
+                    domain,
+                    destination,
+                    each.name,
+                    amount(each.name, each.asked),
+                    given if each.met else bad(given),
+                    each.apart_from,
+                    matters=not each.met,
+                )
     return table
 
 

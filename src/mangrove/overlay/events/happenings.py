@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from mangrove.model.site_pair import SitePair
+from mangrove.model.status import Requirement
 
 
 class Tone(Enum):
@@ -131,6 +132,7 @@ class ContractUnmet(RouteHappening, frozen=True, kw_only=True):
 
     tone: ClassVar[Tone] = Tone.DOUBTFUL
     reason: str
+    unmet: tuple[Requirement, ...] = ()
 
     def sentence(self) -> str:
         """What is missing."""

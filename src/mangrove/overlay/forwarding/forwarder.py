@@ -108,8 +108,9 @@ class Forwarder:
                     for route in (routes.active() if routes is not None else ())
                     if self._neighbours.usable(route.path[1])
                 ]
-                if usable:
+                if routes is not None and usable:
                     left &= ~bit
+                    routes.sent_bytes += len(frame.body)
                     for route in usable:
                         instructions += self._send(route.path[1], frame.towards(bit, route.label), now)
         if left:

@@ -17,7 +17,7 @@ class WantedClasses:
         self._matches = [
             (position, contract.match)
             for position, contract in enumerate(rules.contracts)
-            if contract.paths > 1 or contract.deadline_ms is not None
+            if contract.may_need_routes
         ]
         self._counts: Counter[tuple[int, str]] = Counter()
         self._changed = False

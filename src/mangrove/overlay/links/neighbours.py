@@ -82,6 +82,8 @@ class Neighbour:
             waits_ms=self.outgoing.waiting.waits.noticeable_ms(),
             overruns=self.outgoing.waiting.overruns.noticeable(),
             availability=round(monitor.availability.share(now), 5),
+            used_mbps=round(self.outgoing.used_mbps, 3),
+            limit_mbps=round(self.outgoing.limit_mbps, 3),
             cause=self.changed_by,
         )
 

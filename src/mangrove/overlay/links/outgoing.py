@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from mangrove.overlay.links.laxity_queue import FOREVER, LaxityQueue
 from mangrove.overlay.links.overruns import Persistence
+from mangrove.overlay.links.throughput import MBIT_BYTES, Throughput
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
 from mangrove.overlay.protocol.pieces import MAX_STREAMS, Cutting, LinkRate
 
@@ -44,6 +45,17 @@ class Outgoing:
         self._streams = 0
         self._rate = LinkRate()
         self._overruns: list[Persistence] = []
+        self._throughput = Throughput()
+
+    @property
+    def used_mbps(self) -> float:
+        """What leaves for the link."""
+        return self._throughput.mbps
+
+    @property
+    def limit_mbps(self) -> float:
+        """The most that the link was seen to take; 0 while it was never too slow."""
+        return (self._rate.bytes_per_s or 0.0) / MBIT_BYTES
 
     @property
     def backlogged(self) -> bool:
@@ -84,21 +96,26 @@ class Outgoing:
         if last:
             self._cutting.pop()
             return self._leave(piece, cutting.whole(now), now)
-        self._rate.took(len(piece.body))
+        self._took(len(piece.body))
         return piece
 
     def _leave(self, frame: Frame, whole: Frame, now: float) -> Frame:
         """A frame has left as a whole: from now on it is kept until it is acknowledged."""
         self._sent.append(_Sent(whole, now))
         self._sent_bytes += len(whole.body)
-        self._rate.took(len(frame.body))
+        self._took(len(frame.body))
         return frame
+
+    def _took(self, size_bytes: int) -> None:
+        self._rate.took(size_bytes)
+        self._throughput.took(size_bytes)
 
     def settle(self, now: float) -> None:
         """A heartbeat is due: take stock of how long frames wait and how fast the link takes them."""
         self.waiting.waits.settle()
         self._overruns += self.waiting.overruns.settle(now)
         self._rate.settle(self.backlogged, now)
+        self._throughput.settle(now)
 
     def take_overruns(self) -> list[Persistence]:
         """Topic classes that have begun or ceased to overrun their budget here since the last call."""
@@ -129,5 +146,6 @@ class Outgoing:
         self._sent.clear()
         self._cutting.clear()
         self._rate = LinkRate()
+        self._throughput = Throughput()
         self._sent_bytes = self._acknowledged = 0
         return frames

@@ -18,18 +18,21 @@ PERIOD_S = 5.0
 MIN_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
 MIN_APPLIED_INTERVAL_S = 0.1
 REPEAT_S = 0.15
-MARKED_CHANGE = 0.25  # of the delay that was advertised …
-MARKED_CHANGE_MS = 2.0  # … and at least this much
+MARKED_CHANGE = 0.25  # of the delay or the load that was advertised …
+MARKED_CHANGE_LEAST = 2.0  # … and at least so many milliseconds or megabits per second
 
 
 @dataclass(slots=True)
 class LinkMeasurements:
-    """Measured properties of links: delay, time that frames wait for it by direction and topic class, and
-    share of time in which it could be used; and how long messages are inside of sites."""
+    """Measured properties of links: delay, time that frames wait for it by direction and topic class, share
+    of time in which it could be used; by direction also what it carries and the most it was seen to take.
+    And how long messages are inside of sites."""
 
     delays_ms: dict[SitePair, float] = field(default_factory=dict)
     waits_ms: dict[SitePair, dict[int, float]] = field(default_factory=dict)
     availability: dict[SitePair, float] = field(default_factory=dict)
+    used_mbps: dict[SitePair, float] = field(default_factory=dict)
+    limit_mbps: dict[SitePair, float] = field(default_factory=dict)
     sites: dict[str, SiteReport] = field(default_factory=dict)
 
     def same_delays(self, other: LinkMeasurements) -> bool:
@@ -216,17 +219,23 @@ class LinkStateDatabase:
                     found.delays_ms[link] = max(report.delay_ms, found.delays_ms.get(link, 0.0))
                 if report.availability < 1:
                     found.availability[link] = min(report.availability, found.availability.get(link, 1.0))
+                if report.used_mbps:
+                    found.used_mbps[end, other] = report.used_mbps
+                if report.limit_mbps:
+                    found.limit_mbps[end, other] = report.limit_mbps
                 if report.waits_ms:
                     found.waits_ms[end, other] = report.waits_ms
         return found
 
 
 def _markedly_different(before: LinkReport, after: LinkReport) -> bool:
+    if _marked(before.used_mbps, after.used_mbps):
+        return True
     return _marked(before.delay_ms, after.delay_ms) or any(
         _marked(before.waits_ms.get(topic_class, 0.0), after.waits_ms.get(topic_class, 0.0))
         for topic_class in before.waits_ms.keys() | after.waits_ms.keys()
     )
 
 
-def _marked(before_ms: float, after_ms: float) -> bool:
-    return abs(after_ms - before_ms) > max(MARKED_CHANGE_MS, MARKED_CHANGE * before_ms)
+def _marked(before: float, after: float) -> bool:
+    return abs(after - before) > max(MARKED_CHANGE_LEAST, MARKED_CHANGE * before)

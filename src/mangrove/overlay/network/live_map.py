@@ -1,7 +1,8 @@
 """The network as it is now: failed links, measured delays, and the next hops that follow from them.
 
-Next hops come from the failover tables, computed before any failure: a set of failed links is resolved to its
-colour, and the table for that colour is in force at once. Nothing is recomputed when a link dies. The
+Next hops come from this gateway's own failover table, computed before any failure: a set of failed links is
+resolved to its colour, and its next hops are in force at once. For a state without a colour, and for the ways
+beyond the next hop, the tree of this gateway's ways is repaired; no other gateway's table is ever made. The
 measured delays serve explicit routes and predictions.
 """
 
@@ -17,14 +18,14 @@ from numpy.typing import NDArray
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
+from mangrove.model.status import TableFigures
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.way_ahead import WayAhead
 from mangrove.overlay.protocol.control_messages import SiteReport
-from mangrove.routing.failover.colours import PreparedFailures
 from mangrove.routing.failover.forwarding import Forwarding
-from mangrove.routing.failover.tables import FailoverTables, build_tables
+from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
+from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph, make_graph
-from mangrove.routing.network.topology import graph_of_federation
 from mangrove.routing.paths.shortest import trees, walk
 
 MAX_KEPT = 4096
@@ -44,13 +45,14 @@ class _Rest(NamedTuple):
 class LiveMap:
     """One gateway's view of the whole network."""
 
-    def __init__(self, federation: Federation, domain: str, tables: FailoverTables | None = None) -> None:
+    def __init__(self, federation: Federation, domain: str, tables: GatewayTables | None = None) -> None:
         self._federation = federation
         self._domain = domain
-        self._tables = tables or build_tables(graph_of_federation(federation))
-        self._table = self._tables.broker(domain)
+        self._tables = tables or GatewayTables(prepared_network(federation), domain)
         self._graph = self._tables.book.graph
-        self._index = self._tables.index(domain)
+        self._index = self._tables.index
+        self._ways: Ways | None = None
+        """The ways that the next hops in force lead along; made when somebody asks."""
         names = self._graph.names
         self._links = [site_pair(names[u], names[v]) for u, v in self._graph.ends]
         self._configured = dict(zip(self._links, map(float, self._graph.weights), strict=True))
@@ -74,12 +76,23 @@ class LiveMap:
     @property
     def names(self) -> tuple[str, ...]:
         """Domains in the order of their numbers."""
-        return self._table.names
+        return self._tables.names
 
     @property
     def failed(self) -> frozenset[SitePair]:
         """The links that are down."""
         return self._failed
+
+    @property
+    def measured(self) -> LinkMeasurements:
+        """What the ends of the links have measured."""
+        return self._measured
+
+    def table_path(self, destination: str) -> tuple[str, ...]:
+        """The way that forwarding by table takes; empty if there is none."""
+        if self._ways is None:
+            self._ways = self._tables.ways(self._failed)
+        return self._graph.named(self._ways.to(self._graph.index(destination)))
 
     def update(self, failed: frozenset[SitePair], measured: LinkMeasurements) -> tuple[bool, bool]:
         """Take in the state of the network; whether next hops may have changed, and whether delays have."""
@@ -104,25 +117,26 @@ class LiveMap:
         A state without a colour (several links down that share no site) is served by shortest paths of what
         is left. All gateways with the same view make the same ones, so they do not loop either.
         """
-        state = self._tables.book.resolve(links=self._failed)
+        state = self._tables.resolve(self._failed)
         self.colour, self.exact = state.colour, state.exact
-        if state.exact:
-            self._in_force, self._in_force_colour = self._tables, state.colour
-        else:
-            remaining = self._without_failed({})
-            self._in_force, self._in_force_colour = build_tables(remaining, PreparedFailures(False, False)), 1
-        table = self._table if state.exact else self._in_force.broker(self._domain)
-        hops = [table.next_hop(destination, self._in_force_colour) for destination in range(len(self.names))]
+        self._ways = None if state.exact else self._tables.ways(self._failed)
+        hops = self._tables.table.hops(state.colour) if self._ways is None else self._ways.hops
         self.forwarding = Forwarding(hops, self.names)
+
+    def table_figures(self) -> TableFigures:
+        """How much is prepared."""
+        table = self._tables.table
+        return TableFigures(
+            states=len(table.columns), entries=len(table.next_hops), size_bytes=table.size_bytes
+        )
 
     def has_bypass(self, peer: str) -> bool:
         """Whether a neighbour can be reached without the link to it when nothing else has failed."""
-        without = self._tables.book.resolve(links=[(self._domain, peer)])
-        return bool(self._tables.path(self._domain, peer, without.colour))
+        return bool(self._tables.path(peer, frozenset({site_pair(self._domain, peer)})))
 
     def table_ms(self, destination: str, topic_class: int) -> float:
         """Delay of the way that forwarding by table takes, as measured for a topic class."""
-        way = self._in_force.path(self._domain, destination, self._in_force_colour)
+        way = self.table_path(destination)
         return self.path_ms(way, topic_class) if way else float("inf")
 
     def inside_ms(self, source: str, destination: str) -> tuple[float, float]:
@@ -138,14 +152,16 @@ class LiveMap:
     def path_ms(self, path: Sequence[str], topic_class: int) -> float:
         """Measured delay of a path from publisher to subscriber: inside its ends, on its links, and what
         frames of the class wait for them. What passes a site does not go through its brokers."""
-        total = sum(self.inside_ms(path[0], path[-1]))
-        for hop in pairwise(path):
-            link = site_pair(*hop)
-            if link in self._failed or link not in self._configured:
-                return float("inf")
-            total += self._measured.delays_ms.get(link, self._configured[link])
-            total += self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
-        return total
+        inside_ms = sum(self.inside_ms(path[0], path[-1]))
+        return inside_ms + sum(self.hop_ms(hop, topic_class) for hop in pairwise(path))
+
+    def hop_ms(self, hop: tuple[str, str], topic_class: int) -> float:
+        """Measured delay of one link, and what frames of the class wait for it; infinite if it is down."""
+        link = site_pair(*hop)
+        if link in self._failed or link not in self._configured:
+            return float("inf")
+        wait = self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
+        return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
     def live_graph(self, topic_class: int | None = None) -> Graph:
         """The links that are up, with measured delays where there are any, else the configured cost.
@@ -158,7 +174,7 @@ class LiveMap:
         return self._without_failed(delays)
 
     def _with_wait(self, link: SitePair, topic_class: int) -> float:
-        near, far = sorted(link, key=lambda end: self._rest_of(None).distance_ms[self._tables.index(end)])
+        near, far = sorted(link, key=lambda end: self._rest_of(None).distance_ms[self._graph.index(end)])
         wait = self._measured.waits_ms.get((near, far), {}).get(topic_class, 0.0)
         return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
@@ -166,14 +182,13 @@ class LiveMap:
         graph = self._graph
         up = [position for position, link in enumerate(self._links) if link not in self._failed]
         weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]
-        failure = [1.0 - self._measured.availability.get(self._links[p], 1.0) for p in up]
         return make_graph(
             graph.names,
             graph.points,
             graph.ends[up],
             plane=graph.plane,
             weights=np.array(weights),
-            edge_failure=np.array(failure),
+            via=[graph.via[p] for p in up],
         )
 
     def _rest_of(self, topic_class: int | None) -> _Rest:

@@ -74,6 +74,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 MAX_CAUSE_LENGTH = 256
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+"""Per second."""
 
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +83,9 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `waits_ms` is by topic class; classes that hardly wait are left out. So are `overruns`, the share of
     frames that wait longer than the link's part of their time. `availability` is the share of time
-    in which the link could be used. `cause` names the event at that end which made it usable or not, so that
-    what follows elsewhere can be told as one story.
+    in which the link could be used. `used_mbps` is what this end sends, `limit_mbps` the most that the link
+    was seen to take, 0 while it was never too slow. `cause` names the event at that end which made it usable
+    or not, so that what follows elsewhere can be told as one story.
     """
 
     up: bool
@@ -91,6 +94,8 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     waits_ms: dict[int, Milliseconds] = {}
     overruns: dict[int, Share] = {}
     availability: Share = 1.0
+    used_mbps: Megabits = 0.0
+    limit_mbps: Megabits = 0.0
     cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
 
 

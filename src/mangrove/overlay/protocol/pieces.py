@@ -45,6 +45,11 @@ class LinkRate:
         self._taken = 0
 
     @property
+    def bytes_per_s(self) -> float | None:
+        """How fast the link takes data; None as long as it was never too slow."""
+        return self._bytes_per_s
+
+    @property
     def piece_bytes(self) -> float:
         """Size of a piece; infinite as long as the link was never too slow."""
         if self._bytes_per_s is None:

@@ -1,35 +1,40 @@
-"""Explicit routes: the path sets that contracts ask for, established from the source (Harmony §3.2, RT_EST).
+"""Explicit routes: which path sets the contracts need, decided at the source (Harmony §3.2).
 
-A contract needs explicit routes when it asks for several paths, or when the way that the tables take is too
-slow for its deadline. Routes are kept as long as they are up and fast enough; only what is broken is replaced
-(incremental maintenance), and an old route serves until the new one is acknowledged. Routes of a set that
-share a link or a site, because the network had no better when they were chosen, are replaced when it has.
+A contract needs explicit routes when it asks for several paths, a resiliency or a rate, or when the way that
+the tables take misses what it asks. A set is kept as long as it gives what was promised; only what is broken
+or missed is replaced (incremental maintenance), and a set that misses something is replaced only by one that
+misses clearly less. Fewer paths, or much shorter ones, are taken only when nothing has changed for a while:
+so nothing goes back and forth. How routes come to stand is the matter of `establishment`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import pairwise
+from zlib import crc32
 
-from mangrove.model.site_pair import site_pair
-from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.federation import Federation
+from mangrove.model.status import Requirement, unmet_text
+from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
-from mangrove.overlay.events.happenings import (
-    ContractMet,
-    ContractUnmet,
-    RouteEstablished,
-    RouteRefused,
-    RouteRequested,
-    RouteRetired,
-)
+from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
+from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
-from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
-from mangrove.overlay.routes.path_choice import PathChoice, SitePath, shared
-from mangrove.routing.paths.resilience import resiliency
+from mangrove.overlay.protocol.control_messages import RouteAck
+from mangrove.overlay.routes.damping import (
+    CROWDED_PATIENCE_S,
+    HOLD_S,
+    LOOK_EVERY_S,
+    crowded,
+    worth_changing,
+    worth_improving,
+)
+from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
+from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
+from mangrove.overlay.routes.path_pool import shared
+from mangrove.overlay.routes.path_view import PathView
+from mangrove.overlay.routes.surroundings import Surroundings
 
-ACK_TIMEOUT_S = 1.0
 REVIEW_AFTER_S = 0.1
 """Routes are planned anew so long after the network has changed: first of all, messages must go on."""
 
@@ -37,51 +42,18 @@ Key = tuple[int, str]
 """Topic class and destination."""
 
 
-@dataclass(slots=True)
-class Route:
-    """One path of a set; usable when acknowledged."""
-
-    label: int
-    path: SitePath
-    asked_at: float
-    requested_by: EventId
-    active: bool = False
-
-
-@dataclass(slots=True)
-class RouteSet:
-    """The routes of one topic class to one destination."""
-
-    topic_class: int
-    contract: Contract
-    destination: str
-    routes: list[Route] = field(default_factory=list)
-    unmet: str = ""
-    retry_at: float = float("inf")
-    """When to look at the set again because something that was asked for does not stand."""
-
-    @property
-    def about(self) -> dict[str, str]:
-        """What events of this set are about."""
-        return {"topic": self.contract.match, "destination": self.destination}
-
-    def active(self) -> list[Route]:
-        """Routes that carry traffic."""
-        return [route for route in self.routes if route.active]
-
-
 class RouteManager:
     """Decides which explicit routes this gateway needs as a source."""
 
-    def __init__(self, domain: str, epoch: int, rules: TopicRules, live: LiveMap, log: EventLog) -> None:
+    def __init__(self, federation: Federation, domain: str, epoch: int, live: LiveMap, log: EventLog) -> None:
         self._domain = domain
-        self._epoch = epoch
-        self._rules = rules
+        self._rules = federation.topics
         self._live = live
         self._log = log
-        self._choice = PathChoice(domain, live)
-        self._label = 0
+        self._estimates = FailureEstimates(federation)
+        self._signalling = Establishment(domain, epoch, live, log)
         self._sets: dict[Key, RouteSet] = {}
+        self._surroundings = Surroundings(federation, domain, live, self._estimates, self._sets)
         self._wanted: set[Key] = set()
         self._review_at = float("inf")
         self._review_all = False
@@ -92,187 +64,156 @@ class RouteManager:
         """All route sets, by topic class and destination."""
         return self._sets
 
-    def want(self, wanted: Iterable[Key], now: float) -> list[tuple[str, RouteMessage]]:
+    def _contract(self, key: Key) -> Contract:
+        return self._rules.contract_at(key[0])
+
+    def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
         self._wanted = set(wanted)
         return self._review(now, None)
 
-    def network_changed(
-        self, now: float, cause: EventId | None, *, links: bool
-    ) -> list[tuple[str, RouteMessage]]:
+    def observe(self, now: float) -> None:
+        """The map follows the link state: what has failed and what links carry may be different."""
+        self._estimates.observe(self._live.failed, self._live.measured.availability, now)
+        self._surroundings.changed()
+
+    def network_changed(self, now: float, cause: EventId | None, *, links: bool) -> Messages:
         """Delays have changed, or even `links`: broken routes go at once, all else is looked at soon."""
         self._review_at = min(self._review_at, now + REVIEW_AFTER_S)
         self._review_all |= links
         self._cause = cause or self._cause
-        messages: list[tuple[str, RouteMessage]] = []
+        messages: Messages = []
         for routes in self._sets.values() if links else ():
-            messages += self._drop_broken(routes, now, cause)
+            messages += self._signalling.drop_broken(routes, now, cause)
         return messages
 
     def timer(self) -> float:
         """When `catch_up` has something to do."""
-        return min([self._review_at, *(routes.retry_at for routes in self._sets.values())])
+        times = (min(routes.retry_at, routes.look_at) for routes in self._sets.values())
+        return min([self._review_at, *times])
 
-    def catch_up(self, now: float) -> list[tuple[str, RouteMessage]]:
+    def catch_up(self, now: float) -> Messages:
         """Plan anew after a change of the network; ask again for what was refused or not acknowledged."""
         if now >= self._review_at:
             every, cause = self._review_all, self._cause
             self._review_at, self._review_all, self._cause = float("inf"), False, None
             return self._review(now, cause, all_sets=every)
-        messages: list[tuple[str, RouteMessage]] = []
+        messages: Messages = []
         for routes in self._sets.values():
-            if now >= routes.retry_at:
+            if now >= routes.look_at:
+                messages += self._mend(routes, now, None, improve=True)
+            elif now >= routes.retry_at:
                 messages += self._mend(routes, now, None)
         return messages
 
-    def _review(
-        self, now: float, cause: EventId | None, *, all_sets: bool = False
-    ) -> list[tuple[str, RouteMessage]]:
+    def _review(self, now: float, cause: EventId | None, *, all_sets: bool = False) -> Messages:
         """Compare all route sets with the present network, and mend what needs mending.
 
         A change of delay only moves what would miss its deadline. With `all_sets`, after a link has come or
         gone, all sets are looked at, and those whose paths share links are replaced if the network allows
         for better ones.
         """
-        messages: list[tuple[str, RouteMessage]] = []
-        for key in [key for key in self._sets if key not in self._wanted or not self._needed(key)]:
-            for route in self._sets.pop(key).routes:
-                messages += self._teardown(route)
+        messages: Messages = []
+        for key in [key for key in self._sets if key not in self._wanted or not self._needed(key, now)]:
+            messages += self._signalling.tear_down(self._sets.pop(key))
         for key in sorted(self._wanted):
-            if not self._needed(key):
+            if key not in self._sets and not self._needed(key, now):
                 continue
             routes = self._sets.get(key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(key[0], self._rules.contract_at(key[0]), key[1])
+                routes = self._sets[key] = RouteSet(key[0], self._contract(key), key[1])
+                routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
         return messages
 
-    def _needed(self, key: Key) -> bool:
-        contract = self._rules.contract_at(key[0])
-        if contract.paths > 1 or contract.deadline_ms is None:
-            return contract.paths > 1
+    def _turn(self, key: Key, occasion: int = 0) -> float:
+        """A share between 0 and 1 that differs between sets, everywhere: who acts first, if many could."""
+        return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
+
+    def _needed(self, key: Key, now: float) -> bool:
+        contract = self._contract(key)
+        if contract.always_routed or not contract.may_need_routes:
+            return contract.always_routed
         # What serves well stays, although the tables' way may be fast again: it may be so only because
         # this traffic has left it.
-        standing = self._sets[key].active() if key in self._sets else []
-        serves = any(self._live.path_ms(route.path, key[0]) <= contract.deadline_ms for route in standing)
-        return serves or self._live.table_ms(key[1], key[0]) > contract.deadline_ms
+        view = self._surroundings.view(contract, key, now)
+        routes = self._sets.get(key)
+        standing = [route.path for route in routes.active()] if routes is not None else []
+        if standing and not unmet_text(view.assess(standing)):
+            return True
+        table = self._live.table_path(key[1])
+        return not table or bool(unmet_text(view.assess([table])))
 
-    def _mend(self, routes: RouteSet, now: float, cause: EventId | None) -> list[tuple[str, RouteMessage]]:
-        messages = self._drop_broken(routes, now, cause)
-        limit = routes.contract.deadline_ms
-        kept = [
-            route.path
-            for route in routes.routes
-            if limit is None or self._live.path_ms(route.path, routes.topic_class) <= limit
-        ]
-        kept = kept[: routes.contract.paths]
-        enough = len(kept) == routes.contract.paths and not routes.unmet
-        paths = kept
-        if not enough or shared(kept):
-            planned, unmet = self._choice.paths(
-                routes.contract, routes.topic_class, routes.destination, [] if enough else kept
-            )
-            if not enough or shared(planned) < shared(kept):
-                paths = planned
-                self._tell_unmet(routes, unmet, now, cause)
-        messages += self._ask_for(routes, paths, now, cause)
-        wanted = set(paths)
-        if wanted and all(route.active for route in routes.routes if route.path in wanted):
-            messages += self._retire(routes, wanted, now, cause)
-        complete = all(route.active for route in routes.routes)
-        routes.retry_at = float("inf") if complete else now + ACK_TIMEOUT_S
-        return messages
+    def _mend(
+        self, routes: RouteSet, now: float, cause: EventId | None, *, improve: bool = False
+    ) -> Messages:
+        """See that a set gives what it should; with `improve`, also whether it could be had for less."""
+        messages = self._signalling.drop_broken(routes, now, cause)
+        key = (routes.topic_class, routes.destination)
+        if improve:
+            self._surroundings.measure(routes, now)
+            routes.look_at = now + LOOK_EVERY_S
+        view = self._surroundings.view(routes.contract, key, now, routes)
+        alive = {route.path for route in routes.routes}
+        current = judged(view, [path for path in routes.chosen if path in alive])
+        chosen = self._better(view, current, routes, now, improve=improve)
+        if chosen.paths != routes.chosen:
+            self._surroundings.changed()
+            routes.chosen, routes.changed_at, routes.crowded_until = chosen.paths, now, None
+        self._tell(routes, chosen.requirements, now, cause)
+        return messages + self._signalling.establish(routes, list(chosen.paths), now, cause)
 
-    def _drop_broken(
-        self, routes: RouteSet, now: float, cause: EventId | None
-    ) -> list[tuple[str, RouteMessage]]:
-        messages: list[tuple[str, RouteMessage]] = []
-        good: list[Route] = []
-        for route in routes.routes:
-            if not self._up(route.path):
-                messages += self._give_up(routes, route, "a link on it has failed", now, cause)
-            elif not route.active and now - route.asked_at >= ACK_TIMEOUT_S:
-                messages += self._give_up(routes, route, "nobody acknowledged it", now, cause)
-            else:
-                good.append(route)
-        routes.routes = good
-        return messages
+    def _better(
+        self, view: PathView, current: Choice, routes: RouteSet, now: float, *, improve: bool
+    ) -> Choice:
+        """What should be used from now on: what is, or something that is better by enough."""
+        full = self._full(view, current, routes, now)
+        if full:
+            routes.left_full_at, routes.crowded_until = now, None
+        if current.paths and not (current.unmet or full or shared(current.paths) or improve):
+            return current
+        kept = [path for path in current.paths if view.in_limits(path)]
+        found = choose_paths(view, kept)
+        if kept and (found.unmet or full or improve or shared(found.paths)):
+            fresh = choose_paths(view)
+            if fresh.better_than(found) or not found.better_than(fresh):
+                found = fresh
+        if worth_changing(view, current, found, full=full):
+            return found
+        if improve and worth_improving(view, current, found, now - routes.changed_at):
+            return found
+        return current
 
-    def _tell_unmet(self, routes: RouteSet, unmet: str, now: float, cause: EventId | None) -> None:
-        if unmet and not routes.unmet:
-            self._log.note(ContractUnmet(**routes.about, reason=unmet), now, cause)
-        elif routes.unmet and not unmet:
+    def _full(self, view: PathView, current: Choice, routes: RouteSet, now: float) -> bool:
+        """Whether a link on the way has been full for long enough that this set should leave it."""
+        if not crowded(view, current):
+            routes.crowded_until = None
+            return False
+        if routes.crowded_until is None:
+            turn = self._turn((routes.topic_class, routes.destination), round(now))
+            routes.crowded_until = max(now, routes.left_full_at + HOLD_S) + CROWDED_PATIENCE_S * turn
+        routes.look_at = min(routes.look_at, max(routes.crowded_until, now + LOOK_EVERY_S / 10))
+        return now >= routes.crowded_until
+
+    def _tell(
+        self, routes: RouteSet, found: tuple[Requirement, ...], now: float, cause: EventId | None
+    ) -> None:
+        """Note when a contract begins to miss something, something else, or nothing any more."""
+        before = {(each.name, each.apart_from) for each in routes.requirements if not each.met}
+        after = {(each.name, each.apart_from) for each in found if not each.met}
+        routes.requirements = found
+        if after - before:
+            missed = tuple(each for each in found if not each.met)
+            self._log.note(ContractUnmet(**routes.about, reason=routes.unmet, unmet=missed), now, cause)
+        elif before and not after:
             self._log.note(ContractMet(**routes.about), now, cause)
-        routes.unmet = unmet
 
-    def _ask_for(
-        self, routes: RouteSet, paths: list[SitePath], now: float, cause: EventId | None
-    ) -> list[tuple[str, RouteMessage]]:
-        """Request the paths that do not stand yet."""
-        messages: list[tuple[str, RouteMessage]] = []
-        known = {route.path for route in routes.routes}
-        for path in paths:
-            if path in known:
-                continue
-            self._label += 1
-            happening = RouteRequested(
-                **routes.about,
-                path=path,
-                predicted_ms=round(self._live.path_ms(path, routes.topic_class), 3),
-                deadline_ms=routes.contract.deadline_ms,
-            )
-            requested_by = self._log.note(happening, now, cause)
-            routes.routes.append(Route(self._label, path, now, requested_by))
-            setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
-            messages.append((path[1], setup))
-        return messages
-
-    def _retire(
-        self, routes: RouteSet, wanted: set[SitePath], now: float, cause: EventId | None
-    ) -> list[tuple[str, RouteMessage]]:
-        """The wanted routes all stand: the others have served."""
-        messages = []
-        for route in routes.routes:
-            if route.path not in wanted:
-                messages += self._give_up(routes, route, "a better one stands", now, cause)
-        routes.routes = [route for route in routes.routes if route.path in wanted]
-        return messages
-
-    def acknowledge(self, ack: RouteAck, now: float) -> list[tuple[str, RouteMessage]]:
+    def acknowledge(self, ack: RouteAck, now: float) -> Messages:
         """A route that this gateway asked for stands, or does not."""
-        if ack.epoch != self._epoch:
-            return []
-        for routes in self._sets.values():
-            for route in routes.routes:
-                if route.label != ack.label:
-                    continue
-                if not ack.ok:
-                    refused = RouteRefused(**routes.about, path=route.path, reason=ack.reason)
-                    self._log.note(refused, now, route.requested_by)
-                    routes.routes.remove(route)
-                    routes.retry_at = now + ACK_TIMEOUT_S
-                    return []
-                route.active = True
-                stands = RouteEstablished(**routes.about, path=route.path)
-                return self._mend(routes, now, self._log.note(stands, now, route.requested_by))
-        return []
-
-    def _give_up(
-        self, routes: RouteSet, route: Route, reason: str, now: float, cause: EventId | None
-    ) -> list[tuple[str, RouteMessage]]:
-        self._log.note(RouteRetired(**routes.about, path=route.path, reason=reason), now, cause)
-        return self._teardown(route)
-
-    def _teardown(self, route: Route) -> list[tuple[str, RouteMessage]]:
-        message = RouteTeardown(
-            origin=self._domain, epoch=self._epoch, label=route.label, path=list(route.path)
-        )
-        return [(route.path[1], message)]
-
-    def _up(self, path: SitePath) -> bool:
-        return not any(site_pair(*pair) in self._live.failed for pair in pairwise(path))
+        stands = self._signalling.acknowledge(self._sets.values(), ack, now)
+        return [] if stands is None else self._mend(stands[0], now, stands[1])
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
@@ -285,11 +226,11 @@ class RouteManager:
             incomplete = any(not route.active for route in routes.routes)
             if incomplete and math.isinf(routes.retry_at) and math.isinf(self._review_at):
                 found.append(f"a route to {destination} was asked for and is never looked at again")
+            if math.isinf(routes.look_at):
+                found.append(f"the routes to {destination} are never looked at again")
         return found
 
-    def resiliency(self, routes: RouteSet) -> float:
-        """Probability that one of the routes in use is up, from the availability of links in the past."""
-        graph = self._live.live_graph()
-        return resiliency(
-            graph, [graph.indices(route.path) for route in routes.active() if self._up(route.path)]
-        )
+    def resiliency(self, routes: RouteSet, now: float) -> float:
+        """Probability that one of the routes in use is up, if both ends are."""
+        view = self._surroundings.view(routes.contract, (routes.topic_class, routes.destination), now, routes)
+        return view.resiliency([route.path for route in routes.active() if self._signalling.up(route.path)])

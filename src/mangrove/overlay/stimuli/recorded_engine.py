@@ -12,7 +12,7 @@ from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.stimuli import stimulus as st
-from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.failover.gateway_tables import GatewayTables
 
 Record = Callable[[st.Stimulus, int], None]
 """Takes a stimulus and the digest of its outcome."""
@@ -29,7 +29,7 @@ class RecordedEngine(OverlayEngine):
         record: Record,
         *,
         timing: Timing | None = None,
-        tables: FailoverTables | None = None,
+        tables: GatewayTables | None = None,
         events_before: int = 0,
     ) -> None:
         super().__init__(federation, domain, epoch, timing=timing, tables=tables, events_before=events_before)

@@ -1,7 +1,8 @@
 """Failover tables: the next hop for every destination under every failure, before it happens (PCRT).
 
 `build_tables` does what the paper's super broker does: shortest paths for every colour, then one condensed
-table per broker. The result is the same whichever broker computes it:
+table per broker. It serves planning and comparison; a gateway makes its own part alone (`gateway_tables`).
+The result is the same whichever broker computes it:
 
 - Weights become whole numbers of *ticks*, so that sums are exact and equal lengths are equal in every order
   of addition; a tick is finer than a billionth of the heaviest weight in any network of up to
@@ -14,8 +15,7 @@ table per broker. The result is the same whichever broker computes it:
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,14 +27,10 @@ from scipy.sparse.csgraph import dijkstra
 from mangrove.errors import InputError
 from mangrove.routing.failover.colours import Colour, ColourBook, PreparedFailures, make_colours
 from mangrove.routing.failover.condensed import BrokerTable, SizeReport, condense, size_report
-from mangrove.routing.network.geography import Floats
+from mangrove.routing.failover.ticks import NONE, ticks
 from mangrove.routing.network.graph import Graph
 
 NextHops = NDArray[np.int16]
-NONE = -1
-"""No next hop: the destination is the broker itself, or cannot be reached."""
-
-_EXACT = 2.0**53  # whole numbers up to here are exact in a float
 MAX_BROKERS = 4096
 _MAX_BYTES = 4 << 30
 
@@ -44,7 +40,6 @@ class FailoverTables:
     """Next hops of all brokers under all colours of one topology."""
 
     book: ColourBook
-    prepared: PreparedFailures
     next_hops: NextHops  # [colour - 1, destination, broker]
 
     @property
@@ -53,14 +48,14 @@ class FailoverTables:
         return self.book.graph.names
 
     @property
-    def colours(self) -> tuple[Colour, ...]:
+    def colours(self) -> Sequence[Colour]:
         """The failure states with their numbers."""
         return self.book.colours
 
     @cached_property
     def version(self) -> str:
         """Hash of topology and what is prepared; brokers whose versions differ must not forward by colour."""
-        text = f"{self.book.graph.topology_hash} {self.prepared}"
+        text = f"{self.book.graph.topology_hash} {self.book.prepared}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def index(self, name: str) -> int:
@@ -70,7 +65,7 @@ class FailoverTables:
     def broker(self, name: str) -> BrokerTable:
         """The condensed table of one broker, which is all that it needs to forward."""
         index = self.index(name)
-        return condense(self.names, index, np.ascontiguousarray(self.next_hops[:, :, index].T))
+        return condense(self.names, index, self.next_hops[:, :, index])
 
     def path(self, source: str, destination: str, colour: int = 1) -> tuple[str, ...]:
         """The way that hop-by-hop forwarding takes under one colour; empty when there is none."""
@@ -98,8 +93,8 @@ def build_tables(
     prepared = prepared or PreparedFailures()
     if graph.size > MAX_BROKERS:
         raise InputError(f"failover tables are made for up to {MAX_BROKERS} brokers, not {graph.size}")
-    _check_size(graph, prepared)
     book = make_colours(graph, prepared)
+    _check_size(book)
     builder = _Builder(book)
     count = len(book.colours)
     next_hops = np.full((count, graph.size, graph.size), NONE, dtype=np.int16)
@@ -113,19 +108,7 @@ def build_tables(
             single[next(iter(lost))] = position
         if on_colour is not None:
             on_colour(position + 1, count)
-    return FailoverTables(book, prepared, next_hops)
-
-
-def ticks(weights: Floats, nodes: int) -> Floats:
-    """Weights as whole numbers, scaled by a power of ten so that no path's sum exceeds exact arithmetic.
-
-    A power of ten keeps decimal ties: 0.1 + 0.2 equals 0.3 in ticks. Zero becomes one tick.
-    """
-    heaviest = float(weights.max(initial=0.0))
-    if heaviest == 0.0:
-        return np.ones_like(weights)
-    scale = 10.0 ** math.floor(math.log10(_EXACT / (heaviest * max(nodes, 2) * 2)))
-    return np.maximum(np.rint(weights * scale), 1.0)
+    return FailoverTables(book, next_hops)
 
 
 class _Builder:
@@ -181,12 +164,11 @@ class _Builder:
         return table
 
 
-def _check_size(graph: Graph, prepared: PreparedFailures) -> None:
-    count = 1 + prepared.links * graph.links + prepared.nodes * graph.size
-    count += prepared.link_pairs * graph.links * (graph.links - 1) // 2
-    size_bytes = count * graph.size**2 * 2
+def _check_size(book: ColourBook) -> None:
+    count, brokers = len(book.colours), book.graph.size
+    size_bytes = count * brokers**2 * 2
     if size_bytes > _MAX_BYTES:
         raise InputError(
-            f"tables for {count} colours and {graph.size} brokers would take {size_bytes / 2**30:.1f} GiB",
+            f"tables for {count} colours and {brokers} brokers would take {size_bytes / 2**30:.1f} GiB",
             hint="leave the pairs of links out, or plan for a smaller overlay",
         )

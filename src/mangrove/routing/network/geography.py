@@ -52,6 +52,12 @@ def distances_along(plane: Plane, a: Floats, b: Floats) -> Floats:
     return _from_straight(plane, np.sqrt(((a - b) ** 2).sum(axis=1)))
 
 
+def line_length(plane: Plane, points: Floats) -> float:
+    """Length of the line through points (not positions): the way that a fibre takes."""
+    on = positions(plane, points)
+    return float(distances_along(plane, on[:-1], on[1:]).sum())
+
+
 def distances_to_line(plane: Plane, points: Floats, line: Floats) -> Floats:
     """Distance of each position from the line through `line`, which may be a single point."""
     if len(line) == 1:
@@ -72,7 +78,7 @@ def segments_to_line(plane: Plane, starts: Floats, ends: Floats, line: Floats) -
     for point in line:
         best = np.minimum(best, _to_segments(plane, np.broadcast_to(point, starts.shape), starts, ends))
     for start, end in itertools.pairwise(line):
-        best[_crossing(plane, starts, ends, start, end)] = 0.0
+        best[crossing(plane, starts, ends, start, end)] = 0.0
     return best
 
 
@@ -104,8 +110,8 @@ def _to_segments(plane: Plane, points: Floats, starts: Floats, ends: Floats) -> 
     return np.where(inner, across, at_ends)
 
 
-def _crossing(plane: Plane, starts: Floats, ends: Floats, a: Floats, b: Floats) -> NDArray[np.bool_]:
-    """Which segments cross the segment from a to b."""
+def crossing(plane: Plane, starts: Floats, ends: Floats, a: Floats, b: Floats) -> NDArray[np.bool_]:
+    """Which segments cross the segment from a to b; touching ends may count on the sphere."""
     if plane is Plane.EUCLIDEAN:
         side_of_ab = _turn(a, b, starts) * _turn(a, b, ends)
         side_of_segment = _turn_many(starts, ends, a) * _turn_many(starts, ends, b)

@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mangrove.errors import InputError, MangroveError
-from mangrove.routing.network.geography import Floats, Plane, distances_along, positions
+from mangrove.routing.network.geography import Floats, Plane, distances_along, line_length, positions
 
 NodePath: TypeAlias = tuple[int, ...]
 """Node indices from source to destination."""
+
+Waypoints: TypeAlias = tuple[tuple[float, float], ...]
+"""Places that a fibre passes between the two ends of its link."""
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -55,6 +58,7 @@ class Graph:
     weights: Floats  # (m,)
     node_failure: Floats  # (n,) probabilities
     edge_failure: Floats  # (m,)
+    via: tuple[Waypoints, ...]  # (m,): from the smaller end to the larger; empty where none are known
 
     @property
     def size(self) -> int:
@@ -70,6 +74,30 @@ class Graph:
     def positions(self) -> Floats:
         """Positions of the nodes (see `geography`)."""
         return positions(self.plane, self.points)
+
+    @cached_property
+    def has_waypoints(self) -> bool:
+        """Whether the way of any fibre is known."""
+        return any(self.via)
+
+    @cached_property
+    def fibres(self) -> Fibres:
+        """The straight pieces of which the fibres of all links are made."""
+        return _fibres(self)
+
+    def fibre(self, link: int) -> Floats:
+        """The places of a link from its smaller end to its larger: its ends, and its waypoints between."""
+        start, end = self.points[self.ends[link]]
+        return np.array([start, *self.via[link], end], dtype=np.float64)
+
+    def places(self, path: Sequence[int]) -> Floats:
+        """The sites of a path and the waypoints of its fibres, in the order in which they are passed."""
+        found = [self.points[path[0]]]
+        for u, v in itertools.pairwise(path):
+            waypoints = self.via[self.link(u, v)]
+            found += [np.array(place) for place in (waypoints if u < v else reversed(waypoints))]
+            found.append(self.points[v])
+        return np.array(found)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -143,6 +171,25 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
+class Fibres:
+    """Straight pieces (great circles on the sphere) between the places that fibres pass, as positions."""
+
+    starts: Floats
+    stops: Floats
+    link: Ints  # to which link each piece belongs
+
+
+def _fibres(graph: Graph) -> Fibres:
+    if not graph.has_waypoints:
+        starts, stops = graph.positions[graph.ends[:, 0]], graph.positions[graph.ends[:, 1]]
+        return Fibres(starts, stops, np.arange(graph.links))
+    lines = [graph.fibre(link) for link in range(graph.links)]
+    starts = positions(graph.plane, np.concatenate([line[:-1] for line in lines]))
+    stops = positions(graph.plane, np.concatenate([line[1:] for line in lines]))
+    return Fibres(starts, stops, np.repeat(np.arange(graph.links), [len(line) - 1 for line in lines]))
+
+
+@dataclass(frozen=True, slots=True)
 class Arcs:
     """Links in both directions, sorted by tail and then head (the layout of a CSR matrix)."""
 
@@ -174,16 +221,29 @@ def make_graph(
     weights: Floats | Sequence[float] | None = None,
     node_failure: Floats | None = None,
     edge_failure: Floats | None = None,
+    via: Sequence[Waypoints] | None = None,
 ) -> Graph:
     """A graph of checked parts; the readers in `topology` and `brite` check, this one only arranges.
 
-    Without `weights` a link weighs the distance between its ends.
+    Without `weights` a link weighs the length of its fibre: the distance between its ends, by its waypoints
+    if it has any. `via` gives the waypoints of each link in the order of its `ends`.
     """
     at = np.array(points, dtype=np.float64).reshape(-1, 2)
-    pairs = np.sort(np.asarray(ends, dtype=np.int64).reshape(-1, 2), axis=1)
+    given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
+    pairs = np.sort(given, axis=1)
+    along: tuple[Waypoints, ...] = ((),) * len(pairs)
+    if via is not None and any(via):
+        along = tuple(
+            tuple(waypoints) if u <= v else tuple(reversed(waypoints))
+            for waypoints, (u, v) in zip(via, given, strict=True)
+        )
     if weights is None:
         on = positions(plane, at)
         weights = distances_along(plane, on[pairs[:, 0]], on[pairs[:, 1]])
+        for link, waypoints in enumerate(along):
+            if waypoints:
+                start, end = at[pairs[link]]
+                weights[link] = line_length(plane, np.array([start, *waypoints, end]))
     graph = Graph(
         plane=plane,
         names=tuple(names),
@@ -192,6 +252,7 @@ def make_graph(
         weights=np.array(weights, dtype=np.float64),
         node_failure=np.zeros(len(at)) if node_failure is None else np.array(node_failure),
         edge_failure=np.zeros(len(pairs)) if edge_failure is None else np.array(edge_failure),
+        via=along,
     )
     for array in (graph.points, graph.ends, graph.weights, graph.node_failure, graph.edge_failure):
         array.flags.writeable = False

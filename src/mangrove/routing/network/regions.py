@@ -41,10 +41,13 @@ def nodes_inside(graph: Graph, region: Region) -> Mask:
 
 
 def links_inside(graph: Graph, region: Region) -> Mask:
-    """Which links touch the region, drawn as straight lines or great circles between their ends."""
+    """Which links touch the region with their fibres: straight between the ends where no waypoints are."""
     line = positions(graph.plane, np.asarray(region.points))
-    starts, ends = graph.positions[graph.ends[:, 0]], graph.positions[graph.ends[:, 1]]
-    return segments_to_line(graph.plane, starts, ends, line) <= region.radius
+    fibres = graph.fibres
+    touched = segments_to_line(graph.plane, fibres.starts, fibres.stops, line) <= region.radius
+    inside = np.zeros(graph.links, dtype=bool)
+    inside[fibres.link[touched]] = True
+    return inside
 
 
 @dataclass(frozen=True, slots=True)

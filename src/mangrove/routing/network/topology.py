@@ -15,11 +15,11 @@ import numpy as np
 
 from mangrove.errors import Mistakes
 from mangrove.model.federation import Federation
-from mangrove.routing.network.geography import Plane, distances_along, positions
-from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.network.geography import Plane, line_length
+from mangrove.routing.network.graph import Graph, Waypoints, make_graph
 
 _FAILURE_KEYS: Final = ("node_failure", "edge_failure")
-_KEYS: Final = ("plane", "nodes", "edges", *_FAILURE_KEYS)
+_KEYS: Final = ("plane", "nodes", "edges", "via", *_FAILURE_KEYS)
 _FAILURES_HINT: Final = (
     'such a file looks like {"node_failure": {"a": 0.01}, "edge_failure": [["a", "b", 0.02]]}'
 )
@@ -60,6 +60,7 @@ def with_failures(graph: Graph, text: str, source: str = "failures") -> Graph:
         weights=graph.weights,
         node_failure=np.where(np.isnan(nodes), graph.node_failure, nodes),
         edge_failure=np.where(np.isnan(edges), graph.edge_failure, edges),
+        via=graph.via,
     )
 
 
@@ -85,11 +86,19 @@ def topology_document(graph: Graph) -> dict[str, object]:
             for (u, v), p in zip(graph.ends, graph.edge_failure, strict=True)
             if p > 0
         ],
+        "via": [
+            [names[u], names[v], [list(place) for place in waypoints]]
+            for (u, v), waypoints in zip(graph.ends, graph.via, strict=True)
+            if waypoints
+        ],
     }
 
 
 def graph_of_federation(federation: Federation) -> Graph:
-    """The overlay of a federation: domains at (latitude, longitude), links weighing what they cost."""
+    """The overlay of a federation: domains at (latitude, longitude), links weighing what they cost.
+
+    Sites and links whose probability of failure is not known have none.
+    """
     index = {name: number for number, name in enumerate(federation.domains)}
     unknown = (math.nan, math.nan)
     return make_graph(
@@ -98,6 +107,9 @@ def graph_of_federation(federation: Federation) -> Graph:
         [(index[link.between[0]], index[link.between[1]]) for link in federation.links],
         plane=Plane.GEO,
         weights=[federation.link_weight(link) for link in federation.links],
+        via=[link.via for link in federation.links],
+        node_failure=np.array([site.failure_probability or 0.0 for site in federation.domains.values()]),
+        edge_failure=np.array([link.failure_probability or 0.0 for link in federation.links]),
     )
 
 
@@ -111,9 +123,9 @@ def _read(document: object, mistakes: Mistakes) -> Graph:
     nodes = _section(document, "nodes", dict, mistakes, needed=True)
     names = {name: number for number, name in enumerate(nodes)}
     points = _places(nodes, plane, "nodes", mistakes)
-    ends, weights = _edges(
-        _section(document, "edges", list, mistakes, needed=True), names, points, plane, mistakes
-    )
+    edges = _section(document, "edges", list, mistakes, needed=True)
+    ways = _ways(_section(document, "via", list, mistakes), edges, names, plane, mistakes)
+    ends, weights = _edges(edges, names, points, plane, ways, mistakes)
     node_failure, edge_failure = _failures(document, names, ends, mistakes)
     mistakes.raise_if_any()
     return make_graph(
@@ -124,6 +136,7 @@ def _read(document: object, mistakes: Mistakes) -> Graph:
         weights=np.array(weights),
         node_failure=np.nan_to_num(node_failure),
         edge_failure=np.nan_to_num(edge_failure),
+        via=[ways.get(pair, ()) for pair in ends],
     )
 
 
@@ -172,26 +185,59 @@ def _section(
 def _places(nodes: Mapping[str, Any], plane: Plane, section: str, mistakes: Mistakes) -> np.ndarray[Any, Any]:
     """Coordinates of the nodes, not-a-number for those that have none (null)."""
     points = np.full((len(nodes), 2), np.nan)
-    bounds = (
-        ((-90.0, 90.0, "latitude, -90 to 90"), (-180.0, 180.0, "longitude, -180 to 180"))
-        if plane is Plane.GEO
-        else ((-math.inf, math.inf, "a finite number"),) * 2
-    )
     for number, (name, place) in enumerate(nodes.items()):
         path = f"{section}.{name}"
         if not name:
             mistakes.note(section, "a node has an empty name")
         if place is None:
             continue
-        if not isinstance(place, list | tuple) or len(place) != 2:
-            pair = "[latitude, longitude]" if plane is Plane.GEO else "[x, y]"
-            mistakes.note(path, f"{place!r} is not a place", f"{pair}, or null when it is not known")
-            continue
-        values = [
-            _number(mistakes, f"{path}[{axis}]", value, *bounds[axis]) for axis, value in enumerate(place)
-        ]
+        values = _place(place, plane, path, ", or null when it is not known", mistakes)
         points[number] = [np.nan if value is None else value for value in values]
     return points
+
+
+def _place(
+    place: object, plane: Plane, path: str, otherwise: str, mistakes: Mistakes
+) -> tuple[float | None, float | None]:
+    """The two coordinates of a place; None for one that is wrong."""
+    if not isinstance(place, list | tuple) or len(place) != 2:
+        pair = "[latitude, longitude]" if plane is Plane.GEO else "[x, y]"
+        mistakes.note(path, f"{place!r} is not a place", f"{pair}{otherwise}")
+        return None, None
+    bounds = (
+        ((-90.0, 90.0, "latitude, -90 to 90"), (-180.0, 180.0, "longitude, -180 to 180"))
+        if plane is Plane.GEO
+        else ((-math.inf, math.inf, "a finite number"),) * 2
+    )
+    first, second = (
+        _number(mistakes, f"{path}[{axis}]", value, *bounds[axis]) for axis, value in enumerate(place)
+    )
+    return first, second
+
+
+def _ways(
+    given: list[Any], edges: list[Any], names: Mapping[str, int], plane: Plane, mistakes: Mistakes
+) -> dict[tuple[int, int], Waypoints]:
+    """The waypoints of the fibres that a document knows, from the smaller end of the link to the larger."""
+    links = {frozenset(map(str, edge[:2])) for edge in edges if isinstance(edge, list | tuple)}
+    ways: dict[tuple[int, int], Waypoints] = {}
+    seen: set[tuple[int, int]] = set()
+    for number, entry in enumerate(given):
+        path = f"via[{number}]"
+        if not isinstance(entry, list | tuple) or len(entry) != 3 or not isinstance(entry[2], list | tuple):
+            mistakes.note(path, f"{entry!r} is not the way of a fibre", "[node, node, [place, …]]")
+            continue
+        pair = _pair(path, (entry[0], entry[1]), names, seen, mistakes)
+        if pair is not None and frozenset(map(str, entry[:2])) not in links:
+            mistakes.note(path, f"there is no link between {entry[0]!r} and {entry[1]!r}")
+        places = [
+            _place(place, plane, f"{path}[2][{position}]", "", mistakes)
+            for position, place in enumerate(entry[2])
+        ]
+        known = tuple((a, b) for a, b in places if a is not None and b is not None)
+        if pair is not None:
+            ways[pair] = known if names[str(entry[0])] == pair[0] else known[::-1]
+    return ways
 
 
 def _pair(
@@ -222,9 +268,13 @@ def _pair(
 
 
 def _edges(
-    edges: list[Any], names: Mapping[str, int], points: np.ndarray[Any, Any], plane: Plane, mistakes: Mistakes
+    edges: list[Any],
+    names: Mapping[str, int],
+    points: np.ndarray[Any, Any],
+    plane: Plane,
+    ways: Mapping[tuple[int, int], Waypoints],
+    mistakes: Mistakes,
 ) -> tuple[list[tuple[int, int]], list[float]]:
-    on = positions(plane, points)
     ends: list[tuple[int, int]] = []
     weights: list[float] = []
     seen: set[tuple[int, int]] = set()
@@ -238,7 +288,7 @@ def _edges(
         if given is not None:
             weight = _number(mistakes, f"{path}[2]", given, 0.0, math.inf, "a weight of at least 0")
         elif pair is not None:
-            weight = float(distances_along(plane, on[[pair[0]]], on[[pair[1]]])[0])
+            weight = line_length(plane, np.array([points[pair[0]], *ways.get(pair, ()), points[pair[1]]]))
             if math.isnan(weight):
                 place_is_wrong = mistakes.any_under("nodes.")
                 if not place_is_wrong:

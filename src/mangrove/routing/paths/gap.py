@@ -7,6 +7,7 @@ logarithm (`gap-log`), and the search is repeated, until the penalty is too smal
 How the thesis is read here (the published validation cases hold with this reading and not with others):
 
 - The source and the destination never make a link near: they lie on every path between them.
+- A waypoint of a fibre makes its link near as an end of the link does.
 - Distance scaling ((r - d) / r) takes d from the nearest *near* end of the link.
 - The maximum delay is checked against the true length, not the penalised one.
 - The penalty starts at W0, the sum of all weights.
@@ -21,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.routing.network.geography import Floats
+from mangrove.routing.network.geography import Floats, positions
 from mangrove.routing.network.graph import Graph, NodePath
-from mangrove.routing.network.proximity import distance_from_paths
+from mangrove.routing.network.proximity import distance_from, distance_from_paths
 from mangrove.routing.paths.path_limits import FREE, PathLimits
 from mangrove.routing.paths.penalty import PenalisedSearch, Relaxation, penalties
 
@@ -80,6 +81,11 @@ def nearness(graph: Graph, avoid: Sequence[NodePath], options: GapOptions) -> Fl
         share = (distance < options.separation).astype(np.float64)
     share[[avoid[0][0], avoid[0][-1]]] = 0.0
     links: Floats = np.maximum(share[graph.ends[:, 0]], share[graph.ends[:, 1]])
+    for link, waypoints in enumerate(graph.via if graph.has_waypoints else ()):
+        if waypoints:
+            away = distance_from(graph, avoid, positions(graph.plane, np.array(waypoints)))
+            nearest = max(1.0 - float(away.min()) / options.separation, 0.0)
+            links[link] = max(links[link], nearest if options.scaled or not nearest else 1.0)
     for path in avoid:
         links[graph.path_links(path)] = (
             1.0  # also a direct link between the ends, near to neither of its ends

@@ -8,7 +8,7 @@ elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,17 @@ def resiliency(graph: Graph, paths: Sequence[NodePath]) -> float:
     for path in paths:
         union = union.with_path(path)
     return union.probability
+
+
+def with_ends_up(graph: Graph, source: int, destination: int) -> Graph:
+    """The graph on the condition that both ends are up.
+
+    While one of them is down there is nobody to send or to receive, whatever the paths: what is promised
+    between two sites is promised for the time in which both are there.
+    """
+    failure = graph.node_failure.copy()
+    failure[[source, destination]] = 0.0
+    return replace(graph, node_failure=failure)
 
 
 @dataclass(frozen=True)

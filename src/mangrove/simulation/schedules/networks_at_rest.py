@@ -13,11 +13,11 @@ from itertools import pairwise
 from mangrove.model.federation import Federation
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.links.liveness import Timing
-from mangrove.routing.failover.condensed import BrokerTable
-from mangrove.routing.failover.tables import FailoverTables
+from mangrove.routing.failover.gateway_tables import GatewayTables
+from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph
 from mangrove.simulation.overlay_network import SimulatedOverlay
-from mangrove.simulation.schedules.schedule import NETWORKS, PLAIN, RULES, Setting
+from mangrove.simulation.schedules.schedule import NETWORKS, PLAIN, REDUNDANT, RULES, SURE, Setting
 
 TIMING = Timing(heartbeat_s=0.2, min_slack_s=0.1, flap_hold_s=0.1, max_flap_hold_s=0.5, flap_half_life_s=1.0)
 """Heartbeats are slower than in production, so that a schedule costs fewer events."""
@@ -58,13 +58,20 @@ def _missing(net: SimulatedOverlay, where: Setting) -> str:
             paths = engine.active_paths(RULES.index_of(stream.subject), name)
             if not paths:
                 return f"no route from {stream.source} to {name} stands"
-            if where.disjoint(stream.source, name) and not _apart(paths):
+            if (
+                stream.topic in REDUNDANT
+                and where.disjoint(stream.source, name)
+                and not _apart(paths, pairwise_apart=stream.topic != SURE)
+            ):
                 return f"no disjoint routes from {stream.source} to {name} stand, only {paths}"
     return ""
 
 
-def _apart(paths: list[tuple[str, ...]]) -> bool:
-    """Whether there are two paths, and no link and no inner domain is used twice."""
+def _apart(paths: list[tuple[str, ...]], *, pairwise_apart: bool) -> bool:
+    """Whether there are two paths, and no link and no inner domain is used twice, or at least not by all."""
+    if not pairwise_apart:
+        needs = [{*path[1:-1], *map(frozenset, pairwise(path))} for path in paths]
+        return len(paths) > 1 and not set.intersection(*needs)
     inner = [name for path in paths for name in path[1:-1]]
     links = [frozenset(hop) for path in paths for hop in pairwise(path)]
     return len(paths) > 1 and len(inner) == len(set(inner)) and len(links) == len(set(links))
@@ -94,7 +101,7 @@ class _Keeper(pickle.Pickler):
         self._position: dict[int, int] = {}
 
     def persistent_id(self, thing: object) -> int | None:
-        if not isinstance(thing, Federation | TopicRules | FailoverTables | BrokerTable | Graph):
+        if not isinstance(thing, Federation | TopicRules | GatewayTables | Ways | Graph):
             return None
         position = self._position.setdefault(id(thing), len(self.shared))
         if position == len(self.shared):

@@ -3,8 +3,9 @@
 Every schedule checks that no frame loops, that nothing is delivered twice, and that after everything has
 healed all gateways agree, all routes stand and messages arrive. A schedule with exactly one failure checks
 more: what arrives is in order, and what the contract promises is not lost. That is everything on topics with
-`paths: 2`, if two disjoint paths exist, and everything on any topic when a link fails silently that leaves
-the pair connected, since frames are acknowledged hop by hop.
+`paths: 2` or a high `resiliency`, if two disjoint paths exist, and everything on any topic when a link fails
+silently that leaves the pair connected, since frames are acknowledged hop by hop. Some schedules go on for
+minutes in which nothing happens: then no routes change but to fewer or shorter paths, once.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
+from mangrove.overlay.events.happenings import RouteRequested
 from mangrove.simulation.schedules.networks_at_rest import STEP_S, network_at_rest, settle
 from mangrove.simulation.schedules.schedule import (
     NODE_FAULTS,
-    PLAIN,
+    REDUNDANT,
+    RULES,
     Fault,
     FaultKind,
     Schedule,
@@ -27,6 +30,10 @@ from mangrove.simulation.schedules.schedule import (
 TRAFFIC_S = 2.0
 SETTLE_S = 30.0
 LAST_S = 3.0
+QUIET_S = 180.0
+"""Longer than any hold before an improvement."""
+QUIET_EVERY = 50
+"""One schedule of so many goes on for `QUIET_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,8 @@ class _Run:
         if problem:
             self.problems.append(f"{SETTLE_S:g} s after everything healed: {problem}")
         self._last_messages()
+        if self.schedule.seed % QUIET_EVERY == 0:
+            self._stay_quiet()
         self._check()
         self.net.validate()
         return self._result()
@@ -163,6 +172,23 @@ class _Run:
         for name, body in sorted(last - self.net.delivered.keys()):
             self.problems.append(f"at rest, {body.decode()} did not arrive at {name}")
 
+    def _stay_quiet(self) -> None:
+        """While nothing happens, each set of routes is improved at most once."""
+        for engine in self.net.engines.values():
+            engine.take_events()
+        self.net.run(self.net.now + QUIET_S)
+        for name, engine in self.net.engines.items():
+            asked = [event.happening for event in engine.take_events()]
+            sets = Counter(
+                (each.topic, each.destination) for each in asked if isinstance(each, RouteRequested)
+            )
+            for (topic, destination), count in sets.items():
+                paths = len(engine.active_paths(RULES.index_of(topic), destination))
+                if count > paths:
+                    self.problems.append(
+                        f"{name} asked for {count} routes of {topic} to {destination} although all was quiet"
+                    )
+
     # -- promises -----------------------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -206,7 +232,7 @@ class _Run:
         if fault.kind in NODE_FAULTS:
             if fault.where[0] in (stream.source, receiver):
                 return False
-            return stream.topic != PLAIN and self.setting.disjoint(stream.source, receiver)
+            return stream.topic in REDUNDANT and self.setting.disjoint(stream.source, receiver)
         if fault.kind is FaultKind.LOSS:
             return True
         return receiver in self.setting.reached(stream.source, without=[self.net.link(*fault.where).ends])

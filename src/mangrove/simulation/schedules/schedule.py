@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -12,19 +12,25 @@ from itertools import combinations, pairwise
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, Order, TopicRules
-from mangrove.routing.failover.tables import FailoverTables, build_tables
-from mangrove.routing.network.topology import graph_of_federation
+from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
 
+BANDWIDTH_MBPS = 30.0
+"""Room for one stream of `broad`, not for two; the simulated links take everything all the same."""
 NETWORKS = 300
 """Schedules are played on one of so many networks, since to start one costs most."""
 
-TWICE, ORDERED, PLAIN = "twice", "ordered", "plain"
+TWICE, ORDERED, PLAIN, SURE, BROAD = "twice", "ordered", "plain", "sure", "broad"
 RULES = TopicRules(
     (
         Contract(match=f"{TWICE}.>", paths=2),
         Contract(match=f"{ORDERED}.>", paths=2, order=Order.PUBLISHER),
+        Contract(match=f"{SURE}.>", resiliency=0.99999, deadline_ms=200),
+        Contract(match=f"{BROAD}.>", rate_mbps=20, max_hops=2),
     )
 )
+REDUNDANT = (TWICE, ORDERED, SURE)
+"""Topics whose contracts promise that the failure of one link or one gateway costs nothing, where two paths
+exist that share none. That of `sure` does, since no set that needs one of them alone is probable enough."""
 
 
 class FaultKind(Enum):
@@ -74,13 +80,13 @@ class Setting:
     """A network and who talks to whom on it."""
 
     federation: Federation
-    tables: FailoverTables
+    tables: Mapping[str, GatewayTables]
     streams: tuple[Stream, ...]
 
     def ways(self) -> list[tuple[str, ...]]:
         """The ways that messages take by table when nothing has failed."""
         return [
-            self.tables.path(stream.source, receiver)
+            self.tables[stream.source].path(receiver)
             for stream in self.streams
             for receiver in stream.receivers
         ]
@@ -118,7 +124,7 @@ class Schedule:
 
 @lru_cache(maxsize=NETWORKS)
 def setting(number: int) -> Setting:
-    """One of the settings: a ring, or a tree, of four to six domains, with some links more; three streams."""
+    """One of the settings: a ring, or a tree, of four to six domains, with some links more; four streams."""
     chance = random.Random(number)
     names = [chr(ord("a") + position) for position in range(chance.randint(4, 6))]
     order = chance.sample(names, len(names))
@@ -132,15 +138,18 @@ def setting(number: int) -> Setting:
         name=f"network {number}",
         domains={name: Domain(name=name, base_port=1) for name in names},
         links=tuple(
-            Link(between=pair, delay_ms=round(chance.uniform(1.0, 10.0), 3)) for pair in sorted(pairs)
+            Link(between=pair, delay_ms=round(chance.uniform(1.0, 10.0), 3), bandwidth_mbps=BANDWIDTH_MBPS)
+            for pair in sorted(pairs)
         ),
         topics=RULES,
     )
     streams = tuple(
         _stream(chance, names, f"{topic}.{position}")
-        for position, topic in enumerate((TWICE, PLAIN, chance.choice((TWICE, PLAIN, ORDERED))))
+        for position, topic in enumerate(
+            (TWICE, PLAIN, chance.choice((TWICE, PLAIN, ORDERED)), chance.choice((SURE, SURE, BROAD)))
+        )
     )
-    return Setting(federation, build_tables(graph_of_federation(federation)), streams)
+    return Setting(federation, tables_by_domain(federation), streams)
 
 
 def _stream(chance: random.Random, names: list[str], subject: str) -> Stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from tests.kit.engines import federation
 
-from mangrove.model.federation import Link
+from mangrove.model.federation import Link, Prepare, RiskGroup
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap
 
@@ -25,6 +25,26 @@ def test_shortest_paths_prefer_the_cheaper_detour() -> None:
     assert not live.exact, "two links that share no site have no colour"
     assert live.forwarding.split(0b1110) == (("c", 0b0110),)
     assert live.forwarding.reachable() == 0b0110
+
+
+def test_pairs_and_risk_groups_have_next_hops_of_their_own_when_asked_for() -> None:
+    ring = federation(("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "e"), ("b", "e"), ("a", "c"))
+    duct = RiskGroup(links=(("a", "b"), ("b", "c"), ("d", "e")))
+    plain = LiveMap(ring, "a")
+    grouped = LiveMap(msgspec.structs.replace(ring, risk_groups={"duct": duct}), "a")
+    paired = LiveMap(msgspec.structs.replace(ring, prepare=Prepare.PAIRS), "a")
+    states = [live.table_figures().states for live in (plain, grouped, paired)]
+    assert states == [1 + 7 + 5, 1 + 7 + 5 + 1, 1 + 7 + 5 + 12 * 11 // 2]
+    two, three = frozenset(duct.links[1:]), frozenset(duct.links)
+    for failed, exact in ((two, [False, False, True]), (three, [False, True, False])):
+        for live in (plain, grouped, paired):
+            live.update(failed, LinkMeasurements())
+        assert [live.exact for live in (plain, grouped, paired)] == exact
+        assert plain.forwarding.split(0b11110) == grouped.forwarding.split(0b11110)
+        assert plain.forwarding.split(0b11110) == paired.forwarding.split(0b11110)
+        assert [live.table_ms("b", 0) for live in (plain, grouped, paired)] == [
+            1.0 if failed == two else 2.0
+        ] * 3
 
 
 def test_waits_count_in_their_direction_and_for_their_topics() -> None:
