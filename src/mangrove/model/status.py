@@ -161,6 +161,8 @@ class SiteLatency(msgspec.Struct, frozen=True, kw_only=True):
     """From a publisher at the head broker to the gateway."""
     egress_ms: dict[str, float] = {}
     """From the gateway to subscribers, by broker; the longest is counted."""
+    jitter_ms: float = 0.0
+    """Smoothed deviation of the time to subscribers, at the broker where it is largest."""
     by: str = ""
     """How it was measured: by `markers`, or by `pings` while somebody would see markers."""
 

@@ -14,13 +14,12 @@ class LatencyEstimate:
     """Mean and deviation of a latency, from markers that were sent and heard.
 
     One that is still awaited counts as if it were heard now, as soon as that makes the mean longer: a place
-    that answers nothing is slow, not unknown.
+    that no longer answers is slow, not unknown. One that never answered may not be allowed to.
     """
 
     def __init__(self) -> None:
         self._mean_s: float | None = None
         self.deviation_s = 0.0
-        self.given_up = 0
         self._last_s = 0.0
         self._awaited: dict[int, float] = {}
 
@@ -29,7 +28,6 @@ class LatencyEstimate:
         self._awaited[number] = now
         while self._awaited and now - next(iter(self._awaited.values())) > GIVEN_UP_S:
             del self._awaited[next(iter(self._awaited))]
-            self.given_up += 1
 
     def heard(self, number: int, now: float) -> None:
         """A marker has come; one that nobody sent is not looked at."""
@@ -52,15 +50,15 @@ class LatencyEstimate:
 
     def mean_s(self, now: float) -> float | None:
         """The smoothed latency; None while nothing is known."""
-        silent_s = max((now - sent for sent in self._awaited.values()), default=0.0)
         if self._mean_s is None:
-            return silent_s or None
+            return None
+        silent_s = max((now - sent for sent in self._awaited.values()), default=0.0)
         return self._mean_s + _GAIN * max(0.0, silent_s - self._mean_s)
 
     def settled(self, now: float) -> bool:
         """Whether the estimate need not be looked at soon again."""
         mean = self.mean_s(now)
         if mean is None or self._mean_s is None:
-            return False
+            return not self._awaited
         limit = max(UNSETTLED_S, UNSETTLED_RATIO * self._mean_s)
         return abs(self._last_s - self._mean_s) <= limit and mean - self._mean_s <= limit

@@ -4,7 +4,8 @@ Inward, a plain client of the head broker publishes a marker, and the gateway ge
 of publishers. Outward, the gateway hands a marker to the head broker, behind all that waits for it, and plain
 clients at the head and at every edge hear it as subscribers do. Markers are not federated, and while somebody
 in the domain listens to a pattern under which they fall, such as `>`, none are sent: the round trip of a
-ping over the gateway's own connection stands in for them, half of it each way.
+ping over the gateway's own connection stands in for them, half of it each way. So it does at a broker that
+lets no marker through.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ INTERVAL_S = 1.0
 UNSETTLED_INTERVAL_S = 0.2
 NUMBER_BYTES = 16
 """All markers are equally long, so that the gateway knows their line."""
+MAX_UNHEARD = 10
+"""So many first markers may be lost before they are taken to be forbidden."""
 HEAD = "head"
 
 
@@ -60,7 +63,9 @@ class SiteProbe(ProbeOwner):
         self._ingress = LatencyEstimate()
         self._egress = {broker: LatencyEstimate() for broker in self._probes}
         self._round_trip = LatencyEstimate()
-        self._watched = False
+        self._by_pings = False
+        self._unheard = 0
+        """Markers sent since one was heard at the head."""
         self._number = 0
         self._told: tuple[float, float] | None = None
 
@@ -83,14 +88,15 @@ class SiteProbe(ProbeOwner):
     async def _measure(self, head: MarkedHead) -> None:
         self._number += 1
         number, now = self._number, monotonic()
-        if head.onlookers:
-            if not self._watched:
-                self._forget_awaited()
-            self._watched = True
+        forbidden = self._unheard >= MAX_UNHEARD and self._egress[HEAD].mean_s(now) is None
+        by_pings = head.onlookers or forbidden
+        if by_pings != self._by_pings:
+            self._by_pings = by_pings
+            self._forget_awaited()
+        if by_pings:
             self._round_trip.sent(number, now)
             head.ping(lambda: self._round_trip.heard(number, monotonic()))
             return
-        self._watched = False
         payload = f"{number:0{NUMBER_BYTES}d}".encode()
         listening = [broker for broker, probe in self._probes.items() if probe.listening]
         for broker in listening:
@@ -98,6 +104,7 @@ class SiteProbe(ProbeOwner):
         if listening:
             head.send_marker(payload)
         if HEAD in listening:
+            self._unheard += 1
             self._ingress.sent(number, monotonic())
             await self._probes[HEAD].publish(self._subject, payload)
 
@@ -111,12 +118,15 @@ class SiteProbe(ProbeOwner):
 
     def heard(self, broker: str, payload: bytes) -> None:
         """A marker came to a broker's subscribers."""
+        if broker == HEAD:
+            self._unheard = 0
         self._egress[broker].heard(_number(payload), monotonic())
 
     def probe_lost(self, broker: str) -> None:
-        """What was on its way to a probe is lost with its connection."""
-        self._egress[broker].forget_awaited()
+        """What was on its way to a probe is lost with its connection, and the broker may come back faster."""
+        self._egress[broker] = LatencyEstimate()
         if broker == HEAD:
+            self._unheard = 0
             self._ingress.forget_awaited()
 
     def _forget_awaited(self) -> None:
@@ -127,7 +137,7 @@ class SiteProbe(ProbeOwner):
 
     def _settled(self) -> bool:
         now = monotonic()
-        if self._watched:
+        if self._by_pings:
             return self._round_trip.settled(now)
         return all(
             estimate.settled(now)
@@ -137,9 +147,9 @@ class SiteProbe(ProbeOwner):
 
     def _tell(self) -> None:
         found = self.latency()
-        if found.ingress_ms is None or not found.egress_ms:
+        if found.ingress_ms is None and not found.egress_ms:
             return
-        told = (round(found.ingress_ms, 1), round(max(found.egress_ms.values()), 1))
+        told = (round(found.ingress_ms or 0.0, 1), round(max(found.egress_ms.values(), default=0.0), 1))
         if told != self._told:
             self._told = told
             self._measured(*told)
@@ -147,7 +157,7 @@ class SiteProbe(ProbeOwner):
     def latency(self) -> SiteLatency:
         """The means as they are now; brokers that were never heard of are left out."""
         now = monotonic()
-        if self._watched:
+        if self._by_pings:
             whole_s = self._round_trip.mean_s(now)
             half_ms = None if whole_s is None else 500 * whole_s
             return SiteLatency(
@@ -158,6 +168,7 @@ class SiteProbe(ProbeOwner):
         return SiteLatency(
             ingress_ms=None if ingress_s is None else 1000 * ingress_s,
             egress_ms={broker: 1000 * mean for broker, mean in means.items() if mean is not None},
+            jitter_ms=max((1000 * each.deviation_s for each in self._egress.values()), default=0.0),
             by="markers",
         )
 
