@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mangrove.evaluation.broker_costs import CLOCKS, BrokerCosts, BrokerRun
-from mangrove.evaluation.figures import INK, figure, finish, panels
+from mangrove.evaluation.drawings.figures import INK, figure, finish, panels
 from mangrove.evaluation.published import JOINT_OK
 from mangrove.evaluation.six_items import Comparison
 
