@@ -36,11 +36,11 @@ class Readiness:
         try:
             async with asyncio.timeout(timeout):
                 taken_in = False
+                where = gateway_interest_subject(self._domain)
                 while True:
                     taken_in = taken_in or await self._taken_in(question)
                     if taken_in:
                         asked = InterestRequest(subject=subject, group=group, stamp=stamp)
-                        where = gateway_interest_subject(self._domain)
                         answer = await self._questions.ask(where, asked, InterestAnswer)
                         if answer is not None and answer.ready:
                             return

@@ -15,17 +15,20 @@ from time import monotonic, time_ns
 import msgspec
 
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import InputError
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management import answer_questions
+from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.model.gateway_settings import GatewaySettings
+from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest
 from mangrove.model.shared_names import (
@@ -35,6 +38,7 @@ from mangrove.model.shared_names import (
     gateway_status_subject,
 )
 from mangrove.model.status import GatewayStatus
+from mangrove.model.subjects import egress_marker_subject
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -75,6 +79,7 @@ class Gateway:
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
         self._retained = self._make_mirror() if settings.head_client_url else None
+        self._probe = self._make_probe() if settings.head_client_url else None
         self._head = HeadConnection(
             self._engine,
             partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_url),
@@ -86,6 +91,7 @@ class Gateway:
                 self._engine.subscriptions_confirmed(applied, monotonic())
             ),
             letters=self._retained or DISCARD,
+            markers=self._probe,
         )
         self._links = Links(
             self._engine,
@@ -119,6 +125,22 @@ class Gateway:
             ),
             send=self._send_letter,
             reachable=self._reachable,
+        )
+
+    def _make_probe(self) -> SiteProbe:
+        """Who measures how long messages are inside this domain."""
+        settings = self._settings
+        urls = {HEAD: settings.head_client_url, **settings.edge_client_urls}
+        subject = egress_marker_subject(settings.domain)
+        return SiteProbe(
+            settings.domain,
+            lambda owner: {
+                broker: kind_of(settings.head_kind).probe(broker, url, subject, owner)
+                for broker, url in urls.items()
+            },
+            lambda ingress_ms, egress_ms: self._carry_out(
+                self._engine.site_measured(ingress_ms, egress_ms, monotonic())
+            ),
         )
 
     def _reachable(self) -> frozenset[str]:
@@ -192,6 +214,8 @@ class Gateway:
                 tasks.create_task(self._head.run(), name="head")
                 if self._retained is not None:
                     tasks.create_task(self._retained.run(), name="retained messages")
+                if self._probe is not None:
+                    tasks.create_task(self._probe.run(self._head), name="probe")
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
                 if self._settings.management_url:
@@ -216,6 +240,7 @@ class Gateway:
             gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
             gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
         }
+        answers[gateway_avoid_subject(domain)] = lambda request: msgspec.json.encode(self._avoid(request))
         await answer_questions(url, f"gateway-{domain}", answers)
 
     def _ask(self, request: bytes) -> AskAnswer:
@@ -227,6 +252,18 @@ class Gateway:
         except AskRefusedError as error:
             return AskAnswer(refused=error.message, hint=error.hint)
         return AskAnswer()
+
+    def _avoid(self, request: bytes) -> AvoidAnswer:
+        """An operator's word about an endangered region."""
+        try:
+            asked = msgspec.json.decode(request, type=AvoidRequest)
+            self._carry_out(self._engine.avoid(asked, monotonic()))
+        except msgspec.DecodeError as error:
+            return AvoidAnswer(problem=f"the request cannot be read: {error}")
+        except InputError as error:
+            return AvoidAnswer(problem=error.message, hint=error.hint)
+        active = {region.name: region for region in self._engine.endangered(monotonic())}
+        return AvoidAnswer(region=active.get(asked.name))
 
     def _awareness(self, request: bytes) -> InterestAnswer:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
@@ -260,6 +297,7 @@ class Gateway:
             now=monotonic(),
             uptime_s=monotonic() - self._started,
             head_connected=self._head.connected,
+            inside=None if self._probe is None else self._probe.latency(),
         )
 
 

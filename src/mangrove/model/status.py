@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
+
 
 class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One overlay link as the protocol sees it, from one end."""
@@ -21,6 +23,8 @@ class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Share of time in which the link could be used, the recent past counting most."""
     waits_ms: dict[str, float]
     """How long frames wait for the link, by the contract's topics; those that hardly wait are left out."""
+    overruns: dict[str, float] = {}
+    """Share of frames that wait longer than this hop's budget, by the contract's topics."""
     unacknowledged: int
     queued_bytes: int
 
@@ -50,6 +54,8 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     achieved: float | None
     apart_from: str = ""
     """The region or contract that a separation is from; empty if it is between the contract's own paths."""
+    inside_ms: dict[str, float] = {}
+    """Of a delay, what messages are inside the source or the destination, if that is much."""
 
     @property
     def met(self) -> bool:
@@ -74,7 +80,10 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
         achieved = 0.0 if self.achieved is None else self.achieved
         match self.name:
             case "deadline_ms":
-                return f"best achievable delay is {achieved:.1f} ms, the deadline {self.asked:g} ms"
+                slow = "".join(
+                    f", {each:.1f} ms of it inside {site}" for site, each in self.inside_ms.items()
+                )
+                return f"best achievable delay is {achieved:.1f} ms, the deadline {self.asked:g} ms{slow}"
             case "max_hops":
                 return f"the path has {achieved:.0f} hops, {self.asked:.0f} are allowed"
             case "paths" if not achieved:
@@ -83,6 +92,9 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{achieved:.0f} of {self.asked:.0f} paths exist within the contract"
             case "resiliency":
                 return f"a path is up with probability {share(achieved)}, {share(self.asked)} is promised"
+            case "outside":
+                inside = self.asked - achieved
+                return f"{inside:.0f} of {self.asked:.0f} paths cannot leave {self.apart_from}"
             case "separation_km":
                 other = f" from {self.apart_from}" if self.apart_from else ""
                 return f"paths are {achieved:.0f} km apart{other}, {self.asked:g} km are asked for"
@@ -105,7 +117,7 @@ def amount(name: str, value: float | None) -> str:
         return "no limit"
     if name == "resiliency":
         return share(value)
-    return f"{value:.0f}" if name in ("paths", "max_hops", "separation_km") else f"{value:.1f}"
+    return f"{value:.0f}" if name in ("paths", "outside", "max_hops", "separation_km") else f"{value:.1f}"
 
 
 def unmet_text(requirements: tuple[Requirement, ...]) -> str:
@@ -156,6 +168,19 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     reason: str
     count: int
+
+
+class SiteLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages are inside a domain, smoothed; None and left out what is not known."""
+
+    ingress_ms: float | None = None
+    """From a publisher at the head broker to the gateway."""
+    egress_ms: dict[str, float] = {}
+    """From the gateway to subscribers, by broker; the longest is counted."""
+    jitter_ms: float = 0.0
+    """Smoothed deviation of the time to subscribers, at the broker where it is largest."""
+    by: str = ""
+    """How it was measured: by `markers`, or by `pings` while somebody would see markers."""
 
 
 class TableFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,8 +236,13 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     refused_examples: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Limits that are near, or reached."""
+    endangered: tuple[EndangeredRegion, ...] = ()
+    """Regions that contracts avoid, because an operator said so."""
+    exposed: tuple[ExposedPath, ...] = ()
+    """What still leads through them."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
+    inside: SiteLatency = SiteLatency()
     tables: TableFigures | None = None
     asks: tuple[AskStatus, ...] = ()
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 from mangrove.model.site_pair import SitePair
 from mangrove.model.status import Arrival, AskStatus, LinkFigures, RouteStatus, TableFigures
 from mangrove.overlay.delivery.delivery import Delivery
@@ -58,6 +59,8 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects that were malformed or beyond the limit of their domain."""
     refused_examples: tuple[str, ...]
     warnings: tuple[str, ...]
+    endangered: tuple[EndangeredRegion, ...]
+    exposed: tuple[ExposedPath, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
     tables: TableFigures
@@ -81,6 +84,8 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         refused_subjects=sources.remote.interest.refused_subjects,
         refused_examples=tuple(sources.remote.interest.refused_examples),
         warnings=tuple(sources.remote.interest.warnings()),
+        endangered=sources.live.dangers.regions(now),
+        exposed=tuple(sources.routes.exposed(now)),
         ignored={what: count for what, count in _ignored(sources).items() if count},
         tables=sources.live.table_figures(),
         asks=tuple(_asks(sources)),
@@ -92,6 +97,7 @@ def _ignored(sources: StatusSources) -> dict[str, int]:
     return {
         "link-state advertisement that its sender cannot make": sources.link_state.ignored,
         "interest update that claims to be of this domain, or of none": interest.ignored_updates,
+        "notice of an endangered region that cannot be": sources.live.dangers.ignored,
         "event that was not written down": sources.events.lost,
         **sources.ignored,
     }
@@ -122,6 +128,10 @@ def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigur
         waits_ms={
             rules.contract_at(topic_class).match: waited
             for topic_class, waited in outgoing.waiting.waits.noticeable_ms().items()
+        },
+        overruns={
+            rules.contract_at(topic_class).match: share
+            for topic_class, share in outgoing.waiting.overruns.noticeable().items()
         },
         unacknowledged=outgoing.unacknowledged,
         queued_bytes=outgoing.waiting.held_bytes,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.engine import OverlayEngine
@@ -209,6 +210,10 @@ class SimulatedOverlay(VirtualTime):
             route.flow.take(body)
         self._carry_out(name, engine.flush(self.now))
         return True
+
+    def avoid(self, name: str, request: AvoidRequest) -> None:
+        """An operator tells a gateway that a region is endangered, or no longer."""
+        self._carry_out(name, self.engines[name].avoid(request, self.now))
 
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""

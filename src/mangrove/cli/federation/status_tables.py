@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from mangrove.cli.tables.table import (
@@ -22,6 +22,7 @@ from mangrove.cli.tables.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
     from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
 
 BUSIEST = 10
@@ -38,6 +39,8 @@ def show_status(found: FederationStatus, console: Console) -> None:
         _routes,
         _promises,
         _asks,
+        _endangered,
+        _exposed,
         _arrivals,
         _busiest,
         _drops,
@@ -91,6 +94,8 @@ def _gateways(found: FederationStatus) -> Table:
         number_column("sent"),
         number_column("delivered"),
         number_column("duplicates"),
+        number_column("in ms", USEFUL),
+        number_column("out ms", USEFUL),
     )
     for domain in found.domains:
         gateway = domain.gateway
@@ -106,6 +111,8 @@ def _gateways(found: FederationStatus) -> Table:
             f"{gateway.sent:,}",
             f"{gateway.delivered:,}",
             f"{gateway.duplicates:,}",
+            "–" if gateway.inside.ingress_ms is None else f"{gateway.inside.ingress_ms:.1f}",
+            f"{max(gateway.inside.egress_ms.values()):.1f}" if gateway.inside.egress_ms else "–",
             matters=not gateway.head_connected,
         )
     return table
@@ -230,6 +237,71 @@ def _promises(found: FederationStatus) -> Table:
     return table
 
 
+def _endangered(found: FederationStatus) -> Table:
+    """What any gateway knows to be endangered."""
+    regions = {region.name: region for _, gateway in _answering(found) for region in gateway.endangered}
+    return endangered_table([regions[name] for name in sorted(regions)])
+
+
+def endangered_table(regions: Iterable[EndangeredRegion]) -> Table:
+    """Regions, and what of the network they touch."""
+    table = Table(
+        "Endangered regions",
+        name_column("region"),
+        number_column("centre"),
+        number_column("radius km"),
+        number_column("left"),
+        name_column("told at", USEFUL),
+        details_column("sites inside"),
+        details_column("links touched"),
+    )
+    for region in regions:
+        table.add(
+            region.name,
+            f"{region.centre[0]:g},{region.centre[1]:g}",
+            f"{region.radius_km:g}",
+            _left(region.left_s),
+            region.told_at,
+            ", ".join(region.sites) or "none",
+            ", ".join("–".join(link) for link in region.links) or "none",
+        )
+    return table
+
+
+def _left(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _exposed(found: FederationStatus) -> Table:
+    return exposed_table((domain, path) for domain, gateway in _answering(found) for path in gateway.exposed)
+
+
+def exposed_table(exposed: Iterable[tuple[str, ExposedPath]]) -> Table:
+    """Paths of contracts that lead through endangered regions, and why."""
+    table = Table(
+        "Still in an endangered region",
+        name_column("topic"),
+        name_column("from"),
+        name_column("to"),
+        name_column("region"),
+        details_column("path"),
+        details_column("why"),
+    )
+    for domain, path in exposed:
+        table.add(
+            path.topic,
+            domain,
+            path.destination,
+            ", ".join(path.regions),
+            " → ".join(path.path),
+            bad(path.reason) if path.reason else "is leaving",
+            matters=bool(path.reason),
+        )
+    return table
+
+
 def _arrivals(found: FederationStatus) -> Table:
     table = Table(
         "Arrivals",
@@ -327,6 +399,7 @@ def _link_note(link: LinkStatus) -> str:
     """What went wrong, and who waits."""
     notes = [link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else "")]
     notes += [f"{topic} waits {waited:.1f} ms" for topic, waited in link.waits_ms.items()]
+    notes += [f"{topic} overruns its budget in {share:.0%}" for topic, share in link.overruns.items()]
     return "; ".join(note for note in notes if note)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console
+from mangrove.cli.routing.contracts import contracts
 from mangrove.cli.routing.report import (
     disaster_document,
     plan_document,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mangrove.routing.paths.planner import PathRequest
 
 app = typer.Typer(help="Plan routes: separated paths, failover tables, disasters.", no_args_is_help=True)
+app.command("contracts")(contracts)
 
 MAX_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
 
@@ -182,7 +184,7 @@ def disaster(
             on_pair=lambda done, _: progress.update(task, completed=done),
         )
     if map_file is not None:
-        from mangrove.evaluation.maps import draw_disaster
+        from mangrove.evaluation.drawings.maps import draw_disaster
 
         draw_disaster(graph, report, map_file, title=Path(topology).name)
     sampled = (

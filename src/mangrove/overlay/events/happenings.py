@@ -172,6 +172,64 @@ class HeadSettled(Happening, frozen=True, kw_only=True):
         return f"the head broker's subscribers are back{rest}"
 
 
+class RegionEndangered(Happening, frozen=True, kw_only=True):
+    """An operator has declared a region endangered: contracts leave it if they can."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    name: str
+    centre: tuple[float, float]
+    radius_km: float
+    left_s: float
+    sites: tuple[str, ...]
+    links: int
+
+    def sentence(self) -> str:
+        """Where, and what it touches."""
+        latitude, longitude = self.centre
+        inside = f"{', '.join(self.sites) or 'no site'} inside, {self.links} links touched"
+        return (
+            f"region {self.name} is endangered, {self.radius_km:g} km around "
+            f"{latitude:g},{longitude:g}: {inside}"
+        )
+
+
+class RegionSafe(Happening, frozen=True, kw_only=True):
+    """A region is no longer endangered: contracts return to the ways that suit them best."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    name: str
+    reason: str
+
+    def sentence(self) -> str:
+        """Which one, and why."""
+        return f"region {self.name} is no longer endangered: {self.reason}"
+
+
+class BudgetOverrun(Happening, frozen=True, kw_only=True):
+    """Most frames of a topic have waited for a link beyond their budget, for some time."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    topic: str
+    peer: str
+    wait_ms: float
+
+    def sentence(self) -> str:
+        """Which topic, where, and how long."""
+        return f"{self.topic} waits {self.wait_ms:.1f} ms for {self.peer}, longer than this hop's budget"
+
+
+class BudgetKept(Happening, frozen=True, kw_only=True):
+    """A topic that overran its budget keeps it again."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    topic: str
+    peer: str
+
+    def sentence(self) -> str:
+        """Which topic, and where."""
+        return f"{self.topic} keeps its budget for {self.peer} again"
+
+
 def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
@@ -190,5 +248,9 @@ KINDS: dict[str, type[Happening]] = {
         ContractMet,
         HeadLost,
         HeadSettled,
+        RegionEndangered,
+        RegionSafe,
+        BudgetOverrun,
+        BudgetKept,
     )
 }

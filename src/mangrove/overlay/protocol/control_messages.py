@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
 from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 
@@ -75,6 +76,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 MAX_CAUSE_LENGTH = 256
 MAX_ASKED_CLASSES = 1024
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """Per second."""
 
@@ -82,7 +84,8 @@ Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     """One link as its end sees it: usable or not, one-way delay and jitter, how long frames wait for it.
 
-    `waits_ms` is by topic class; classes that hardly wait are left out. `availability` is the share of time
+    `waits_ms` is by topic class; classes that hardly wait are left out. So are `overruns`, the share of
+    frames that wait longer than the link's part of their time. `availability` is the share of time
     in which the link could be used. `used_mbps` is what this end sends, `limit_mbps` the most that the link
     was seen to take, 0 while it was never too slow. `cause` names the event at that end which made it usable
     or not, so that what follows elsewhere can be told as one story.
@@ -92,10 +95,22 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: Milliseconds
     jitter_ms: Milliseconds = 0.0
     waits_ms: dict[int, Milliseconds] = {}
-    availability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    overruns: dict[int, Share] = {}
+    availability: Share = 1.0
     used_mbps: Megabits = 0.0
     limit_mbps: Megabits = 0.0
     cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
+
+
+class SiteReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages are inside a site: from a publisher to its gateway, and from there to a subscriber.
+
+    What waits at the gateway for a link is no part of it; that is told with the link, by topic class. All
+    classes share the way through the brokers.
+    """
+
+    ingress_ms: Milliseconds = 0.0
+    egress_ms: Milliseconds = 0.0
 
 
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
@@ -111,6 +126,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     links: dict[str, LinkReport]
     applied: dict[str, tuple[int, int]] = {}
     asks: Annotated[dict[int, Quality], msgspec.Meta(max_length=MAX_ASKED_CLASSES)] = {}
+    site: SiteReport = SiteReport()
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
@@ -121,36 +137,71 @@ class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
     sequence: int
 
 
+class DangerNotice(msgspec.Struct, frozen=True, kw_only=True, tag="danger"):
+    """A region is endangered for so long, or no longer; a higher version of its name replaces a lower one.
+
+    `told_at` is the domain whose gateway was told; `cause` the event there.
+    """
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
+    version: Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
+    told_at: str
+    centre: tuple[
+        Annotated[float, msgspec.Meta(ge=-90, le=90)], Annotated[float, msgspec.Meta(ge=-180, le=180)]
+    ]
+    radius_km: Annotated[float, msgspec.Meta(gt=0, le=MAX_RADIUS_KM)]
+    left_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_FOR_S)]
+    ended: bool = False
+    cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
+
+
+class DangerAck(msgspec.Struct, frozen=True, kw_only=True, tag="danger_ack"):
+    """A notice has arrived, whether it was news or not."""
+
+    name: str
+    version: int
+    told_at: str
+
+
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True, tag="setup"):
-    """Establish a route along `path`, from the origin's gateway to the destination's (RT_EST)."""
+    """Establish, move or keep up a route along `path`, from the origin's gateway to the destination's.
+
+    Harmony's RT_EST. A label that is asked for along another path gets a higher `version`; the same version
+    again is a refresh. The contract is named by its position, with the deadline that it was chosen for.
+    """
 
     origin: str
     epoch: int
-    label: int
+    label: Annotated[int, msgspec.Meta(ge=1)]
     path: list[str]
+    version: int
+    topic_class: int
+    deadline_ms: Milliseconds | None = None
 
 
 class RouteAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
-    """The route stands, or could not be established: goes back along the path."""
+    """The route stands from the sender on, or could not be established: goes back along the path."""
 
     origin: str
     epoch: int
     label: int
     path: list[str]
+    version: int
     ok: bool
     reason: str = ""
 
 
 class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
-    """The route is no longer used."""
+    """The route is no longer used, in this version and all before it."""
 
     origin: str
     epoch: int
     label: int
     path: list[str]
+    version: int
 
 
-LinkStateMessage = LinkStateAd | LinkStateAck
+LinkStateMessage = LinkStateAd | LinkStateAck | DangerNotice | DangerAck
 RouteMessage = RouteSetup | RouteAck | RouteTeardown
 ControlBody = Hello | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage
 
@@ -162,6 +213,8 @@ _TYPE_OF: dict[type[ControlBody], FrameType] = {
     Heartbeat: FrameType.HEARTBEAT,
     LinkStateAd: FrameType.LINK_STATE,
     LinkStateAck: FrameType.LINK_STATE,
+    DangerNotice: FrameType.LINK_STATE,
+    DangerAck: FrameType.LINK_STATE,
     RouteSetup: FrameType.ROUTE,
     RouteAck: FrameType.ROUTE,
     RouteTeardown: FrameType.ROUTE,

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from msgspec import structs
 
 from mangrove.model.federation import Region
+from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement
 from mangrove.model.topics import Contract
 from mangrove.overlay.network.link_loads import NO_LOADS, LinkLoads
@@ -24,10 +26,13 @@ from mangrove.routing.network.proximity import separation
 from mangrove.routing.network.region_distance import distance_from_region, inner_distance_from_region
 from mangrove.routing.network.regions import Region as Area
 from mangrove.routing.paths.resilience import resiliency
+from mangrove.routing.paths.shortest import trees
 
 SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""
 
+MIN_NAMED_MS = 5.0
+"""Sites inside which messages are shorter than this are not named as slow."""
 MAX_DISTANCES = 1 << 14
 
 
@@ -65,6 +70,12 @@ class PathView:
         """Predicted delay of a path."""
         return self.live.path_ms(path, self.topic_class)
 
+    def shortest_ms(self) -> float:
+        """Delay of the fastest path that there is."""
+        source, destination = self.ends
+        distance, _ = trees(self.graph, [source])
+        return float(distance[0][destination])
+
     def resiliency(self, paths: Sequence[SitePath]) -> float:
         """Probability that one of the paths is up."""
         return resiliency(self.graph, [self.graph.indices(path) for path in paths])
@@ -73,7 +84,7 @@ class PathView:
         """Delay of a path, its links as much longer as they are loaded."""
         total = 0.0
         for hop in pairwise(path):
-            total += self.live.path_ms(hop, self.topic_class) * self.loads.stretch(hop, self.rate_mbps)
+            total += self.live.hop_ms(hop, self.topic_class) * self.loads.stretch(hop, self.rate_mbps)
         return total
 
     def free_mbps(self, path: SitePath) -> float | None:
@@ -151,7 +162,35 @@ class PathView:
         """
         paths = [path for path in paths if math.isfinite(self.delay_ms(path))]
         good = [path for path in paths if self.in_limits(path)]
-        return (*self._limits(paths, good), *self._of_set(good or paths), *self._rate(good or paths))
+        used = good or paths
+        return (*self._limits(paths, good), *self._outside(used), *self._of_set(used), *self._rate(used))
+
+    def _outside(self, paths: Sequence[SitePath]) -> list[Requirement]:
+        """How many of the paths keep out of regions that are endangered now."""
+        dangers = self.live.dangers
+        if not dangers.active or not paths:
+            return []
+        inside = [path for path in paths if dangers.touches(path)]
+        names = sorted({name for path in inside for name in dangers.touched_by(path)})
+        achieved = len(paths) - len(inside)
+        return [Requirement(name="outside", asked=len(paths), achieved=achieved, apart_from=", ".join(names))]
+
+    def around(self) -> PathView:
+        """The same network without what is endangered."""
+        graph, links = self.graph, self.live.dangers.links
+        kept = [
+            place
+            for place, (u, v) in enumerate(graph.ends)
+            if site_pair(graph.names[u], graph.names[v]) not in links
+        ]
+        left = replace(
+            graph,
+            ends=graph.ends[kept],
+            weights=graph.weights[kept],
+            edge_failure=graph.edge_failure[kept],
+            via=tuple(graph.via[link] for link in kept),
+        )
+        return replace(self, graph=left)
 
     def _limits(self, paths: Sequence[SitePath], good: Sequence[SitePath]) -> list[Requirement]:
         contract, found = self.contract, []
@@ -159,13 +198,19 @@ class PathView:
             delays = [self.delay_ms(path) for path in good or paths]
             slowest, fastest = max(delays, default=math.inf), min(delays, default=math.inf)
             achieved = slowest if slowest <= contract.deadline_ms else fastest
-            found.append(_requirement("deadline_ms", contract.deadline_ms, achieved))
+            inside = zip((self.source, self.destination), self._inside_ms(), strict=True)
+            slow = {site: round(each, 1) for site, each in inside if each >= MIN_NAMED_MS}
+            needed = _requirement("deadline_ms", contract.deadline_ms, achieved)
+            found.append(structs.replace(needed, inside_ms=slow))
         if contract.max_hops is not None:
             hops = [len(path) - 1 for path in good or paths]
             longest, shortest = max(hops, default=math.inf), min(hops, default=math.inf)
             achieved = longest if longest <= contract.max_hops else shortest
             found.append(_requirement("max_hops", contract.max_hops, achieved))
         return found
+
+    def _inside_ms(self) -> tuple[float, float]:
+        return self.live.inside_ms(self.source, self.destination)
 
     def _of_set(self, paths: Sequence[SitePath]) -> list[Requirement]:
         contract, found = self.contract, []

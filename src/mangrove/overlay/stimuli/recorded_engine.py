@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import OutboundFlow, Route
@@ -138,6 +139,18 @@ class RecordedEngine(OverlayEngine):
             self._record(st.SessionAsked(request, now), st.digest(st.refusal(error)))
             raise
         self._record(st.SessionAsked(request, now), st.digest(instructions))
+        return instructions
+
+    def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
+        """An operator says that a region is endangered, or no longer."""
+        instructions = super().avoid(request, now)
+        self._record(st.RegionDeclared(request, now), st.digest(instructions))
+        return instructions
+
+    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
+        """How long messages are inside this domain."""
+        instructions = super().site_measured(ingress_ms, egress_ms, now)
+        self._record(st.SiteMeasured(ingress_ms, egress_ms, now), st.digest(instructions))
         return instructions
 
     def handle_timer(self, now: float) -> list[Instruction]:

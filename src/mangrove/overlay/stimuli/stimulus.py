@@ -11,6 +11,7 @@ import zlib
 import msgspec
 
 from mangrove.errors import MangroveError
+from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import Route
@@ -198,6 +199,29 @@ class SubscriptionsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="
         return engine.subscriptions_confirmed(self.applied, self.now)
 
 
+class RegionDeclared(msgspec.Struct, frozen=True, array_like=True, tag="avoid"):
+    """`avoid`; a request that makes no sense changes nothing and is not recorded."""
+
+    request: AvoidRequest
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.avoid(self.request, self.now)
+
+
+class SiteMeasured(msgspec.Struct, frozen=True, array_like=True, tag="site"):
+    """`site_measured`."""
+
+    ingress_ms: float
+    egress_ms: float
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.site_measured(self.ingress_ms, self.egress_ms, self.now)
+
+
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     """`handle_timer`."""
 
@@ -247,6 +271,8 @@ Stimulus = (
     | HeadWent
     | Flushed
     | SubscriptionsConfirmed
+    | RegionDeclared
+    | SiteMeasured
     | TimerServed
     | FramesRemembered
     | SessionAsked
