@@ -126,3 +126,11 @@ def test_waypoints_off_the_globe_and_improbable_probabilities_are_named() -> Non
     text = SITES.replace("[4, 8]", "[4, 181]").replace("0.002", "1.2")
     found = [mistake.path for mistake in parse_federation(text, "x").mistakes]
     assert found == ["links[0].failure_probability", "links[0].via[1][1]"]
+
+
+def test_the_order_of_risk_groups_in_the_file_does_not_matter_to_neighbours() -> None:
+    first = "risk_groups: {g: {links: [[a, b], [b, c]]}, h: {sites: [a, b]}}"
+    other = "risk_groups: {h: {sites: [b, a]}, g: {links: [[c, b], [a, b]]}}"
+    fewer = "risk_groups: {h: {sites: [b, a]}}"
+    hashes = [parse_federation(SITES + text, "x").require().topology_hash() for text in (first, other, fewer)]
+    assert hashes[0] == hashes[1] != hashes[2]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.status import TableFigures
+from mangrove.overlay.network.endangered_regions import EndangeredRegions
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.way_ahead import WayAhead
 from mangrove.overlay.protocol.control_messages import SiteReport
@@ -66,12 +67,14 @@ class LiveMap:
         self._rest: dict[int | None, _Rest] = {}
         self._farthest_ms: dict[tuple[int, int], float] = {}
         self._ways_ahead: dict[tuple[int, int], WayAhead | None] = {}
+        self.dangers = EndangeredRegions(domain, federation)
+        """Parts of the network that contracts avoid if they can, although they work."""
         self._choose_tables()
 
     @property
-    def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements]:
+    def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements, EndangeredRegions]:
         """All that the map follows from; `restored_map` makes the same one of it."""
-        return self._federation, self._domain, self._failed, self._measured
+        return self._federation, self._domain, self._failed, self._measured, self.dangers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,9 +249,14 @@ class LiveMap:
 
 
 def restored_map(
-    federation: Federation, domain: str, failed: frozenset[SitePair], measured: LinkMeasurements
+    federation: Federation,
+    domain: str,
+    failed: frozenset[SitePair],
+    measured: LinkMeasurements,
+    dangers: EndangeredRegions,
 ) -> LiveMap:
     """The map that follows from a state of the network."""
     made = LiveMap(federation, domain)
+    made.dangers = dangers
     made.update(failed, measured)
     return made
