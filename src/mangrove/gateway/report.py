@@ -57,6 +57,7 @@ def gateway_report(
         warnings=overlay.warnings,
         endangered=overlay.endangered,
         exposed=overlay.exposed,
+        ways=overlay.ways,
         ignored={**overlay.ignored, **ledger.ignored},
         tables=overlay.tables,
     )

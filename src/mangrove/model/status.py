@@ -134,6 +134,20 @@ class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
     """All that the contract asks of the set, beside what it gives."""
 
 
+NO_CONTRACT = "(no contract)"
+
+
+class WayStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Along which paths messages of a contract go to a domain with subscribers now."""
+
+    topic: str
+    """The contract's topics; `NO_CONTRACT` for all that have none."""
+    destination: str
+    paths: tuple[tuple[str, ...], ...]
+    by_table: bool
+    """Whether the tables lead there, and not routes of its own."""
+
+
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """How long messages of a contract take from another domain to this one, smoothed."""
 
@@ -207,6 +221,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that are near, or reached."""
     endangered: tuple[EndangeredRegion, ...] = ()
     """Regions that contracts avoid, because an operator said so."""
+    ways: tuple[WayStatus, ...] = ()
     exposed: tuple[ExposedPath, ...] = ()
     """What still leads through them."""
     ignored: dict[str, int] = {}
