@@ -29,7 +29,7 @@ from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
 from mangrove.model.endpoints import DomainEndpoints
-from mangrove.model.management.endangered import AvoidRequest
+from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.testbed.accounting import Figures, Record, Span, figures
 from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
 from mangrove.testbed.local_federation import LocalFederation

@@ -406,6 +406,50 @@ async def test_headers_that_only_look_like_those_of_mqtt_do_no_harm(matrix: Matr
     await subscriber.disconnect()
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"NATS/1.0\r\nNmqtt-Pub:1",  # no end
+        b"NATS/9.9\r\nNmqtt-Pub:1\r\n\r\n",
+        b"Nmqtt-Pub:1\r\nNATS/1.0\r\n\r\n",
+        b"NATS/1.0\r\n:1\r\n\r\n",
+        b"NATS/1.0\r\nNmqtt-Pub\r\n\r\n",
+        b"\x00" * 25,
+        b"\xff" * 25,
+        b"LMSG a 5\r\nhello\r\nLMSG a 1",
+    ],
+    ids=lambda header: header[:24].hex(),
+)
+async def test_malformed_headers_of_a_nats_client_go_through_as_they_are(
+    matrix: Matrix, header: bytes
+) -> None:
+    topic = matrix.topic()
+    subscriber = await matrix.connected("east/0")
+    await subscriber.subscribe(topic, 0)
+    await matrix.interest("west", topic)
+    reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker("west").client_port)
+    writer.write(b'CONNECT {"headers":true,"verbose":false}\r\n')
+    writer.write(b"HPUB %b %d %d\r\n%bone\r\n" % (topic.encode(), len(header), len(header) + 3, header))
+    writer.write(b"PUB %b 3\r\ntwo\r\nPING\r\n" % topic.encode())
+    await asyncio.wait_for(reader.readuntil(b"PONG\r\n"), 10)
+    await all_came(
+        lambda: [each.payload for each in subscriber.arrived] == [b"one", b"two"], "both should come once"
+    )
+    writer.close()
+    await subscriber.disconnect()
+
+
+@pytest.mark.parametrize("line", [b"SUB %b two words 1\r\n", b"SUB %b two\twords 1\r\n"])
+async def test_a_queue_group_with_spaces_costs_its_member_the_connection(matrix: Matrix, line: bytes) -> None:
+    topic = matrix.topic().encode()
+    for place in ("east", "east/0"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker(place).client_port)
+        writer.write(b"CONNECT {}\r\n" + line % topic + b"PING\r\n")
+        said = await asyncio.wait_for(reader.read(), 10)
+        assert b"PONG" not in said, "the broker closes the connection"
+        writer.close()
+
+
 async def test_no_link_was_closed_by_any_of_this(matrix: Matrix) -> None:
     for domain in ("west", "east"):
         status = await matrix.running.gateway(domain)

@@ -32,13 +32,16 @@ class FakeAttachment:
         self.owner.attached()
 
     def subscribe(self, subjects: Iterable[str]) -> None:
-        self.subscribed += subjects
+        self.subscribed += [subject for subject in subjects if subject not in self.subscribed]
 
     def unsubscribe(self, subjects: Iterable[str]) -> None:
         for subject in subjects:
             self.subscribed.remove(subject)
 
     def confirm(self, done: Callable[[], None]) -> None:
+        done()
+
+    def after_interest(self, done: Callable[[], None]) -> None:
         done()
 
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:

@@ -47,13 +47,17 @@ class Attached:
 
     def __init__(self) -> None:
         self.head = Head()
-        self.wire = Wire()
         owner = self.head.connection
         self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
-        url = "nats-leaf://user:pass%21@host:7422"
-        self.protocol = LeafProtocol("gateway-a", url, owner, self.attachment._mqtt)
-        self.attachment._protocol = self.protocol
         owner._attachment = self.attachment
+        self.reconnected()
+
+    def reconnected(self) -> None:
+        """A new connection, on which the broker has said nothing yet."""
+        self.wire = Wire()
+        url = "nats-leaf://user:pass%21@host:7422"
+        self.protocol = LeafProtocol("gateway-a", url, self.head.connection, self.attachment._mqtt)
+        self.attachment._protocol = self.protocol
         self.protocol.connection_made(cast("asyncio.BaseTransport", self.wire))
 
     def greeted(self) -> Attached:

@@ -9,7 +9,7 @@ import pytest
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Federation, Link
-from mangrove.model.management.endangered import MAX_REGIONS, AvoidRequest
+from mangrove.model.questions.endangered import MAX_REGIONS, AvoidRequest
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.status import OverlayStatus
 from mangrove.simulation.overlay_network import SimulatedOverlay

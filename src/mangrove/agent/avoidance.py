@@ -9,7 +9,7 @@ from mangrove.agent.inspection import gateway_status
 from mangrove.agent.management import ManagementConnection
 from mangrove.errors import InputError, MangroveError
 from mangrove.model.endpoints import Runtime
-from mangrove.model.management.endangered import AvoidRequest, EndangeredRegion, ExposedPath
+from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion, ExposedPath
 from mangrove.model.status import GatewayStatus
 
 POLL_S = 0.05

@@ -13,7 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from mangrove.model.endpoints import DomainEndpoints
-from mangrove.model.management.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
+from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject

@@ -13,7 +13,7 @@ from mangrove.broker.kinds import kind_of
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
-from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY, gateway_process
@@ -21,6 +21,9 @@ from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 log = logging.getLogger(__name__)
 
 GATEWAY_MODULE = "mangrove.gateway.daemon"
+ATTACH_S = 5.0
+"""An edge that has not found its head by then is left to go on trying by itself."""
+LOOK_S = 0.02
 
 
 class Site:
@@ -66,16 +69,30 @@ class Site:
                 )
 
     async def start(self) -> None:
-        """Start the head first, then what attaches to it. On failure everything is stopped again."""
+        """Start the head first, then what attaches to it, and wait until it has.
+
+        On failure everything is stopped again.
+        """
         edges = {edge.name for edge in self._own.edges}
         first = [process for name, process in self.brokers.items() if name not in edges]
         rest = [process for name, process in self.brokers.items() if name in edges]
         try:
             await _start_all(first)
             await _start_all([*rest, self.gateway])
+            await asyncio.gather(*(self._attached(edge) for edge in self._own.edges if not edge.external))
         except BaseException:
             await self.stop()
             raise
+
+    async def _attached(self, edge: BrokerEndpoints) -> None:
+        """Wait for an edge to be attached: an MQTT client that came before would be turned away."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ATTACH_S
+        while not (await kind_of(edge.kind).status(edge, "edge")).attached_brokers:
+            if loop.time() > deadline:
+                log.warning("%s is not attached to its head broker yet", edge.name)
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def stop(self) -> None:
         """Stop the gateway, then the brokers."""

@@ -75,6 +75,9 @@ class Attachment(Protocol):
     def confirm(self, done: Callable[[], None]) -> None:
         """Call `done` when the broker has taken all that was asked of it so far; never, if it is lost."""
 
+    def after_interest(self, done: Callable[[], None]) -> None:
+        """Call `done` when all interest that came before the present message was told; never, if lost."""
+
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         """The flow by which messages with this line reach the broker's subscribers.
 

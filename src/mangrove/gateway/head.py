@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
@@ -18,7 +19,7 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.model.subjects import LETTER_SUBJECT, REPLY_PREFIX, group_problem, is_internal
+from mangrove.model.subjects import LETTER_SUBJECT, READY_QUESTION, REPLY_PREFIX, group_problem, is_internal
 from mangrove.model.topics import Queue
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import HOP_LIMIT, Route
@@ -45,6 +46,9 @@ NO_MEMBER = "no member of the queue group is left"
 TOO_MANY_GROUPS = f"more than {MAX_GROUPS} queue groups in one domain want it"
 ODD_GROUP = "queue group whose name cannot be told to other domains"
 NO_INBOX = "a reply to a subject that nobody may answer to"
+INBOX_PREFIX = "_INBOX."
+SUBSCRIBED_PER_TURN = 2000
+"""Subjects that are subscribed to, at a broker that is back, before others get their turn."""
 
 
 class HeadConnection:
@@ -70,6 +74,11 @@ class HeadConnection:
         self._confirmed = confirmed
         self._to_confirm: dict[str, tuple[str, int, int]] = {}
         self._confirming = False
+        self._to_subscribe: deque[str] = deque()
+        """What is still to be told to a broker that is back."""
+        self._next_slice: asyncio.Handle | None = None
+        self._regrouped: dict[str, None] = {}
+        """Subjects whose queue groups changed while the present buffer was read."""
         self._letters = letters
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = _Refused(ledger, NO_INBOX)
@@ -81,6 +90,7 @@ class HeadConnection:
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._attachment = attach(self)
         self.connected = False
+        self._writable = True
         self._letting_go = False
         self._given_up = False
         """Whether the broker was there, is away, and its subscribers are not expected any more."""
@@ -99,21 +109,44 @@ class HeadConnection:
         """Subscribe to what the other domains want, and let waiting messages out."""
         self.connected = True
         self._given_up = False
-        self._attachment.subscribe([f"{REPLY_PREFIX}>", *self._engine.wanted_elsewhere()])
+        self._attachment.subscribe([f"{REPLY_PREFIX}>"])
         self._confirming = False
-        self.confirm(self._engine.applied_interest())
+        self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
+        self._to_subscribe = deque(self._engine.wanted_elsewhere())
+        self._subscribe_some()
         self._open_queue()
+
+    def _subscribe_some(self) -> None:
+        """Subscribe to a slice of what is wanted; a broker that takes no more now is not given more."""
+        self._next_slice = None
+        if not self._writable:
+            return
+        left = self._to_subscribe
+        some = [left.popleft() for _ in range(min(SUBSCRIBED_PER_TURN, len(left)))]
+        self._attachment.subscribe(filter(self._engine.is_wanted_elsewhere, some))
+        if not left:
+            self.confirm(())
+        else:
+            self._next_slice = asyncio.get_running_loop().call_soon(self._subscribe_some)
 
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
         self.connected = False
+        self._to_subscribe.clear()
+        if self._next_slice is not None:
+            self._next_slice.cancel()
+            self._next_slice = None
+        self._writable = True
         self._queue.shut()
         if not self._letting_go:
             self._engine.head_lost(monotonic())
 
     def writable(self, writable: bool) -> None:
         """The broker can take more, or for now cannot."""
+        self._writable = writable
         if writable:
+            if self._to_subscribe and self._next_slice is None:
+                self._subscribe_some()
             self._open_queue()
         else:
             self._queue.shut()
@@ -138,8 +171,7 @@ class HeadConnection:
             return
         if self._engine.change_local_interest(subject, group, wanted):
             # A group with a member at home is served at home, so lines in both directions change.
-            self.sorter.forget_some((subject,), self._ledger.sent)
-            self._inbound_lines.forget_some((subject,), self._ledger.delivered)
+            self._regrouped[subject] = None
 
     def ignored(self, what: str) -> None:
         """Something from the broker was left out."""
@@ -167,7 +199,7 @@ class HeadConnection:
     def confirm(self, applied: tuple[tuple[str, int, int], ...]) -> None:
         """Have the broker confirm that it has taken the subscriptions so far; one question at a time."""
         self._to_confirm |= {each[0]: each for each in applied}
-        if self.connected and self._to_confirm and not self._confirming:
+        if self.connected and self._to_confirm and not (self._confirming or self._to_subscribe):
             self._confirming = True
             asked = tuple(self._to_confirm.values())
             self._to_confirm.clear()
@@ -196,6 +228,11 @@ class HeadConnection:
 
     def buffer_done(self) -> None:
         """One buffer from the broker is sorted: send it on."""
+        if self._regrouped:
+            regrouped = tuple(self._regrouped)
+            self._regrouped.clear()
+            self.sorter.forget_some(regrouped, self._ledger.sent)
+            self._inbound_lines.forget_some(regrouped, self._ledger.delivered)
         self.sorter.book_requests(self._ledger.sent)
         self._buffer_done()
 
@@ -216,6 +253,8 @@ class HeadConnection:
             return Entry(message.skip, self._too_large)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
+            if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
+                return Entry(message.skip, _Question(self._attachment, reply), once=True)
             if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)
@@ -318,6 +357,20 @@ class _Gathered:
 
     def take(self, messages: bytes) -> None:
         self.messages.append(messages)
+
+
+class _Question:
+    """The flow of a question whether all subscriptions that were made before it are known here."""
+
+    def __init__(self, attachment: Attachment, inbox: str) -> None:
+        self._attachment = attachment
+        answer = Message(inbox, "", -1, 0)
+        line = answer.line(inbox, "", ())
+        self._outlet = attachment.outlet(line, answer, ())
+        self._answer = line + b"\r\n\r\n"
+
+    def take(self, messages: bytes) -> None:
+        self._attachment.after_interest(lambda: self._outlet.take(self._answer))
 
 
 class _Refused:

@@ -60,6 +60,7 @@ def gateway_report(
         ways=overlay.ways,
         ignored={**overlay.ignored, **ledger.ignored},
         tables=overlay.tables,
+        asks=overlay.asks,
     )
 
 

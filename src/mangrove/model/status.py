@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mangrove.model.management.endangered import EndangeredRegion, ExposedPath
+from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
 
 class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +148,17 @@ class WayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the tables lead there, and not routes of its own."""
 
 
+class AskStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What sessions of a domain ask for beyond a contract: the strictest, and how many ask."""
+
+    topic: str
+    role: str
+    sessions: int
+    deadline_ms: float | None = None
+    paths: int | None = None
+    resiliency: float | None = None
+
+
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """How long messages of a contract take from another domain to this one, smoothed."""
 
@@ -227,6 +238,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
     tables: TableFigures | None = None
+    asks: tuple[AskStatus, ...] = ()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,10 @@ MAX_GROUP_BYTES = 255
 REPLY_PREFIX = "_MGR."
 """Subjects under this prefix lead back to a requester: `_MGR.<domain>.<its inbox>`."""
 
+READY_QUESTION = "_READY"
+"""`_MGR.<domain>._READY` asks the own gateway, which answers when it has taken in all that was subscribed to
+before: a question goes the way of the subscriptions and does not overtake them."""
+
 LETTER_SUBJECT = "_MGL"
 """Messages from gateway to gateway. No broker ever sees them."""
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from mangrove.errors import MangroveError
 from mangrove.model.federation import Federation
-from mangrove.model.management.endangered import AvoidRequest, EndangeredRegion
+from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
+from mangrove.model.questions.session_quality import AskRequest, Role
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
@@ -68,7 +69,9 @@ from mangrove.overlay.protocol.control_messages import (
 )
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.routing.failover.gateway_tables import GatewayTables
@@ -104,7 +107,9 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._routes = RouteManager(federation, domain, epoch, self._live, self._events)
+        self._asks = SessionAsks(federation.topics)
+        self._contracts = EffectiveContracts(federation.topics, self._asks)
+        self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
@@ -245,6 +250,10 @@ class OverlayEngine:
         """All subjects to subscribe to at the head broker, because other domains want them."""
         return self._remote.subscribed
 
+    def is_wanted_elsewhere(self, subject: str) -> bool:
+        """Whether a subject or pattern is among them."""
+        return subject in self._flows.subjects()
+
     def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription in the own domain came or went; the empty group stands for plain subscribers.
 
@@ -293,9 +302,16 @@ class OverlayEngine:
         reachable = self.federation.reachable(self.domain, self._live.failed)
         return tuple(sorted(name for name in reachable if self._link_state.applied_by(name) < stamp))
 
+    def ask(self, request: AskRequest, now: float) -> list[Instruction]:
+        """A session of the own domain asks for more than a contract, asks on, or ends its ask.
+
+        AskRefusedError tells why not, and what is possible.
+        """
+        return [*self._asks_changed(now), ResetTimer()] if self._asks.ask(request, now) else []
+
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
-        instructions = self._exchange.pass_on()
+        instructions = self._exchange.pass_on(now)
         instructions += self._settle(0, now)
         for flow in self._flows.touched():
             predecessors = self._flows.predecessors(flow, now)
@@ -336,7 +352,8 @@ class OverlayEngine:
             self._forwarder.parked.timer(),
             self._delivery.resequencer.timer(),
             self._local.timer(),
-            0.0 if self._exchange.busy else None,
+            self._exchange.timer(),
+            self._asks.timer(),
         )
         return min(time for time in times if time is not None)
 
@@ -373,6 +390,7 @@ class OverlayEngine:
             self._delivery,
             self._events,
             self._ignored + self._labels.ignored + self._routes.ignored,
+            self._asks,
         )
         return overlay_status(sources, now)
 
@@ -387,6 +405,7 @@ class OverlayEngine:
             self._local,
             self._remote,
             self._routes,
+            self._asks,
             self._labels,
             self._live.dangers,
             self._nearest,
@@ -421,7 +440,7 @@ class OverlayEngine:
 
     def _serve_timers(self, now: float) -> list[Instruction]:
         self._remote.refresh()
-        instructions = self._exchange.pass_on() + self._act_on_interest(now)
+        instructions = self._exchange.pass_on(now) + self._act_on_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
             monitor.woken(now)
@@ -433,6 +452,7 @@ class OverlayEngine:
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(send_control(neighbour.name, heartbeat))
         instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
+        instructions += self._asks_changed(now) if self._asks.expire(now) else []
         instructions += [send_control(peer, notice) for peer, notice in self._live.dangers.repeats(now)]
         for name in self._live.dangers.expire(now):
             over = self._events.note(RegionSafe(name=name, reason="its time is over"), now)
@@ -444,7 +464,7 @@ class OverlayEngine:
         instructions += self._delivery.expire(now)
         withdrawn = self._local.expire(now)
         if withdrawn is not None:
-            instructions += self._exchange.pass_on()
+            instructions += self._exchange.pass_on(now, at_once=True)
             instructions += self._settle(withdrawn, now)
         return instructions
 
@@ -489,7 +509,9 @@ class OverlayEngine:
     def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self._link_state.advertise(self._neighbours.reports(now), now, self._confirmed)
+        ad = self._link_state.advertise(
+            self._neighbours.reports(now), now, self._confirmed, self._asks.of(Role.SUBSCRIBER)
+        )
         if ad is not None:
             instructions += self._flood(ad, None, now)
         if self._link_state.version == self._followed:
@@ -507,6 +529,8 @@ class OverlayEngine:
                 self._flows.choices_changed()
                 instructions.append(ForgetRoutes(EVERYTHING))
             instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
+        if self._contracts.heard(self._link_state.asks()):
+            instructions += self._route_frames(self._routes.network_changed(now, None, links=True))
         return instructions
 
     def _receive_danger(self, peer: str, notice: DangerNotice, now: float) -> list[Instruction]:
@@ -563,6 +587,12 @@ class OverlayEngine:
         if self._remote.classes.take_changed():
             instructions += self._route_frames(self._routes.want(self._remote.classes.keys(), now))
         return instructions
+
+    def _asks_changed(self, now: float) -> list[Instruction]:
+        """Publishers here ask for other routes, or subscribers for something that the others must hear of."""
+        self._contracts.own_changed()
+        routes = self._route_frames(self._routes.network_changed(now, None, links=True))
+        return [*routes, *self._network_changed(now, None)]
 
     def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
         """Tell the shell, once, that the head broker's subscribers are back or were given up."""

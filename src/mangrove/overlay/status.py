@@ -8,9 +8,17 @@ from typing import NamedTuple
 import msgspec
 
 from mangrove.model.federation import Federation
-from mangrove.model.management.endangered import EndangeredRegion, ExposedPath
+from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 from mangrove.model.site_pair import SitePair
-from mangrove.model.status import NO_CONTRACT, Arrival, LinkFigures, RouteStatus, TableFigures, WayStatus
+from mangrove.model.status import (
+    NO_CONTRACT,
+    Arrival,
+    AskStatus,
+    LinkFigures,
+    RouteStatus,
+    TableFigures,
+    WayStatus,
+)
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.event_log import EventLog
@@ -21,6 +29,7 @@ from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 
 
 class StatusSources(NamedTuple):
@@ -36,6 +45,7 @@ class StatusSources(NamedTuple):
     delivery: Delivery
     events: EventLog
     ignored: Counter[str]
+    asks: SessionAsks
 
 
 class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +73,7 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
     tables: TableFigures
+    asks: tuple[AskStatus, ...]
 
 
 def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
@@ -87,6 +98,7 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         ways=tuple(_ways(sources)),
         ignored={what: count for what, count in _ignored(sources).items() if count},
         tables=sources.live.table_figures(),
+        asks=tuple(_asks(sources)),
     )
 
 
@@ -171,6 +183,18 @@ def _ways(sources: StatusSources) -> list[WayStatus]:
         if table and len(table) > 1:
             found.append(WayStatus(topic=NO_CONTRACT, destination=destination, paths=(table,), by_table=True))
     return found
+
+
+def _asks(sources: StatusSources) -> list[AskStatus]:
+    return [
+        AskStatus(
+            topic=sources.federation.topics.contract_at(topic_class).match,
+            role=role.value,
+            sessions=sessions,
+            **msgspec.structs.asdict(quality),
+        )
+        for role, topic_class, quality, sessions in sources.asks.in_force()
+    ]
 
 
 def _arrivals(sources: StatusSources) -> list[Arrival]:

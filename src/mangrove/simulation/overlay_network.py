@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mangrove.model.federation import Federation
-from mangrove.model.management.endangered import AvoidRequest
+from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -193,6 +194,11 @@ class SimulatedOverlay(VirtualTime):
             for subject in subjects:
                 engine.change_local_interest(subject, "", False)
             self._carry_out(name, engine.flush(self.now))
+
+    def ask(self, name: str, request: AskRequest) -> None:
+        """A session in a domain asks for more than a contract; AskRefusedError if that cannot be."""
+        if name in self.engines:
+            self._carry_out(name, self.engines[name].ask(request, self.now))
 
     def publish(self, name: str, subject: str, body: bytes) -> bool:
         """A message is published; False if nobody elsewhere is known to want it."""

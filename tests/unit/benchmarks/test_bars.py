@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import msgspec
 import pytest
-from benchmarks import failover, overload
+from benchmarks import failover, overload, storm
+from rich.console import Console
 
 from mangrove.testbed.accounting import Figures
 
@@ -72,3 +75,47 @@ def test_the_bar_of_overload_is_judged(ratio: float, count: int) -> None:
     row = msgspec.structs.asdict(flawed(in_time_ratio=ratio)) | {"deadline_ms": 100.0, "dropped": {}}
     runs = {name: dict.fromkeys(overload.CLASSES, row) for name in (overload.CONFIGURED, overload.FIFO)}
     assert len(overload.missed({"runs": runs})) == count
+
+
+def storm_row(**changes: float) -> dict[str, float]:
+    row: dict[str, float] = {"sent": 1000, "lost": 0, "worst_ms": 100, "worst_ending_ms": 100}
+    return row | {"served_s": 2.0, "ended_s": 2.0, "subjects_served": 100_000} | changes
+
+
+@pytest.mark.parametrize(
+    ("flaw", "words"),
+    [
+        ({}, None),
+        ({"lost": 1}, "were lost"),
+        ({"worst_ms": 251}, "while all subscribe"),
+        ({"worst_ending_ms": 251}, "while all unsubscribe"),
+        ({"served_s": 3.9}, None),
+        ({"served_s": 4.1}, "all were served after"),
+        ({"ended_s": 4.1}, "all had ended after"),
+        ({"subjects_served": 99_999}, "only 99999 of 100000"),
+    ],
+)
+def test_each_bar_of_a_storm_is_judged(flaw: dict[str, float], words: str | None) -> None:
+    native = storm_row(served_s=1.0, ended_s=1.0)
+    many = storm_row(subjects_served=250_000, worst_ms=400)
+    paths = {"native": native, "mangrove": storm_row(**flaw)}
+    result: dict[str, object] = {"subjects": 100_000, "delay_ms": 5.0, "paths": paths, "many": many}
+    problems = storm.missed(result)
+    assert len(problems) == (words is not None)
+    assert not words or words in problems[0]
+    console = Console(width=80, record=True, file=StringIO())
+    storm.render(result, console)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split() == [
+        "chain",
+        "subjects",
+        "served",
+        "after",
+        "worst",
+        "ended",
+        "after",
+        "worst",
+        "lost",
+    ]
+    assert lines[4].split()[3:5] == [f"{paths['mangrove']['served_s']:.2f}", "s"]

@@ -10,7 +10,7 @@ from tests.kit.attachments import message
 from tests.kit.leaf_nodes import INFO, Attached
 
 from mangrove.broker.kinds import KINDS
-from mangrove.broker.nats.leaf import INTEREST_PER_TURN, MAX_INTEREST_WAITING
+from mangrove.broker.nats.leaf import INTEREST_PER_TURN, MAX_INTEREST_WAITING, RUNS_PER_BUFFER
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Message, parse_message_line
 
@@ -131,10 +131,12 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_question_is_answered_between_two_slices_of_a_storm_of_one_subject() -> None:
+async def test_a_storm_of_one_subject_costs_one_change_and_a_question_is_answered_meanwhile() -> None:
     attached = Attached().greeted()
     again = b"".join(b"LS+ x workers %d\r\n" % count for count in range(10 * INTEREST_PER_TURN))
-    attached.protocol.data_received(again)
+    others = b"".join(b"LS+ _INBOX.%d\r\n" % count for count in range(10 * INTEREST_PER_TURN))
+    attached.protocol.data_received(again + others)
+    assert len(attached.protocol._interest_waiting) == 9 * INTEREST_PER_TURN + 1
     answers: list[int] = []
     asyncio.get_running_loop().call_soon(
         lambda: answers.append(attached.head.engine.status(monotonic()).interest["a"])
@@ -145,3 +147,59 @@ async def test_a_question_is_answered_between_two_slices_of_a_storm_of_one_subje
     await turns(12)
     assert attached.head.engine.queue_groups("x") == ("workers",)
     assert attached.head.interest == [({"x workers"}, set())], "said again and again, told once"
+
+
+async def test_who_flaps_without_end_costs_one_change() -> None:
+    attached = Attached().greeted()
+    flaps = b"LS+ x\r\nLS- x\r\n" * (10 * INTEREST_PER_TURN)
+    attached.protocol.data_received(flaps + b"LS+ y\r\n")
+    assert not attached.protocol._interest_waiting
+    assert attached.head.interest == [({"y"}, set())]
+    attached.protocol.data_received(flaps + b"LS+ x\r\n")
+    assert attached.head.interest[1:] == [({"x"}, set())]
+
+
+async def test_a_question_is_answered_behind_the_subscriptions_that_came_before_it() -> None:
+    attached = Attached().greeted()
+    attached.wire.take()
+    storm = b"".join(b"LS+ storm.%d\r\n" % number for number in range(3 * INTEREST_PER_TURN))
+    attached.protocol.data_received(storm + b"LMSG _MGR.a._READY _INBOX.me 0\r\n\r\n")
+    assert attached.wire.take() == b""
+    await turns(5)
+    assert len(attached.head.engine._local) == 3 * INTEREST_PER_TURN
+    assert attached.wire.take() == b"LMSG _INBOX.me 0\r\n\r\n"
+    attached.protocol.data_received(b"LMSG _MGR.a._READY _INBOX.me 0\r\n\r\n")
+    await turns(2)
+    assert attached.wire.take() == b"LMSG _INBOX.me 0\r\n\r\n", "nothing came before it"
+
+
+@pytest.mark.parametrize("reply", ["$SYS.x", "_MGL", "x", "_MGR.b.x"])
+async def test_a_question_is_answered_to_inboxes_only(reply: str) -> None:
+    attached = Attached().greeted()
+    attached.wire.take()
+    attached.protocol.data_received(b"LMSG _MGR.a._READY %b 0\r\n\r\n" % reply.encode())
+    await turns(2)
+    assert attached.wire.take() == b""
+
+
+async def test_messages_between_runs_of_subscriptions_are_sorted_however_many_there_are() -> None:
+    attached = Attached().greeted()
+    attached.head.wanted_by("b", "x")
+    count = 3 * RUNS_PER_BUFFER
+    mixed = b"".join(
+        b"LS+ s.%d\r\nLS- gone.%d\r\n%bPING\r\n" % (number, number, message("x", b"LS+ %d\r\n" % number))
+        for number in range(count)
+    )
+    attached.wire.take()
+    for start in range(0, len(mixed), 1009):  # lines and messages are cut anywhere
+        attached.protocol.data_received(mixed[start : start + 1009])
+    await turns(3)
+    assert b"".join(attached.head.messages_out()) == b"".join(
+        message("x", b"LS+ %d\r\n" % number) for number in range(count)
+    )
+    assert len(attached.head.engine._local) == count
+    assert attached.wire.take() == b"PONG\r\n" * count
+    attached.protocol.data_received(mixed)
+    assert len(b"".join(attached.head.messages_out())) == 2 * sum(
+        len(message("x", b"LS+ %d\r\n" % number)) for number in range(count)
+    )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 from tests.kit.attachments import Head, message
+from tests.kit.work import lines_of
 
+from mangrove.gateway.head import SUBSCRIBED_PER_TURN
 from mangrove.model.topics import Contract, Queue, Scope, TopicRules
+from mangrove.overlay.interest.interest_exchange import WITHDRAW_AFTER_S
 from mangrove.overlay.protocol.bodies import WireError
 
 HOLDOVER_S = 6.0
@@ -248,7 +254,7 @@ async def test_a_frame_whose_domain_is_lost_is_served_here_if_there_is_a_member(
     assert head.flushed == [(0b010, message("x"))], "plain subscribers there still get it"
 
 
-@pytest.mark.parametrize("group", ["g" * 256, "bell\x07", "a\u2003b"])
+@pytest.mark.parametrize("group", ["g" * 256, "bell\x07", "two words", "a\u2003b"])
 async def test_a_group_with_an_odd_name_is_not_told_to_others_and_counted(head: Head, group: str) -> None:
     head.broker.subscribers(("x", group, True), ("y", "w.*", True), ("x", group, False))
     assert head.interest == [({"y w.*"}, set())]
@@ -382,11 +388,50 @@ async def test_interest_is_passed_on_once_a_buffer_and_internal_subjects_never(h
     )
     assert head.interest == [({"x", "x group"}, set())]
     head.broker.subscribers(("x", "", False))
+    head.after(WITHDRAW_AFTER_S)
     assert head.interest[1:] == [(set(), {"x"})], "the group still wants it"
     head.broker.subscribers(("x", "group", False))
+    head.after(2 * WITHDRAW_AFTER_S)
     assert head.interest[2:] == [(set(), {"x group"})]
 
 
 async def test_what_the_attachment_leaves_out_is_counted(head: Head) -> None:
     head.broker.owner.ignored("subscription that is not UTF-8")
     assert head.ledger.ignored == {"subscription that is not UTF-8": 1}
+
+
+async def test_a_broker_that_is_back_is_told_in_slices_what_is_wanted(head: Head) -> None:
+    count = 2 * SUBSCRIBED_PER_TURN + 1
+    head.wanted_by("b", *(f"storm.{number}" for number in range(count)))
+    while len(wanted := set(head.engine.wanted_elsewhere())) < count:
+        head.after(0.0)
+    head.broker.owner.lost("gone")
+    head.broker.subscribed.clear()
+    confirmed: list[object] = []
+    head.connection._confirmed = confirmed.append
+    await head.connection.run()
+    assert len(head.broker.subscribed) == SUBSCRIBED_PER_TURN + 1, "the replies', and one slice"
+    head.connection.confirm((("b", 1, 99),))
+    await asyncio.sleep(0)
+    head.broker.owner.writable(False)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(head.broker.subscribed) == 2 * SUBSCRIBED_PER_TURN + 1, "a broker that is full waits"
+    assert confirmed == [], "not all is subscribed to"
+    head.broker.owner.writable(True)
+    assert set(head.broker.subscribed) == {"_MGR.>", *wanted}
+    assert confirmed == [(("b", 1, 99),)]
+
+
+async def test_groups_that_change_in_one_buffer_are_compared_with_the_known_lines_once(head: Head) -> None:
+    head.wanted_by("b", ">")
+    head.broker.publish(*(message(f"x.{number}") for number in range(100)))
+    assert len(head.connection.sorter.known) == 100
+
+    def subscribe(count: int) -> Callable[[], None]:
+        return lambda: head.broker.subscribers(
+            *((f"y{count}.{number}.*", "g", True) for number in range(count))
+        )
+
+    few, many = lines_of(subscribe(1)), lines_of(subscribe(200))
+    assert many < 100 * few + 200 * 60, "lines of our code, not one pass over all known lines for each"

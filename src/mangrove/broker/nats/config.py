@@ -14,6 +14,9 @@ SESSION_DISK = "1GB"
 MANAGEMENT_MEMORY = "64MB"
 MANAGEMENT_DISK = "2GB"
 LOG_SIZE = "32MB"
+# What an edge asks its head for MQTT clients while they are apart is lost, and who asked waits 5 s in vain.
+RECONNECT = "50ms"
+RECONNECTS_FOR_A_REPORT = 100
 
 
 def data_broker_config(
@@ -45,9 +48,10 @@ def data_broker_config(
     if endpoints.leaf_port is not None:
         sections.append(f"leafnodes {{ listen: {_listen(endpoints.host, endpoints.leaf_port)} }}")
     if head_leaf_url is not None:
-        sections.append(
-            f'leafnodes {{ reconnect: "250ms", remotes: [ {{ url: {_quoted(head_leaf_url)} }} ] }}',
-        )
+        sections += [
+            f'leafnodes {{ reconnect: "{RECONNECT}", remotes: [ {{ url: {_quoted(head_leaf_url)} }} ] }}',
+            f"reconnect_error_reports: {RECONNECTS_FOR_A_REPORT}",
+        ]
     return "\n".join(sections) + "\n"
 
 

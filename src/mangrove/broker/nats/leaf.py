@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+import re
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from mangrove.broker.attachment import AttachmentOwner
-from mangrove.broker.nats.mqtt import MqttStore
+from mangrove.broker.nats.mqtt import STORE_INTEREST, MqttStore
 from mangrove.host.sockets import prepare
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
@@ -25,8 +26,14 @@ log = logging.getLogger(__name__)
 WRITE_HIGH_WATER_BYTES = 1 << 20
 INTEREST_PER_TURN = 500
 """Subscriptions that are dealt with before messages and others get their turn."""
-MAX_INTEREST_WAITING = 20_000
-"""Nothing more is read from the broker while so many wait, so that memory is bounded."""
+MAX_INTEREST_WAITING = 200_000
+"""Nothing more is read from the broker, also no messages, while so many wait: so memory is bounded."""
+RUNS_PER_BUFFER = 64
+"""So many runs of subscriptions in one buffer are taken as a whole; if there are more, line by line."""
+
+_RUN = re.compile(rb"(?:LS[+-] [^\r\n]*\r\n)+")
+
+_STORE_INTEREST = STORE_INTEREST.encode()
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -55,11 +62,19 @@ class LeafProtocol(asyncio.Protocol):
         self._owner = owner
         self._mqtt = mqtt
         self._known = owner.sorter.known
-        self._interest_waiting: deque[bytes] = deque()
+        self._interest_waiting: OrderedDict[bytes, bool] = OrderedDict()
+        """What was said last of each subject and group: who comes and goes without end costs a look-up."""
+        self._interest_taken = 0
+        self._behind_interest: deque[tuple[int, Callable[[], None]]] = deque()
+        """Who waits until so many changes of interest were taken."""
         self._pinged: deque[Callable[[], None]] = deque()
         self._slice: asyncio.Handle | None = None
         self._paused = False
         self._no_payload = Entry(len(CRLF), None)
+        self._stop = Entry(1 << 60, None)
+        """For a line that a scan shall not go beyond: it looks like a message that is not complete."""
+        self._stopped = False
+        self._runs_left = 0
         self._held = bytearray()
         self._needed = 0
         self._ready = False
@@ -84,9 +99,9 @@ class LeafProtocol(asyncio.Protocol):
             data = bytes(self._held)
             self._held.clear()
         try:
-            consumed = scan(data, self._known, self._resolve)
-            if consumed < len(data):
-                self._hold(data[consumed:])
+            rest = self._scan(data)
+            if rest:
+                self._hold(rest)
         except WireError as error:
             self.close(str(error))
             return
@@ -95,14 +110,45 @@ class LeafProtocol(asyncio.Protocol):
         else:
             self._owner.buffer_done()
 
+    def _scan(self, data: bytes) -> bytes:
+        """Sort what is complete in a buffer; the rest. Runs of subscriptions are taken as a whole."""
+        self._runs_left = RUNS_PER_BUFFER
+        while True:
+            run = _RUN.match(data)
+            if run is not None:
+                self._runs_left -= 1
+                self._interest_came(run[0].split(CRLF))
+                data = data[run.end() :]
+            self._stopped = False
+            consumed = scan(data, self._known, self._resolve)
+            if consumed:
+                data = data[consumed:]
+            if not self._stopped:
+                return data
+
+    def _interest_came(self, lines: list[bytes]) -> None:
+        """Note what was said last of each subject: most of a storm may be about the same few."""
+        for line in reversed(dict.fromkeys(reversed(lines))):
+            if line:
+                subscription = line[4:]
+                if subscription == _STORE_INTEREST:
+                    # Not after its turn among many: messages that wait for the broker must find it.
+                    self._mqtt.present = line.startswith(b"LS+")
+                    continue
+                if b" " in subscription:  # what follows a group is how many members it has
+                    subscription = b" ".join(subscription.split(b" ", 2)[:2])
+                self._interest_waiting[subscription] = line.startswith(b"LS+")
+
     def _take_interest(self) -> None:
         """Deal with some subscriptions; the rest later, so that messages behind them are not held up."""
         self._slice = None
         waiting = self._interest_waiting
         for _ in range(min(INTEREST_PER_TURN, len(waiting))):
-            line = waiting.popleft()
-            self._interest(line[4:], line.startswith(b"LS+"))
+            self._interest_taken += 1
+            self._interest(*waiting.popitem(last=False))
         self._owner.buffer_done()
+        while self._behind_interest and self._behind_interest[0][0] <= self._interest_taken:
+            self._behind_interest.popleft()[1]()
         if waiting:
             self._slice = asyncio.get_running_loop().call_soon(self._take_interest)
         self._read_or_pause(len(waiting) > MAX_INTEREST_WAITING)
@@ -120,6 +166,7 @@ class LeafProtocol(asyncio.Protocol):
         """Tell the owner why."""
         self._transport = None
         self._interest_waiting.clear()
+        self._behind_interest.clear()
         self._pinged.clear()
         if self._slice is not None:
             self._slice.cancel()
@@ -157,6 +204,12 @@ class LeafProtocol(asyncio.Protocol):
         self._pinged.append(done)
         self.write(b"PING\r\n")
 
+    def after_interest(self, done: Callable[[], None]) -> None:
+        """Call `done` when the owner was told all subscriptions that have come so far."""
+        self._behind_interest.append((self._interest_taken + len(self._interest_waiting), done))
+        if self._slice is None:
+            self._slice = asyncio.get_running_loop().call_soon(self._take_interest)
+
     def close(self, reason: str) -> None:
         """Close the connection; the owner is told with this reason."""
         self._error = self._error or reason
@@ -177,7 +230,10 @@ class LeafProtocol(asyncio.Protocol):
             entry = self._known.get(line)
             return entry if entry is not None else self._judge(line)
         if verb[:4] in (b"LS+ ", b"LS- "):
-            self._interest_waiting.append(line)
+            if self._runs_left > 0:
+                self._stopped = True
+                return self._stop
+            self._interest_came([line])
         else:
             self._control(line)
         return self._no_payload
@@ -217,17 +273,17 @@ class LeafProtocol(asyncio.Protocol):
         log.info(
             "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
         )
+        self._mqtt.attached(self.write)
         self._owner.attached()
 
-    def _interest(self, rest: bytes, wanted: bool) -> None:
+    def _interest(self, subscription: bytes, wanted: bool) -> None:
         # nats-server lets its clients use any bytes; one of them must not cost the domain its connection.
         try:
-            subject, _, group = rest.decode().partition(" ")
+            subject, _, group = subscription.decode().partition(" ")
         except UnicodeDecodeError:
             self._owner.ignored("subscription that is not UTF-8")
             return
-        self._mqtt.interest(subject, wanted)
-        self._owner.interest(subject, group.split(" ")[0], wanted)
+        self._owner.interest(subject, group, wanted)
 
     def _greet(self, text: bytes) -> None:
         try:

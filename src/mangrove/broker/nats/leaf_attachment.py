@@ -71,6 +71,11 @@ class LeafAttachment:
         if self._protocol is not None:
             self._protocol.ping(done)
 
+    def after_interest(self, done: Callable[[], None]) -> None:
+        """Call `done` when the owner was told all that the broker has said of subscriptions so far."""
+        if self._protocol is not None:
+            self._protocol.after_interest(done)
+
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
         """This attachment itself, or a flow that names queue groups or serves MQTT and hands on to it."""
         plain: Flow = self

@@ -4,13 +4,18 @@ nats-server publishes what an MQTT client sends on the plain subject, under a he
 what has QoS 1 or 2 once more under `$MQTT.msgs.<subject>`. Subscribers of QoS 0 and NATS subscribers are
 served from the first, subscribers of QoS 1 and 2 from the second only: they leave out what comes on the plain
 subject with such a header. A gateway gets the first. So the gateway of the destination, and nobody else, adds
-the second, and the broker confirms that each is stored.
+the second, and the broker confirms that each is stored. What it had not confirmed when it went away is
+written again when it is back, under the same id, by which JetStream leaves out what it had stored after all
+(docs/decisions/0016-unconfirmed-messages-are-written-again.md).
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
+from secrets import token_hex
 from time import monotonic
 
 from mangrove.model.subjects import REPLY_PREFIX
@@ -28,8 +33,15 @@ _EXACTLY_ONCE = b"NATS/1.0\r\nNmqtt-Pub:2\r\n\r\n"
 HEADER_BYTES = len(_AT_LEAST_ONCE)
 """nats-server writes exactly this header, so a line with another size of headers is none of MQTT's."""
 
+_ID_HEADER = b"Nats-Msg-Id:"
+_ID_BYTES = 26
+ID_HEADER_BYTES = len(_ID_HEADER) + _ID_BYTES + len(CRLF)
+"""How much longer the header is in the store: JetStream leaves out what has an id that it knows."""
+
 CONFIRM_S = 10.0
 """A store that says nothing for so long is taken to have lost what it was given."""
+MAX_KEPT_BYTES = 8 << 20
+"""Of more than this that is unconfirmed, the oldest are not kept for another time."""
 MAX_REASONS = 20
 MAX_CONFIRMATION_BYTES = 512
 
@@ -42,41 +54,68 @@ class MqttStore:
     def __init__(self, refused: Callable[[str, int], None]) -> None:
         """`refused` is told why messages could not be stored, or may not have been, and how many."""
         self._refused = refused
-        self._unconfirmed = 0
+        self._unconfirmed: deque[bytes] = deque()
+        self._kept_bytes = 0
+        self._not_kept = 0
         self._heard = 0.0
         self._reasons: set[str] = set()
+        self._life = token_hex(6)
+        self._written = 0
         self.present = False
-        """Whether any broker of the domain keeps messages for MQTT subscribers.
+        """Whether any broker of the domain keeps messages for MQTT subscribers, as its subscriptions tell.
 
         A broker tells all its subscriptions before it accepts a leaf node, so this is known before the first
         message is written.
         """
 
-    def interest(self, subject: str, wanted: bool) -> None:
-        """The broker's own subscriptions tell whether it has a store."""
-        if subject == STORE_INTEREST:
-            self.present = wanted
-
     def lost(self) -> None:
-        """The broker is gone, with what it had not confirmed."""
-        if self._unconfirmed:
-            self._refused("the broker went away before it confirmed a message for MQTT", self._unconfirmed)
-        self._unconfirmed = 0
+        """The broker is gone, and may have stored what it had not confirmed, or not."""
+        self._give_up("the broker went away before it confirmed a message for MQTT", all_kept=False)
         self.present = False
+
+    def attached(self, write: Callable[[bytes], None]) -> None:
+        """The broker is back: what it had not confirmed is written again, before anything else."""
+        if not self.present:
+            self._give_up("the broker came back without a store for MQTT", all_kept=True)
+        elif self._unconfirmed:
+            self._heard = monotonic()
+            # The owner has not subscribed to anything yet, and the store answers at once.
+            write(b"".join((f"LS+ {CONFIRMATIONS}\r\n".encode(), *self._unconfirmed)))
 
     def copies(self, line: bytes, message: Message, plain: Flow, store: Flow) -> Flow:
         """The flow of messages with this line that an MQTT client may have published."""
         return _Copies(self, line, message, plain, store)
 
-    def wrote(self, count: int) -> None:
-        """So many messages were written to the store, which ought to have confirmed the ones before."""
+    def next_id(self) -> bytes:
+        """A name of fixed length for a message, by which the store knows it when it comes again."""
+        self._written += 1
+        return f"{self._life}{self._written:014x}".encode()
+
+    def wrote(self, messages: list[bytes]) -> None:
+        """These were written to the store, which ought to have confirmed the ones before."""
         now = monotonic()
-        if self._unconfirmed and now - self._heard > CONFIRM_S:
-            self._refused(f"not confirmed for MQTT subscribers within {CONFIRM_S:g} s", self._unconfirmed)
-            self._unconfirmed = 0
+        if (self._unconfirmed or self._not_kept) and now - self._heard > CONFIRM_S:
+            self._give_up(f"not confirmed for MQTT subscribers within {CONFIRM_S:g} s", all_kept=True)
         if not self._unconfirmed:
             self._heard = now
-        self._unconfirmed += count
+        self._unconfirmed.extend(messages)
+        self._kept_bytes += sum(map(len, messages))
+        while self._kept_bytes > MAX_KEPT_BYTES:
+            self._forget()
+            self._not_kept += 1
+
+    def _forget(self) -> None:
+        self._kept_bytes -= len(self._unconfirmed.popleft())
+
+    def _give_up(self, reason: str, *, all_kept: bool) -> None:
+        """Count what will not be written again: what was not kept, or with `all_kept` the rest too."""
+        count, self._not_kept = self._not_kept, 0
+        if all_kept:
+            count += len(self._unconfirmed)
+            self._unconfirmed.clear()
+            self._kept_bytes = 0
+        if count:
+            self._refused(reason, count)
 
     def confirmation(self, line: bytes) -> Entry | None:
         """What to do with confirmations that have this line; None if it is the line of something else."""
@@ -89,7 +128,11 @@ class MqttStore:
 
     def confirmed(self, messages: bytes, count: int) -> None:
         """Answers of the store: as a rule all say that a message was stored."""
-        self._unconfirmed = max(0, self._unconfirmed - count)
+        # The store answers in the order in which it was written to.
+        old = min(count, self._not_kept)
+        self._not_kept -= old
+        for _ in range(min(count - old, len(self._unconfirmed))):
+            self._forget()
         self._heard = monotonic()
         failed = messages.count(b'"error":')
         if failed:
@@ -108,28 +151,38 @@ class _Copies:
     It belongs to one line, so all messages of a run have the same length.
     """
 
-    __slots__ = ("_header", "_length", "_line", "_plain", "_store", "_stored_line", "_writer")
+    __slots__ = ("_header", "_length", "_plain", "_rest", "_store", "_stored_line", "_writer")
 
     def __init__(self, store: MqttStore, line: bytes, message: Message, plain: Flow, writer: Flow) -> None:
         self._store = store
-        self._line = len(line)
         self._header = len(line) + len(CRLF)
+        self._rest = self._header + HEADER_BYTES
         self._length = len(line) + message.skip
-        self._stored_line = message.line(f"{STORE_PREFIX}{message.subject}", CONFIRMATIONS)
+        longer = replace(
+            message,
+            header_bytes=message.header_bytes + ID_HEADER_BYTES,
+            size_bytes=message.size_bytes + ID_HEADER_BYTES,
+        )
+        self._stored_line = longer.line(f"{STORE_PREFIX}{message.subject}", CONFIRMATIONS) + CRLF
         self._plain = plain
         self._writer = writer
 
     def take(self, messages: bytes) -> None:
         self._plain.take(messages)
-        if not self._store.present:
+        store = self._store
+        if not store.present:
             return
         copies: list[bytes] = []
         for start in range(0, len(messages), self._length):
-            header = messages[start + self._header : start + self._header + HEADER_BYTES]
+            header = messages[start + self._header : start + self._rest]
             if header in (_AT_LEAST_ONCE, _EXACTLY_ONCE):
-                copies += (self._stored_line, messages[start + self._line : start + self._length])
+                rest = messages[start + self._rest : start + self._length]
+                copies.append(
+                    b"%b%b%b%b\r\n\r\n%b"
+                    % (self._stored_line, header[:-2], _ID_HEADER, store.next_id(), rest)
+                )
         if copies:
-            self._store.wrote(len(copies) // 2)
+            store.wrote(copies)
             self._writer.take(b"".join(copies))
 
 

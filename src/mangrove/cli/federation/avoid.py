@@ -41,7 +41,7 @@ def avoid(
     """Declare a region endangered: topics with contracts leave it, and return when it is safe."""
     from mangrove.agent.avoidance import look, settle, tell
     from mangrove.host.runtime_file import find_running
-    from mangrove.model.management.endangered import DEFAULT_FOR_S, AvoidRequest
+    from mangrove.model.questions.endangered import DEFAULT_FOR_S, AvoidRequest
 
     if sum((centre is not None, end is not None, listed)) != 1:
         raise InputError("say what to do: --centre LAT,LON --radius KM, or --end NAME, or --list")

@@ -22,7 +22,7 @@ from mangrove.cli.tables.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.management.endangered import EndangeredRegion, ExposedPath
+    from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
     from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
 
 BUSIEST = 10
@@ -38,6 +38,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
         _links,
         _routes,
         _promises,
+        _asks,
         _endangered,
         _exposed,
         _arrivals,
@@ -171,6 +172,31 @@ def _routes(found: FederationStatus) -> Table:
                 " → ".join(route.path),
                 bad(route.unmet) if route.unmet else "" if route.active else "being established",
                 matters=bool(route.unmet),
+            )
+    return table
+
+
+def _asks(found: FederationStatus) -> Table:
+    table = Table(
+        "Asked for beyond the contracts",
+        name_column("topic"),
+        name_column("domain"),
+        name_column("by"),
+        number_column("sessions"),
+        number_column("deadline ms"),
+        number_column("paths"),
+        number_column("resiliency"),
+    )
+    for domain, gateway in _answering(found):
+        for ask in gateway.asks:
+            table.add(
+                ask.topic,
+                domain,
+                f"{ask.role}s",
+                f"{ask.sessions:,}",
+                "–" if ask.deadline_ms is None else f"{ask.deadline_ms:g}",
+                "–" if ask.paths is None else str(ask.paths),
+                "–" if ask.resiliency is None else f"{ask.resiliency:g}",
             )
     return table
 

@@ -11,6 +11,7 @@ import typer
 
 from mangrove.cli.federation.up import RunDirOption
 from mangrove.cli.output import JsonOption, print_json, stderr_console
+from mangrove.cli.routing.contracts import contracts
 from mangrove.cli.routing.place import named_png, place_on, positive
 from mangrove.cli.routing.report import (
     disaster_document,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mangrove.routing.paths.planner import PathRequest
 
 app = typer.Typer(help="Plan routes: separated paths, failover tables, disasters.", no_args_is_help=True)
+app.command("contracts")(contracts)
 
 MAX_PAIRS = 5000  # all pairs up to here; a sample of so many beyond
 

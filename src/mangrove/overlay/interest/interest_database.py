@@ -67,6 +67,22 @@ class InterestChange:
         return bool(self.added or self.removed)
 
 
+class _Later:
+    """Changes whose base is under way. Those that find no room are not kept, but known to be missing."""
+
+    __slots__ = ("newest", "updates")
+
+    def __init__(self) -> None:
+        self.updates: list[InterestUpdate] = []
+        self.newest = (-1, -1)
+
+    def keep(self, update: InterestUpdate) -> None:
+        """Another one came."""
+        self.newest = max(self.newest, _stamp(update))
+        if len(self.updates) < MAX_LATER:
+            self.updates.append(update)
+
+
 class InterestDatabase:
     """The interest of all domains. The owner's part changes by `change_local`, the rest by `receive`."""
 
@@ -80,7 +96,7 @@ class InterestDatabase:
         """Snapshots under way, by the neighbour that sends them and the domain that they are of."""
         self._asked: set[tuple[str, str]] = set()
         """Neighbours that were sent a digest because of a gap, with the domain that lacks something."""
-        self._later: dict[str, list[InterestUpdate]] = {}
+        self._later: dict[str, _Later] = {}
         self.max_subjects = max_subjects
         self.waiting: dict[str, None] = {}
         """Subjects of the own domain beyond the limit; the oldest are served when there is room."""
@@ -201,9 +217,7 @@ class InterestDatabase:
             return self._receive_part(update, peer)
         if known is not None and _follows(known, update):
             return self._follow(known, update), False
-        later = self._later.setdefault(origin, [])
-        if len(later) < MAX_LATER:
-            later.append(update)
+        self._later.setdefault(origin, _Later()).keep(update)
         asked = (peer, origin) in self._asked or (peer, origin) in self._assemblies
         self._asked.add((peer, origin))
         return None, not asked
@@ -221,6 +235,11 @@ class InterestDatabase:
         del added[room:]
         subjects.update(dict.fromkeys(added))
         known.version = update.version
+        # Whoever was asked may have nothing newer to send: the next gap is asked for anew.
+        self._asked = {asked for asked in self._asked if asked[1] != update.origin}
+        later = self._later.get(update.origin)
+        if later is not None and later.newest <= known.stamp:
+            del self._later[update.origin]
         return InterestChange(update.origin, known.stamp, added, removed)
 
     def _receive_part(self, update: InterestUpdate, peer: str) -> tuple[InterestChange | None, bool]:
@@ -231,6 +250,7 @@ class InterestDatabase:
         if update.part != assembly.parts or len(assembly.subjects) > self.max_subjects:
             # Parts come in order or not at all; a sender that does otherwise is not waited for.
             del self._assemblies[key]
+            self._asked.discard(key)
             self.ignored_updates += 1
             return None, False
         assembly.add(self._accepted(update.added))
@@ -244,23 +264,22 @@ class InterestDatabase:
         """A snapshot is complete; changes that came meanwhile follow it."""
         before = self._known.get(update.origin)
         old = {} if before is None else before.table
-        subjects = list(assembly.subjects)
-        for subject in subjects[self.max_subjects :]:
-            self._refuse(subject)
-        known = DomainInterest(update.epoch, update.version, subjects[: self.max_subjects])
+        for _ in range(len(assembly.subjects) - self.max_subjects):
+            self._refuse(assembly.subjects.popitem()[0])
+        known = DomainInterest(update.epoch, update.version, assembly.subjects)
         self._known[update.origin] = known
-        later = sorted(self._later.pop(update.origin, []), key=lambda change: (change.epoch, change.version))
-        for change in later:
+        later = self._later.pop(update.origin, None) or _Later()
+        for change in sorted(later.updates, key=_stamp):
             if _follows(known, change):
                 self._follow(known, change)
-        gap = bool(later) and (later[-1].epoch, later[-1].version) > known.stamp
+        gap = later.newest > known.stamp
         new = known.table
         return (
             InterestChange(
                 update.origin,
                 known.stamp,
-                (subject for subject in new if subject not in old),
-                (subject for subject in old if subject not in new),
+                [subject for subject in new if subject not in old] if old else new,
+                [subject for subject in old if subject not in new],
             ),
             gap,
         )
@@ -279,6 +298,10 @@ class InterestDatabase:
         self.refused_subjects += 1
         if len(self.refused_examples) < MAX_EXAMPLES and subject[:80] not in self.refused_examples:
             self.refused_examples.append(subject[:80])
+
+
+def _stamp(update: InterestUpdate) -> tuple[int, int]:
+    return (update.epoch, update.version)
 
 
 def _follows(known: DomainInterest, update: InterestUpdate) -> bool:

@@ -1,7 +1,8 @@
 """Interest between neighbours: what is told, in which order, and who is asked again.
 
 What changed here and elsewhere is known at once. Telling it and acting upon it is done in slices, so that a
-storm of subscriptions delays nobody's messages and heartbeats.
+storm of subscriptions delays nobody's messages and heartbeats. What somebody here wants is told at once, what
+nobody wants any more a moment later: who subscribes and unsubscribes without end costs the others little.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate, control_frame
 from mangrove.overlay.protocol.frames import Frame
 
+WITHDRAW_AFTER_S = 0.02
+"""How long a want must be gone before the others are told; one that returns meanwhile was never away."""
+
 
 class InterestExchange:
     """What this gateway tells its neighbours of interest, and what it hears from them."""
@@ -26,11 +30,12 @@ class InterestExchange:
         self._remote = remote
         self._neighbours = neighbours
         self._outboxes = {neighbour.name: InterestOutbox() for neighbour in neighbours}
+        self._withdraw_at: float | None = None
+        """When wants that are gone may be told; None if there are none."""
 
-    @property
-    def busy(self) -> bool:
-        """Whether something waits to be told or acted upon: the timer is due at once."""
-        return self._local.pending or self._remote.busy
+    def timer(self) -> float | None:
+        """When there is something to tell or to act upon: at once, most often."""
+        return 0.0 if self._remote.busy or self._local.additions else self._withdraw_at
 
     def peer_up(self, peer: str) -> list[Instruction]:
         """A neighbour is there: compare what both know."""
@@ -62,29 +67,41 @@ class InterestExchange:
         """Send what the sender of a digest lacks."""
         return self._tell(peer, self._remote.missing_from(digest))
 
-    def pass_on(self) -> list[Instruction]:
-        """Tell a slice of what changed in the own domain; the rest follows when the timer is served."""
-        if not self._local.pending:
-            return []
-        update = self._remote.change_local(*self._local.take_changes())
-        instructions = [] if update is None else self._flood(update, None)
-        if self._local.pending:
-            instructions.append(ResetTimer())
-        return instructions
+    def pass_on(self, now: float, *, at_once: bool = False) -> list[Instruction]:
+        """Tell a slice of what changed in the own domain; the rest follows when the timer is served.
+
+        What is gone is told `at_once` where it was away for long already.
+        """
+        held = self._withdraw_at
+        if at_once:
+            self._withdraw_at = now
+        elif not self._local.withdrawals:
+            self._withdraw_at = None
+        elif held is None:
+            self._withdraw_at = now + WITHDRAW_AFTER_S
+        withdraw = self._withdraw_at is not None and now >= self._withdraw_at
+        instructions: list[Instruction] = []
+        if withdraw or self._local.additions:
+            update = self._remote.change_local(*self._local.take_changes(withdraw=withdraw))
+            if update is not None:
+                instructions = self._flood(update, None)
+        due = self.timer()
+        return [*instructions, ResetTimer()] if due is not None and due != held else instructions
 
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
         outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]
         if not outbox.waits:
             return outgoing.pull(now)
-        if outbox.turn(outgoing.backlogged):
-            if (domain := outbox.overdue()) is not None:
-                outbox.tell(self._remote.interest.snapshot(domain))
-            return outbox.pull()
-        frame = outgoing.pull(now)
-        if frame is not None:
-            outbox.data_went(len(frame.body))
-        return frame
+        if not outbox.turn(outgoing.backlogged):
+            frame = outgoing.pull(now)
+            if frame is not None:
+                outbox.data_went(len(frame.body))
+                return frame
+            # Data waits for acknowledgements: no reason for interest to wait too.
+        if (domain := outbox.overdue()) is not None:
+            outbox.tell(self._remote.interest.snapshot(domain))
+        return outbox.pull()
 
     def _flood(self, update: InterestUpdate, source: str | None) -> list[Instruction]:
         frame = control_frame(update)

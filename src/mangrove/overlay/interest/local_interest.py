@@ -17,6 +17,8 @@ from mangrove.overlay.interest.snapshots import first_slice
 from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
+WITHDRAWN_PER_TURN = 2000
+"""Wants of a broker that did not come back are given up so many at a time, while others get their turn."""
 
 
 class LocalInterest:
@@ -24,20 +26,31 @@ class LocalInterest:
 
     def __init__(self, holdover_s: float = HOLDOVER_S) -> None:
         self._holdover_s = holdover_s
-        self._wanted: set[str] = set()
-        """Wants that the broker has confirmed."""
+        self._wanted: dict[str, None] = {}
+        """Wants that the broker has confirmed, in the order in which they came."""
         self._groups: SubjectTrie[str] = SubjectTrie()
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
-        self._stale: set[str] = set()
+        self._stale: dict[str, None] = {}
         self._stale_until: float | None = None
+        self._given_up = 0
         self._added: OrderedDict[str, None] = OrderedDict()
         self._removed: OrderedDict[str, None] = OrderedDict()
         """Changes in the order in which they came. In a plain dict, taking out the first ones grows dear."""
 
     @property
+    def additions(self) -> bool:
+        """Whether there are new wants to pass on."""
+        return bool(self._added)
+
+    @property
+    def withdrawals(self) -> bool:
+        """Whether there are wants to pass on that are gone."""
+        return bool(self._removed)
+
+    @property
     def pending(self) -> bool:
         """Whether there are changes to pass on."""
-        return bool(self._added or self._removed)
+        return self.additions or self.withdrawals
 
     @property
     def settled(self) -> bool:
@@ -59,14 +72,14 @@ class LocalInterest:
         """
         key = want(subject, group)
         if wanted and key not in self._wanted:
-            self._wanted.add(key)
+            self._wanted[key] = None
             if key in self._stale:
-                self._stale.discard(key)
+                del self._stale[key]
             else:
                 self._removed.pop(key, None)
                 self._added[key] = None
         elif not wanted and key in self._wanted:
-            self._wanted.discard(key)
+            del self._wanted[key]
             self._added.pop(key, None)
             self._removed[key] = None
         if not group:
@@ -76,7 +89,7 @@ class LocalInterest:
     def head_lost(self, now: float) -> None:
         """The broker is away: nothing is confirmed any more, and nothing withdrawn yet."""
         self._stale |= self._wanted
-        self._wanted.clear()
+        self._wanted = {}
         self._stale_until = now + self._holdover_s
 
     def timer(self) -> float | None:
@@ -84,24 +97,32 @@ class LocalInterest:
         return self._stale_until
 
     def expire(self, now: float) -> int | None:
-        """At the end of a holdover, withdraw what was not confirmed: how many wants; None before it."""
+        """After a holdover, withdraw what was not confirmed, in slices: how many wants, when all are gone.
+
+        None before that.
+        """
         if self._stale_until is None or now < self._stale_until:
             return None
-        self._stale_until = None
-        for key in sorted(self._stale):
-            self._removed[key] = None
+        for _ in range(min(WITHDRAWN_PER_TURN, len(self._stale))):
+            key, _ = self._stale.popitem()
             self._added.pop(key, None)
-        withdrawn = len(self._stale)
-        self._stale.clear()
-        self._groups = SubjectTrie()
-        for subject, group in map(parts, self._wanted):
+            self._removed[key] = None
+            subject, group = parts(key)
             if group:
-                self._groups.add(subject, group)
+                self._groups.remove(subject, group)
+            self._given_up += 1
+        if self._stale:
+            return None
+        self._stale_until = None
+        withdrawn, self._given_up = self._given_up, 0
         return withdrawn
 
-    def take_changes(self) -> tuple[Set[str], Set[str]]:
-        """Wants added and removed since the last call, as many as are passed on in one go."""
-        taken = list(first_slice(chain(self._removed, self._added)))
+    def take_changes(self, *, withdraw: bool = True) -> tuple[Set[str], Set[str]]:
+        """Wants added and removed since the last call, as many as are passed on in one go.
+
+        Unless `withdraw`, those that were removed stay for another time.
+        """
+        taken = list(first_slice(chain(self._removed if withdraw else (), self._added)))
         removed = {key: None for key in taken if key in self._removed}
         added = {key: None for key in taken if key in self._added}
         for key in removed:
@@ -113,7 +134,7 @@ class LocalInterest:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = []
-        if self._stale & self._wanted:
+        if self._stale.keys() & self._wanted.keys():
             found.append("a want is both confirmed and unconfirmed")
         if self._added.keys() & self._removed.keys():
             found.append("a want is both added and removed")

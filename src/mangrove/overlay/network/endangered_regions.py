@@ -17,7 +17,7 @@ import numpy as np
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Federation
-from mangrove.model.management.endangered import MAX_FOR_S, MAX_REGIONS, AvoidRequest, EndangeredRegion
+from mangrove.model.questions.endangered import MAX_FOR_S, MAX_REGIONS, AvoidRequest, EndangeredRegion
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.protocol.control_messages import DangerAck, DangerNotice
 from mangrove.routing.network.regions import Region, damage

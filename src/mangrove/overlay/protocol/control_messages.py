@@ -7,7 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from mangrove.model.management.endangered import MAX_FOR_S, MAX_RADIUS_KM
+from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
+from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 
 
@@ -73,6 +74,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MAX_CAUSE_LENGTH = 256
+MAX_ASKED_CLASSES = 1024
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """Per second."""
@@ -101,6 +103,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     """All links of one gateway; a newer (epoch, sequence) replaces an older one.
 
     `applied` is up to which version (epoch, number) of each domain's interest it has subscribed at its head.
+    `asks` is what its subscribers ask for beyond the contracts, by topic class.
     """
 
     origin: str
@@ -108,6 +111,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     sequence: int
     links: dict[str, LinkReport]
     applied: dict[str, tuple[int, int]] = {}
+    asks: Annotated[dict[int, Quality], msgspec.Meta(max_length=MAX_ASKED_CLASSES)] = {}
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):

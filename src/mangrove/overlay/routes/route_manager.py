@@ -15,9 +15,8 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from mangrove.model.federation import Federation
-from mangrove.model.management.endangered import ExposedPath
+from mangrove.model.questions.endangered import ExposedPath
 from mangrove.model.status import Requirement, unmet_text
-from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
@@ -26,11 +25,14 @@ from mangrove.overlay.protocol.control_messages import RouteAck
 from mangrove.overlay.routes.damping import (
     CROWDED_PATIENCE_S,
     HOLD_S,
+    IMPROVE_EVERY_S,
     LOOK_EVERY_S,
     crowded,
+    may_improve,
     worth_changing,
     worth_improving,
 )
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_pool import shared
@@ -47,9 +49,17 @@ Key = tuple[int, str]
 class RouteManager:
     """Decides which explicit routes this gateway needs as a source."""
 
-    def __init__(self, federation: Federation, domain: str, epoch: int, live: LiveMap, log: EventLog) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        contracts: EffectiveContracts,
+        live: LiveMap,
+        log: EventLog,
+    ) -> None:
         self._domain = domain
-        self._rules = federation.topics
+        self._contracts = contracts
         self._live = live
         self._log = log
         self._estimates = FailureEstimates(federation)
@@ -65,9 +75,6 @@ class RouteManager:
     def sets(self) -> dict[Key, RouteSet]:
         """All route sets, by topic class and destination."""
         return self._sets
-
-    def _contract(self, key: Key) -> Contract:
-        return self._rules.contract_at(key[0])
 
     def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
@@ -102,7 +109,7 @@ class RouteManager:
         return found
 
     def _exposed(self, key: Key, path: SitePath, regions: tuple[str, ...], now: float) -> ExposedPath:
-        routes, contract = self._sets.get(key), self._contract(key)
+        routes, contract = self._sets.get(key), self._contracts.at(*key)
         sites = self._live.dangers.sites
         reason = ""
         if self._domain in sites:
@@ -149,12 +156,14 @@ class RouteManager:
         for key in sorted(self._wanted):
             if key not in self._sets and not self._needed(key, now):
                 continue
-            routes = self._sets.get(key)
+            routes, contract = self._sets.get(key), self._contracts.at(*key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(key[0], self._contract(key), key[1])
+                routes = self._sets[key] = RouteSet(key[0], contract, key[1])
                 routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
                 if self._endangered(key[1]):
                     routes.evading = self._live.dangers.version
+            elif routes.contract != contract:
+                routes.contract = contract
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
@@ -165,7 +174,7 @@ class RouteManager:
         return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
 
     def _needed(self, key: Key, now: float) -> bool:
-        contract = self._contract(key)
+        contract = self._contracts.at(*key)
         if contract.always_routed or self._endangered(key[1]):
             return True
         if not contract.may_need_routes:
@@ -224,18 +233,25 @@ class RouteManager:
         full = self._full(view, current, routes, now)
         if full:
             routes.left_full_at, routes.crowded_until = now, None
-        if current.paths and not (current.unmet or full or shared(current.paths) or improve):
-            return current
-        kept = [path for path in current.paths if view.in_limits(path)]
-        found = choose_paths(view, kept)
-        if kept and (found.unmet or full or improve or shared(found.paths)):
-            fresh = choose_paths(view)
-            if fresh.better_than(found) or not found.better_than(fresh):
-                found = fresh
-        if worth_changing(view, current, found, full=full):
-            return found
-        if improve and worth_improving(view, current, found, now - routes.changed_at):
-            return found
+        lately = improve and now - routes.tried_at < IMPROVE_EVERY_S
+        missing = bool(current.unmet) or bool(shared(current.paths))
+        if not current.paths or full or (missing and not lately):
+            routes.tried_at = now
+            kept = [path for path in current.paths if view.in_limits(path)]
+            found = choose_paths(view, kept)
+            if kept and (found.unmet or full or shared(found.paths)):
+                fresh = choose_paths(view)
+                if not found.better_than(fresh):
+                    found = fresh
+            if worth_changing(view, current, found, full=full):
+                return found
+        if improve and not lately:
+            unchanged_s = now - routes.changed_at
+            if may_improve(view, current, unchanged_s):
+                routes.tried_at = now
+                found = choose_paths(view)
+                if worth_improving(view, current, found, unchanged_s):
+                    return found
         return current
 
     def _full(self, view: PathView, current: Choice, routes: RouteSet, now: float) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mangrove.overlay.interest.interest_database import InterestDatabase
 from mangrove.overlay.protocol.control_messages import (
     Digest,
@@ -62,3 +64,35 @@ def test_digest_shows_what_is_missing() -> None:
     assert [snapshot.next_part().added for snapshot in missing] == [["x"]]
     assert database.missing_from(Digest(known={"a": (7, 1)})) == []
     assert database.missing_from(Digest(known={"a": (8, 0)})) == []
+
+
+def test_a_gap_that_others_closed_does_not_hide_the_next_one() -> None:
+    """Two neighbours: one skips a version, the other has it, and the answer of the first comes too late."""
+    database = InterestDatabase("a", "abcd", epoch=1)
+    database.receive(update(1, ["x"], snapshot=True), "c")
+    assert database.receive(update(3, ["z"]), "c") == (None, True)
+    assert database.receive(update(2, ["y"]), "d")[0]
+    assert database.receive(update(3, ["z"]), "d")[0]
+    assert database.receive(update(3, ["x", "y", "z"], snapshot=True), "c") == (None, False), "no news"
+    assert database.receive(update(5, ["v"]), "c") == (None, True), "version 4 must be asked for"
+    assert database.receive(update(6, ["w"]), "c") == (None, False), "once is enough"
+
+
+def test_an_odd_snapshot_does_not_hide_the_next_gap() -> None:
+    database = InterestDatabase("a", "ab", epoch=1)
+    assert database.receive(update(2, ["x"]), "c") == (None, True)
+    odd = InterestUpdate(origin="b", epoch=1, version=2, snapshot=True, added=["x"], part=3, last=True)
+    assert database.receive(odd, "c") == (None, False)
+    assert database.ignored_updates == 1
+    assert database.receive(update(3, ["y"]), "c") == (None, True)
+
+
+def test_changes_that_found_no_room_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mangrove.overlay.interest.interest_database.MAX_LATER", 2)
+    database = InterestDatabase("a", "ab", epoch=1)
+    for version in (2, 3, 4):
+        database.receive(update(version, [f"v{version}"]), "c")
+    change, gap = database.receive(update(1, ["v1"], snapshot=True), "c")
+    assert change is not None
+    assert change.added == {"v1", "v2", "v3"}
+    assert gap, "version 4 came, and was not kept"

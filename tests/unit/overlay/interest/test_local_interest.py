@@ -8,7 +8,7 @@ from mangrove.model.topics import Contract, Scope, TopicRules
 from mangrove.overlay.instructions import (
     SendFrame,
 )
-from mangrove.overlay.interest.local_interest import LocalInterest
+from mangrove.overlay.interest.local_interest import WITHDRAWN_PER_TURN, LocalInterest
 
 
 def test_local_interest_survives_a_short_absence_of_the_broker() -> None:
@@ -41,3 +41,49 @@ def test_domain_scoped_interest_is_not_advertised() -> None:
     assert want(own, "plant.x") == []
     (flooded,) = want(own, "other")
     assert isinstance(flooded, SendFrame)
+
+
+def test_what_a_broker_leaves_behind_is_given_up_in_slices() -> None:
+    interest = LocalInterest(holdover_s=5)
+    count = 2 * WITHDRAWN_PER_TURN + 1
+    for number in range(count):
+        interest.change(f"x.{number}", "group" if number % 2 else "", True)
+    while interest.pending:
+        interest.take_changes()
+    interest.head_lost(now=100)
+    assert [interest.expire(now=105) for _ in range(2)] == [None, None]
+    assert not interest.settled
+    assert interest.timer() == 105, "the rest is due at once"
+    assert interest.expire(now=105) == count
+    assert interest.settled
+    assert interest.timer() is None
+    assert interest.groups_for("x.1") == ()
+    gone: set[str] = set()
+    while interest.pending:
+        added, removed = interest.take_changes()
+        assert not added
+        gone |= removed
+    assert len(gone) == count
+
+
+def test_who_comes_back_while_others_are_given_up_is_told_again() -> None:
+    interest = LocalInterest(holdover_s=5)
+    count = WITHDRAWN_PER_TURN + 10
+    for number in range(count):
+        interest.change(f"x.{number}", "", True)
+    while interest.pending:
+        interest.take_changes()
+    interest.head_lost(now=100)
+    assert interest.expire(now=105) is None
+    interest.change("x.0", "", True)
+    interest.change(f"x.{count - 1}", "", True)
+    assert interest.expire(now=105) == count - 1, "the first was still expected"
+    assert interest.problems() == []
+    added: set[str] = set()
+    removed: set[str] = set()
+    while interest.pending:
+        more, less = interest.take_changes()
+        added |= more
+        removed |= less
+    assert added == {f"x.{count - 1}"}, "the last was given up, but perhaps not told yet: both are safe"
+    assert removed == {f"x.{number}" for number in range(1, count - 1)}

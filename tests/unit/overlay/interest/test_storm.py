@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import tracemalloc
-from collections.abc import Callable
-from types import FrameType as PythonFrame
 from typing import Any
 
 import msgspec
 import pytest
 from tests.kit.engines import engine, federation, let_time_pass, want, with_links
+from tests.kit.work import work_of
 
 from mangrove.model.federation import Limits
 from mangrove.model.topics import Contract, TopicRules
@@ -24,35 +21,13 @@ from mangrove.overlay.instructions import (
     ServeLink,
 )
 from mangrove.overlay.interest.interest_database import InterestDatabase
+from mangrove.overlay.interest.interest_exchange import WITHDRAW_AFTER_S
 from mangrove.overlay.interest.interest_outbox import MAX_WAITING
 from mangrove.overlay.interest.snapshots import SLICE_BYTES, SLICE_SUBJECTS
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate, control_body, control_frame
 from mangrove.overlay.protocol.frames import Frame
 
 CHAIN = federation(("a", "b"), ("b", "c"), topics=TopicRules((Contract(match="urgent.>", deadline_ms=50),)))
-
-
-def work_of(action: Callable[[], object]) -> tuple[int, int]:
-    """Lines of our code that ran, and the most memory that was held meanwhile."""
-    lines = 0
-
-    def trace(frame: PythonFrame, event: str, _: Any) -> Any:
-        nonlocal lines
-        if "mangrove" not in frame.f_code.co_filename:
-            return None
-        lines += event == "line"
-        return trace
-
-    tracemalloc.start()
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-        peak_bytes = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    return lines, peak_bytes
 
 
 def received(engine: OverlayEngine, version: int, added: list[str], **more: Any) -> list[Instruction]:
@@ -300,3 +275,55 @@ def test_unsubscribing_in_a_storm_leaves_nothing() -> None:
     assert reader.wanted_elsewhere() == []
     assert reader.route("storm.1") == ()
     assert engine(CHAIN, "a")._flows.wanted == reader._flows.wanted == 0
+
+
+def test_who_subscribes_and_unsubscribes_without_end_is_seldom_told_of() -> None:
+    own = with_links(CHAIN, "b")
+    want(own, "lasting")
+    told = 0
+    for step in range(2000):  # a flap each millisecond, for two seconds
+        now = 2.0 + step / 1000
+        own.change_local_interest("flap", "", step % 2 == 0)
+        told += len(sent(own, "a", own.flush(now)))
+        if own.timer() <= now:
+            for peer in "ac":
+                own.heard(peer, now)
+            told += sum(
+                isinstance(control_body(frame), InterestUpdate)
+                for frame in sent(own, "a", own.handle_timer(now))
+            )
+    assert told <= 2 * 2.0 / WITHDRAW_AFTER_S
+
+
+def test_what_nobody_wants_any_more_is_told_a_moment_later() -> None:
+    own = with_links(CHAIN, "b")
+    want(own, "x")
+    own.change_local_interest("x", "", False)
+    assert own.flush(2.0) == [ResetTimer()]
+    assert own.timer() <= 2.0 + WITHDRAW_AFTER_S
+    frames = sent(own, "a", own.handle_timer(2.0 + WITHDRAW_AFTER_S))
+    (update,) = (body for frame in frames if isinstance(body := control_body(frame), InterestUpdate))
+    assert (update.added, update.removed) == ([], ["x"])
+
+
+def test_interest_does_not_wait_for_data_that_waits_for_acknowledgements() -> None:
+    shape = msgspec.structs.replace(federation(("a", "b")), queue_bytes=10_000)
+    own = with_links(shape, "a")
+    own.receive("b", control_frame(whole(1, ["x"])), 1.0)
+
+    def publish() -> None:
+        ((flow, _),) = own.route("x")
+        flow.take(b"LMSG x 9000\r\n%b\r\n" % bytes(9000))
+        own.flush(1.0)
+
+    for _ in range(2):
+        publish()
+        assert own.pull("b", 1.0) is not None
+    publish()
+    assert own.pull("b", 1.0) is None, "too much is unacknowledged"
+    for number in range(2 * SLICE_SUBJECTS):
+        own.change_local_interest(f"a.rather.long.subject.{number}", "", True)
+    own.flush(1.0)
+    own.handle_timer(1.002)
+    pulled = [frame.type.name for _ in range(3) if (frame := own.pull("b", 1.0)) is not None]
+    assert pulled == ["INTEREST", "INTEREST"]

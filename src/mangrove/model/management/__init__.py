@@ -1,1 +1,0 @@
-"""What gateways are told and asked on the management broker."""
