@@ -200,6 +200,24 @@ def test_what_cannot_leave_says_why() -> None:
     assert "1 of 1 paths cannot leave away" in unmet["plain"]
 
 
+def test_of_two_paths_one_leaves_if_there_is_room_for_one_outside() -> None:
+    net = started()
+    assert ways(net) == {"twice": {CENTRE, NORTH}}
+    net.avoid("a", MIDDLE)
+    net.avoid("a", msgspec.structs.replace(MIDDLE, name="flood", centre=PLACES["n"]))
+    net.run(net.now + 1.0)
+    assert SOUTH in ways(net)["twice"]
+    assert len(ways(net)["twice"]) == 2, "two paths are worth more than none inside"
+    (stays,) = (path for path in status(net).exposed if path.topic == "twice")
+    assert stays.reason == "no other way is within the contract"
+    net.avoid("a", AvoidRequest(name="flood"))
+    net.run(net.now + 1.0)
+    assert ways(net)["twice"] == {NORTH, SOUTH}
+    net.avoid("a", AvoidRequest(name="storm"))
+    net.run(net.now + 1.0)
+    assert ways(net) == {"twice": {CENTRE, NORTH}}
+
+
 def test_a_fibre_through_the_region_is_left_although_its_sites_lie_outside() -> None:
     net = started(federation=shape(via={("a", "m"): ((-20.0, 5.0),)}))
     net.avoid("a", AvoidRequest(name="quake", centre=(-20.0, 5.0), radius_km=100.0))

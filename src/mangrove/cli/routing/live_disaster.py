@@ -41,7 +41,7 @@ def ask_running(
     region = Region(tuple(place_on(plain, text) for text in centre), radius)
     found = live_disaster(runtime.federation, run_async(_statuses(runtime)), region, cut_links=cut_links)
     if map_file is not None:
-        from mangrove.evaluation.maps import draw_disaster
+        from mangrove.evaluation.drawings.maps import draw_disaster
 
         draw_disaster(found.graph, found.report(), map_file, title=f"{runtime.federation.name}, as it runs")
     if as_json:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mangrove.errors import InputError
 from mangrove.evaluation import failover, resilience
 from mangrove.evaluation.failover import FailoverSummary
-from mangrove.evaluation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.resilience import YearSummary
+from mangrove.evaluation.separation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.tables import SCHEMES, TablesResult
 
 if TYPE_CHECKING:
