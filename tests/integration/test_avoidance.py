@@ -132,8 +132,14 @@ async def test_contracts_leave_a_region_and_return_under_load(tmp_path: Path) ->
             assert told["endangered"] == []
             await asyncio.sleep(1.0)
             status = await running.gateway("a")
-            back = {(route.topic, route.path) for route in status.routes if route.active}
-            assert back == {("double.>", ("a", "m", "d")), ("double.>", ("a", "n", "d"))}
+            back = {way.topic: set(way.paths) for way in status.ways if way.destination == "d"}
+            by_m, by_n = ("a", "m", "d"), ("a", "n", "d")
+            assert back == {
+                "timely.>": {by_m},
+                "double.>": {by_m, by_n},
+                "listed.>": {by_m},
+                "(no contract)": {by_m},
+            }
             records = await probes.collect()
     for subject, record in records.items():
         found = figures(record, Span(began, time.monotonic_ns()), 500.0)
