@@ -175,12 +175,12 @@ class RouteManager:
         if full:
             routes.left_full_at, routes.crowded_until = now, None
         lately = improve and now - routes.tried_at < IMPROVE_EVERY_S
-        missing = bool(current.unmet) or bool(shared(current.paths))
+        missing = bool(current.unmet) or _overlapping(view, current)
         if not current.paths or full or (missing and not lately):
             routes.tried_at = now
             kept = [path for path in current.paths if view.in_limits(path)]
             found = choose_paths(view, kept)
-            if kept and (found.unmet or full or shared(found.paths)):
+            if kept and (found.unmet or full or _overlapping(view, found)):
                 fresh = choose_paths(view)
                 if not found.better_than(fresh):
                     found = fresh
@@ -222,7 +222,12 @@ class RouteManager:
     def acknowledge(self, ack: RouteAck, now: float) -> Messages:
         """A route that this gateway asked for stands, or does not."""
         stands = self._signalling.acknowledge(self._sets.values(), ack, now)
-        return [] if stands is None else self._mend(stands[0], now, stands[1])
+        if stands is None:
+            return []
+        routes, cause = stands
+        if set(routes.chosen) <= {route.path for route in routes.routes}:
+            return self._signalling.establish(routes, list(routes.chosen), now, cause)
+        return self._mend(routes, now, cause)
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
@@ -243,3 +248,8 @@ class RouteManager:
         """Probability that one of the routes in use is up, if both ends are."""
         view = self._surroundings.view(routes.contract, (routes.topic_class, routes.destination), now, routes)
         return view.resiliency([route.path for route in routes.active() if self._signalling.up(route.path)])
+
+
+def _overlapping(view: PathView, choice: Choice) -> bool:
+    """Whether paths that are only asked to be several have something in common; a resiliency tells itself."""
+    return view.contract.resiliency is None and shared(choice.paths) > 0
