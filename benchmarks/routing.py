@@ -15,7 +15,8 @@ import numpy as np
 from rich.console import Console
 
 from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
-from mangrove.evaluation.gap import GapSetup, choose_pairs
+from mangrove.evaluation.gap import GapSetup
+from mangrove.evaluation.sampling import choose_pairs
 from mangrove.model.federation import Domain, Federation, Link, Prepare
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap
@@ -43,7 +44,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
 def _gap(seed: int, quick: bool) -> Result:
     setup = GapSetup(nodes=300 if quick else 1000)
     graph = waxman(setup.nodes, setup.m, seed=seed)
-    pairs = choose_pairs(graph, setup, np.random.default_rng(seed))
+    pairs = choose_pairs(graph, setup.overlay, setup.pairs, np.random.default_rng(seed))
     sources = [source for source, _ in pairs]
     options = GapOptions(setup.separation)
     plain_seconds, _ = _best(lambda: trees(graph, sources))

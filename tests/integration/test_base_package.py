@@ -31,8 +31,13 @@ PIPELINES, PLAN, EVALUATION = "pipelines", "plan", "evaluation"
 # Command → further arguments, and the extra that it must ask for (none: it must do its work).
 WORKS: dict[str, str] = {
     "bench": "list",
+    "evaluate broker-costs": "--subscribers 1,4 --filters 0,10 --sizes 64 --messages 2000 --repeats 2",
     "evaluate false-alarms": "--seeds 1 --hours 0.01",
+    "evaluate harmony": "--seeds 1 --phase-seconds 2",
+    "evaluate lookup": "--seeds 1 --sizes 12 --lookups 10000",
     "evaluate schedules": "--seeds 1 --workers 1",
+    "evaluate six-items": "",
+    "evaluate six-nodes": "--seeds 1",
     "evaluate tables": "--seeds 1 --nodes 10 --links 20",
     "plan allocate": PROBLEM,
     "plan cases": f"{PROBLEM} --no-double",
@@ -45,6 +50,8 @@ ASKS: dict[str, tuple[str, str]] = {
     "bench": ("pipeline --quick", PIPELINES),
     "calibrate": ("--lake {tmp}/lake", PIPELINES),
     "evaluate allocation": ("--seeds 1", PLAN),
+    "evaluate backbones": ("--list", EVALUATION),
+    "evaluate disasters": ("", EVALUATION),
     "evaluate gap": ("--seeds 1 --nodes 50 --pairs 5 --regions 5 --plot {tmp}/plot.png", EVALUATION),
     "pipeline availability": ("--input {tmp} --output {tmp}/out", PIPELINES),
     "pipeline calibrate": ("--input {tmp} --output {tmp}/out", PIPELINES),

@@ -428,6 +428,20 @@ def test_the_harmony_scenario(environment: dict[str, str]) -> None:
         assert stream["lost"] == stream["duplicated"] == 0
 
 
+def test_the_harmony_scenario_does_not_blame_others_when_it_stood_still_itself(
+    environment: dict[str, str],
+) -> None:
+    """The process that publishes and measures is stopped for longer than any gap may be, and goes on."""
+    with running(environment, "demo", "harmony", "--seconds", "8", "--json", ready="is cut") as demo:
+        time.sleep(0.5)
+        demo.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        demo.send_signal(signal.SIGCONT)
+        out, said = demo.communicate(timeout=80)
+        assert json.loads(out)["problems"] == [], said
+        assert "was itself held up for" in said
+
+
 def test_interrupting_the_demo_stops_every_process(environment: dict[str, str]) -> None:
     with running(environment, "demo", "--seconds", "300", ready="is up") as demo:
         time.sleep(1.0)  # in the midst of its traffic

@@ -13,6 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
@@ -52,6 +53,10 @@ class ManagementConnection:
         """What the gateway carried since `cursor`, or None if it does not answer."""
         request = msgspec.json.encode(TopicCountsRequest(cursor=cursor))
         return await self._ask(gateway_topics_subject(self._domain), request, TopicCounts)
+
+    async def avoid(self, request: AvoidRequest) -> AvoidAnswer | None:
+        """Tell the gateway what is endangered, or no longer; None if it does not answer."""
+        return await self._ask(gateway_avoid_subject(self._domain), msgspec.json.encode(request), AvoidAnswer)
 
     async def close(self) -> None:
         """Let go of the broker."""

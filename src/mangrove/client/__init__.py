@@ -1,7 +1,18 @@
 """The SDK: publish and subscribe with contracts."""
 
+from mangrove.client.asks import AskRefusedError
 from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError, connect
 from mangrove.client.message import Message
+from mangrove.client.publisher import Publisher
 from mangrove.client.subscription import Subscription
 
-__all__ = ["Connection", "Message", "MessageTooLargeError", "NotConnectedError", "Subscription", "connect"]
+__all__ = [
+    "AskRefusedError",
+    "Connection",
+    "Message",
+    "MessageTooLargeError",
+    "NotConnectedError",
+    "Publisher",
+    "Subscription",
+    "connect",
+]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +17,17 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.client.asks import Asks
+from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.message import Message, MessageIds, stamped
+from mangrove.client.publisher import Publisher
 from mangrove.client.readiness import Readiness
 from mangrove.client.recent_ids import RecentIds
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.runtime_file import find_running
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.questions.session_quality import Quality, Role
 from mangrove.model.subjects import subject_problem
 
 log = logging.getLogger(__name__)
@@ -57,9 +61,12 @@ class Connection:
         publisher: Client,
         subscriber: Client,
         dropped: Counter[str],
-        readiness: Readiness | None = None,
+        questions: GatewayQuestions | None = None,
     ) -> None:
-        self._readiness = readiness
+        """`questions` go to the domain's gateway, if it is known."""
+        self._questions = questions
+        self._readiness = None if questions is None else Readiness(questions)
+        self._asks = None if questions is None else Asks(questions)
         self._publisher = publisher
         self._subscriber = subscriber
         self._ids = MessageIds()
@@ -80,11 +87,58 @@ class Connection:
         except (nats.errors.Error, OSError) as error:
             raise NotConnectedError(f"could not publish on {subject}: {error}") from None
 
+    async def publisher(
+        self,
+        subject: str,
+        *,
+        deadline_ms: float | None = None,
+        paths: int | None = None,
+        resiliency: float | None = None,
+    ) -> Publisher:
+        """A publisher of one subject for whom its domain sends with more than the contract owes.
+
+        Within the `limits` of the contract, and for as long as the publisher is open. AskRefusedError names
+        what is possible.
+        """
+        _check(subject, wildcards=False)
+        quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
+        return Publisher(subject, self.publish, await self._take(Role.PUBLISHER, subject, quality))
+
     async def subscribe(
-        self, subject: str, *, queue: str = "", callback: Callback | None = None
+        self,
+        subject: str,
+        *,
+        queue: str = "",
+        callback: Callback | None = None,
+        deadline_ms: float | None = None,
+        paths: int | None = None,
+        resiliency: float | None = None,
     ) -> Subscription:
-        """Subscribe to a subject or pattern, alone or as a member of a queue group."""
+        """Subscribe to a subject or pattern, alone or as a member of a queue group.
+
+        With a deadline, a number of paths or a resiliency all domains send here with more than the contract
+        owes, within its `limits`, until the subscription ends. AskRefusedError names what is possible.
+        """
         _check(subject, wildcards=True)
+        quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
+        end = await self._take(Role.SUBSCRIBER, subject, quality)
+        try:
+            return await self._subscribe(subject, queue, callback, end)
+        except BaseException:
+            await end()
+            raise
+
+    async def _take(self, role: Role, subject: str, quality: Quality) -> Callable[[], Awaitable[None]]:
+        """Ask the gateway, if there is anything to ask for; what ends it."""
+        if not quality:
+            return _nothing
+        if self._asks is None:
+            raise _unknown_gateway("grants more than a contract")
+        return partial(self._asks.end, await self._asks.take(role, subject, quality))
+
+    async def _subscribe(
+        self, subject: str, queue: str, callback: Callback | None, end: Callable[[], Awaitable[None]]
+    ) -> Subscription:
         recent = RecentIds()
         if callback is None:
             inner = await self._subscriber.subscribe(subject, queue=queue)
@@ -98,7 +152,7 @@ class Connection:
 
             inner = await self._subscriber.subscribe(subject, queue=queue, cb=call)
         await self._subscriber.flush()
-        return Subscription(inner, self._convert, recent, partial(self._ready, subject, queue))
+        return Subscription(inner, self._convert, recent, partial(self._ready, subject, queue), end)
 
     async def ready(self, subject: str, *, queue: str = "", timeout: float = 10.0) -> None:
         """Wait until a subject that somebody in this domain wants is known wherever it may be published.
@@ -111,10 +165,7 @@ class Connection:
 
     async def _ready(self, subject: str, queue: str, timeout: float) -> None:
         if self._readiness is None:
-            raise MangroveError(
-                "this connection does not know its domain's management broker, which tells who is ready",
-                hint="connect with domain=… on a machine that runs the federation",
-            )
+            raise _unknown_gateway("tells who is ready")
         await self._readiness.wait(subject, queue, timeout, self._ask_gateway)
 
     async def _ask_gateway(self, subject: str, timeout: float) -> None:
@@ -153,8 +204,10 @@ class Connection:
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
-        if self._readiness is not None:
-            await self._readiness.close()
+        if self._asks is not None:
+            await self._asks.close()
+        if self._questions is not None:
+            await self._questions.close()
         for client in {self._publisher, self._subscriber}:
             if client.is_connected:
                 try:
@@ -184,6 +237,17 @@ class Connection:
             error = MessageTooLargeError(subject, size, self._publisher.max_payload)
             log.error("%s", error.message)
             raise error
+
+
+async def _nothing() -> None:
+    """Nothing was asked for."""
+
+
+def _unknown_gateway(what: str) -> MangroveError:
+    return MangroveError(
+        f"this connection does not know its domain's management broker, which {what}",
+        hint="connect with domain=… on a machine that runs the federation",
+    )
 
 
 def _check(subject: str, *, wildcards: bool) -> None:
@@ -238,10 +302,10 @@ async def _connect(
     run_dir: Path | None,
     name: str,
 ) -> Connection:
-    readiness: Readiness | None = None
+    questions: GatewayQuestions | None = None
     if servers is None:
         endpoints = _endpoints_of(domain, federation, run_dir)
-        readiness = Readiness(endpoints.domain, endpoints.management.client_url)
+        questions = GatewayQuestions(endpoints.domain, endpoints.management.client_url)
         servers = [endpoints.head.client_url]
         edges = edges or [edge.client_url for edge in endpoints.edges]
     elif domain is not None:
@@ -250,7 +314,7 @@ async def _connect(
     dropped: Counter[str] = Counter()
     publisher = await _client(head_urls, name, dropped)
     if not edges:
-        return Connection(publisher, publisher, dropped, readiness)
+        return Connection(publisher, publisher, dropped, questions)
     try:
         # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
         order = random.sample(list(edges), len(edges))
@@ -258,7 +322,7 @@ async def _connect(
     except BaseException:
         await publisher.close()
         raise
-    return Connection(publisher, subscriber, dropped, readiness)
+    return Connection(publisher, subscriber, dropped, questions)
 
 
 def _endpoints_of(domain: str | None, federation: str | None, run_dir: Path | None) -> DomainEndpoints:

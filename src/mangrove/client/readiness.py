@@ -5,30 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import msgspec
-import nats
 import nats.errors
-from nats.aio.client import Client
 
-from mangrove.errors import MangroveError
-from mangrove.model.interest_question import InterestAnswer, InterestRequest, Stamp
+from mangrove.client.gateway_questions import ANSWER_S, GatewayQuestions
+from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest, Stamp
 from mangrove.model.shared_names import gateway_interest_subject
 from mangrove.model.subjects import READY_QUESTION, REPLY_PREFIX
 
 POLL_S = 0.02
-ANSWER_S = 1.0
 
 Questioner = Callable[[str, float], Awaitable[object]]
 """Sends a request on a subject and waits so long for the answer."""
 
 
 class Readiness:
-    """Asks one gateway; connects to the management broker at the first question."""
+    """Asks one gateway until it says that everybody knows."""
 
-    def __init__(self, domain: str, management_url: str) -> None:
-        self._domain = domain
-        self._url = management_url
-        self._client: Client | None = None
+    def __init__(self, questions: GatewayQuestions) -> None:
+        self._questions = questions
+        self._domain = questions.domain
 
     async def wait(self, subject: str, group: str, timeout: float, question: Questioner) -> None:
         """Until every reachable domain sends what it publishes; TimeoutError names those that do not.
@@ -41,10 +36,12 @@ class Readiness:
         try:
             async with asyncio.timeout(timeout):
                 taken_in = False
+                where = gateway_interest_subject(self._domain)
                 while True:
                     taken_in = taken_in or await self._taken_in(question)
                     if taken_in:
-                        answer = await self._ask(InterestRequest(subject=subject, group=group, stamp=stamp))
+                        asked = InterestRequest(subject=subject, group=group, stamp=stamp)
+                        answer = await self._questions.ask(where, asked, InterestAnswer)
                         if answer is not None and answer.ready:
                             return
                         stamp = stamp if answer is None else answer.stamp
@@ -66,25 +63,3 @@ class Readiness:
         if answer.stamp is None:
             return f"the gateway of {self._domain} did not hear of {subject} within {timeout:g} s"
         return f"after {timeout:g} s {', '.join(answer.missing)} did not confirm to send {subject}"
-
-    async def _ask(self, request: InterestRequest) -> InterestAnswer | None:
-        try:
-            if self._client is None:
-                self._client = await nats.connect(self._url, name="mangrove-sdk", error_cb=_quiet)
-            subject = gateway_interest_subject(self._domain)
-            answer = await self._client.request(subject, msgspec.json.encode(request), timeout=ANSWER_S)
-            return msgspec.json.decode(answer.data, type=InterestAnswer)
-        except (nats.errors.Error, OSError):
-            return None
-        except msgspec.DecodeError as error:
-            raise MangroveError(f"the gateway of {self._domain} answered nonsense: {error}") from None
-
-    async def close(self) -> None:
-        """Let go of the management broker."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-
-async def _quiet(_: Exception) -> None:
-    """A broker that is away is waited for, as long as the caller allows."""

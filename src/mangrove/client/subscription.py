@@ -26,7 +26,9 @@ class Subscription:
         convert: Callable[[Msg], Message],
         recent: RecentIds,
         ready: Callable[[float], Awaitable[None]],
+        end: Callable[[], Awaitable[None]],
     ) -> None:
+        self._end = end
         self._ready = ready
         self._inner = inner
         self._convert = convert
@@ -77,7 +79,8 @@ class Subscription:
         return self._recent.duplicates
 
     async def unsubscribe(self) -> None:
-        """End the subscription. Ending it twice, or after the connection, is no error."""
+        """End it, and what it asked for. Ending it twice, or after the connection, is no error."""
+        await self._end()
         try:
             await self._inner.unsubscribe()
         except (nats.errors.BadSubscriptionError, nats.errors.ConnectionClosedError):

@@ -17,15 +17,12 @@ from enum import Enum
 
 import numpy as np
 
+from mangrove.evaluation.published import ACTIVEMQ, FILTERS, REPLICATION
 from mangrove.planning.judgement.assessment import assess
-from mangrove.planning.problem.capacity import BrokerModel
 from mangrove.planning.problem.problem import AllocationConstraints, Problem
 from mangrove.planning.solvers import genetic, round_robin, search
 from mangrove.planning.solvers.stop import Never
 
-# Table 4-5, and the filters and replication grade of §4.5.6.1.
-ACTIVEMQ = BrokerModel(t_rcv_s=4.88e-5, t_fltr_s=1.62e-7, t_tx_s=1.64e-5)
-FILTERS, REPLICATION = 3.0, 10.0
 # Genetic results from different starts count as the same when they differ by no more than this share.
 SAME = 0.01
 

@@ -33,3 +33,9 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
         return Estimate(float(sample.mean()), None)
     spread = float(sample.std(ddof=1)) / math.sqrt(len(sample))
     return Estimate(float(sample.mean()), float(t.ppf((1 + confidence) / 2, len(sample) - 1)) * spread)
+
+
+def estimate_known(values: Sequence[float]) -> Estimate:
+    """The same over the runs that have a value; NaN stands for those that have none."""
+    known = [value for value in values if not math.isnan(value)]
+    return estimate(known) if known else Estimate(math.nan, None)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mangrove.errors import InputError
-from mangrove.evaluation import failover, resilience
+from mangrove.evaluation import failover
 from mangrove.evaluation.failover import FailoverSummary
 from mangrove.evaluation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
-from mangrove.evaluation.resilience import YearSummary
+from mangrove.evaluation.resilience import year
+from mangrove.evaluation.resilience.year import YearSummary
 from mangrove.evaluation.tables import SCHEMES, TablesResult
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ LABELS = {"gap_div": "GAP div", "gap_log": "GAP log", "ksp3": "EKSP k = 3", "ksp
 @contextmanager
 def figure(file: Path, width: float, height: float) -> Iterator[Axes]:
     """One set of axes, written to a PNG file at the end."""
-    with _figure(file, width, height, 1) as axes:
+    with panels(file, width, height, 1) as axes:
         yield axes[0]
 
 
 @contextmanager
-def _figure(file: Path, width: float, height: float, panels: int) -> Iterator[list[Axes]]:
+def panels(file: Path, width: float, height: float, count: int, rows: int = 1) -> Iterator[list[Axes]]:
+    """`count` sets of axes in `rows` rows, written to a PNG file at the end."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -40,7 +42,7 @@ def _figure(file: Path, width: float, height: float, panels: int) -> Iterator[li
         ) from error
     drawing = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(drawing)
-    yield list(drawing.subplots(1, panels, squeeze=False)[0])
+    yield list(drawing.subplots(rows, -(-count // rows), squeeze=False).flat)
     try:
         drawing.savefig(file, dpi=130)
     except OSError as error:
@@ -49,7 +51,7 @@ def _figure(file: Path, width: float, height: float, panels: int) -> Iterator[li
 
 def draw_gap(summary: GapSummary, file: Path) -> None:
     """Improvement by radius (figure 5-7) and proximity (figure 5-6), with the published values."""
-    with _figure(file, 12.0, 4.6, 2) as (left, right):
+    with panels(file, 12.0, 4.6, 2) as (left, right):
         _improvement(left, summary)
         _proximity(right, summary)
 
@@ -80,7 +82,7 @@ def _improvement(axes: Axes, summary: GapSummary) -> None:
     axes.set_xlabel("radius of the failure region" + (f" ({summary.unit})" if summary.unit else ""))
     axes.set_ylabel("failures avoided, share of primary-only")
     axes.set_title(f"{summary.topology}, {len(summary.seeds)} seeds", fontsize=11, loc="left", color=INK)
-    _finish(axes)
+    finish(axes)
 
 
 def _proximity(axes: Axes, summary: GapSummary) -> None:
@@ -107,15 +109,15 @@ def _proximity(axes: Axes, summary: GapSummary) -> None:
     axes.set_ylim(0, 1.2)
     axes.set_ylabel("proximity factor")
     axes.set_title("How near the alternative runs to the primary", fontsize=11, loc="left", color=INK)
-    _finish(axes)
+    finish(axes)
 
 
 def draw_tables(result: TablesResult, file: Path) -> None:
     """Path lengths after single failures (PCRT figure 7), links and nodes side by side."""
     colours = {"pcrt": "#1e8449", "recomputed": "#9fb4c4", "layers": "#c0792b"}
     labels = {"pcrt": "PCRT tables", "recomputed": "recomputed shortest", "layers": "routing layers"}
-    with _figure(file, 12.0, 4.4, 2) as panels:
-        for axes, summary in zip(panels, result.summaries, strict=True):
+    with panels(file, 12.0, 4.4, 2) as both:
+        for axes, summary in zip(both, result.summaries, strict=True):
             longest = max(max(summary.share_by_hops[scheme]) for scheme in SCHEMES)
             for offset, scheme in enumerate(SCHEMES):
                 shares = summary.share_by_hops[scheme]
@@ -133,14 +135,14 @@ def draw_tables(result: TablesResult, file: Path) -> None:
                 loc="left",
                 color=INK,
             )
-            _finish(axes)
+            finish(axes)
 
 
 def draw_failover(summaries: Sequence[FailoverSummary], file: Path) -> None:
     """Time until messages arrive again, and messages lost meanwhile (PCRT figures 9 and 10)."""
     colours = dict(zip(failover.SCHEMES, ("#1e8449", "#58b37c", "#c0792b", "#e3b567"), strict=True))
     ticks = [f"one {s.failure} fails,\n{s.nodes} sites" for s in summaries]
-    with _figure(file, 12.0, 4.6, 2) as (left, right):
+    with panels(file, 12.0, 4.6, 2) as (left, right):
         for axes, label, values in (
             (left, "until messages arrive again (ms)", [s.reconverged_ms for s in summaries]),
             (right, "messages lost of each stream", [s.lost for s in summaries]),
@@ -165,7 +167,7 @@ def draw_failover(summaries: Sequence[FailoverSummary], file: Path) -> None:
             axes.set_ylim(0, 40_000)
             axes.set_xticks(range(len(summaries)), ticks)
             axes.set_ylabel(label)
-            _finish(axes)
+            finish(axes)
             axes.legend(fontsize=8, frameon=False, loc="upper right", ncols=2)
         seeds = summaries[0].seeds
         left.set_title(
@@ -192,7 +194,7 @@ def draw_year(found: YearSummary, file: Path) -> None:
                     1 - each.promised, position - 0.42, position + 0.42, color=INK, linestyles="dashed"
                 )
         axes.set_yscale("log")
-        axes.set_xticks(range(len(found.schemes)), [resilience.LABELS[each.scheme] for each in found.schemes])
+        axes.set_xticks(range(len(found.schemes)), [year.LABELS[each.scheme] for each in found.schemes])
         axes.tick_params(axis="x", labelsize=8)
         axes.set_ylabel("share of time without delivery")
         axes.set_title(
@@ -202,10 +204,11 @@ def draw_year(found: YearSummary, file: Path) -> None:
             loc="left",
             color=INK,
         )
-        _finish(axes)
+        finish(axes)
 
 
-def _finish(axes: Axes) -> None:
+def finish(axes: Axes) -> None:
+    """The plain look of all plots: no box, a pale grid, a small legend."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)

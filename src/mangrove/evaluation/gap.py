@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from scipy.spatial import cKDTree
+from numpy.typing import NDArray
 
 from mangrove.errors import InputError
-from mangrove.evaluation.confidence import Estimate, estimate
+from mangrove.evaluation.confidence import Estimate, estimate, estimate_known
+from mangrove.evaluation.pair_log import PairRecord
+from mangrove.evaluation.sampling import choose_pairs, throw_discs
 from mangrove.routing.network.generators import barabasi_albert, waxman
 from mangrove.routing.network.geography import Plane, distances, positions
 from mangrove.routing.network.graph import Graph, NodePath
@@ -149,8 +151,12 @@ def run_gap(
     backbone: Graph | None = None,
     topology: str = "",
     on_pair: Callable[[int, int], None] | None = None,
+    on_record: Callable[[PairRecord], None] | None = None,
 ) -> GapSummary:
-    """The experiment for every seed: on a new synthetic underlay each, or on one real backbone."""
+    """The experiment for every seed: on a new synthetic underlay each, or on one real backbone.
+
+    `on_pair(done, of)` hears of the progress, `on_record` gets what came of each pair.
+    """
     if not seeds:
         raise InputError("the experiment needs at least one seed")
     runs: list[GapRun] = []
@@ -161,7 +167,7 @@ def run_gap(
             if on_pair is not None:
                 on_pair(number * of + done, len(seeds) * of)
 
-        runs.append(_run_seed(graph, setup, seed, told))
+        runs.append(_run_seed(graph, setup, seed, told, on_record))
     improvements = {method: [run.improvement(method) for run in runs] for method in METHODS}
     by_radius = range(len(setup.radii))
     return GapSummary(
@@ -176,7 +182,7 @@ def run_gap(
             for method in ("primary", *METHODS)
         },
         improvement={
-            method: tuple(_estimate_known([row[position] for row in rows]) for position in by_radius)
+            method: tuple(estimate_known([row[position] for row in rows]) for position in by_radius)
             for method, rows in improvements.items()
         },
         near_share={method: estimate([run.near_share[method] for run in runs]) for method in METHODS},
@@ -208,62 +214,74 @@ def backbone_setup(
     )
 
 
-def choose_pairs(graph: Graph, setup: GapSetup, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Random pairs of overlay brokers, which sit at random places on the nearest underlay node."""
-    if graph.plane is Plane.EUCLIDEAN:
-        places = rng.uniform(graph.points.min(axis=0), graph.points.max(axis=0), (setup.overlay, 2))
-        brokers = np.unique(cKDTree(graph.points).query(places)[1])
-    else:
-        brokers = np.arange(graph.size)
-    every = [(int(a), int(b)) for i, a in enumerate(brokers) for b in brokers[i + 1 :]]
-    chosen = rng.choice(len(every), size=min(setup.pairs, len(every)), replace=False)
-    return [every[index] for index in sorted(chosen)]
-
-
-def throw_discs(
-    graph: Graph, count: int, rng: np.random.Generator
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Centres spread evenly over the plane, or over the part of the sphere that the backbone covers."""
-    low, high = graph.points.min(axis=0), graph.points.max(axis=0)
-    if graph.plane is Plane.EUCLIDEAN:
-        return rng.uniform(low, high, (count, 2))
-    sine = np.sin(np.radians([low[0], high[0]]))
-    latitude = np.degrees(np.arcsin(rng.uniform(sine[0], sine[1], count)))
-    return np.column_stack((latitude, rng.uniform(low[1], high[1], count)))
-
-
-def _run_seed(graph: Graph, setup: GapSetup, seed: int, on_pair: Callable[[int, int], None]) -> GapRun:
+def _run_seed(
+    graph: Graph,
+    setup: GapSetup,
+    seed: int,
+    on_pair: Callable[[int, int], None],
+    on_record: Callable[[PairRecord], None] | None,
+) -> GapRun:
     rng = np.random.default_rng([seed, 1])  # apart from the generator's stream, which uses the bare seed
-    pairs = choose_pairs(graph, setup, rng)
+    pairs = choose_pairs(graph, setup.overlay, setup.pairs, rng)
     primaries = [path for path in shortest_paths(graph, pairs) if path]
+    if not primaries:
+        raise InputError("no pair that was drawn is connected", hint="the topology falls apart")
     chosen: dict[str, list[NodePath]] = {method: [] for method in METHODS}
     for number, primary in enumerate(primaries, start=1):
         for method, alternative in _alternatives(graph, primary, setup).items():
             chosen[method].append(alternative)
         on_pair(number, len(primaries))
-    failures: dict[str, list[int]] = {method: [] for method in ("primary", *METHODS)}
+    failed = _failures(graph, setup, rng, {"primary": primaries, **chosen})
+    separation = setup.separation
+
+    def each(measure: Callable[[NodePath, NodePath], float], method: str) -> list[float]:
+        return [measure(p, a) for p, a in zip(primaries, chosen[method], strict=True)]
+
+    near = {m: each(lambda p, a: near_share(graph, p, a, separation), m) for m in METHODS}
+    inner = {m: each(lambda p, a: inner_near_share(graph, p, a, separation), m) for m in METHODS}
+    stretch = {m: each(lambda p, a: graph.length(a) / (graph.length(p) or 1.0), m) for m in METHODS}
+    for pair, primary in enumerate(primaries):
+        if on_record is None:
+            break
+        on_record(
+            PairRecord(
+                seed=seed,
+                pair=pair + 1,
+                source=graph.names[primary[0]],
+                target=graph.names[primary[-1]],
+                regions=setup.regions,
+                primary=graph.named(primary),
+                alternatives={m: graph.named(chosen[m][pair]) for m in METHODS},
+                proximity={m: near[m][pair] for m in METHODS},
+                stretch={m: stretch[m][pair] for m in METHODS},
+                connected={
+                    radius: {m: setup.regions - int(counts[position][pair]) for m, counts in failed.items()}
+                    for position, radius in enumerate(setup.radii)
+                },
+            )
+        )
+    return GapRun(
+        seed=seed,
+        failures={m: tuple(int(row.sum()) for row in counts) for m, counts in failed.items()},
+        near_share={m: float(np.mean(values)) for m, values in near.items()},
+        inner_near_share={m: float(np.mean(values)) for m, values in inner.items()},
+        stretch={m: float(np.mean(values)) for m, values in stretch.items()},
+    )
+
+
+def _failures(
+    graph: Graph, setup: GapSetup, rng: np.random.Generator, chosen: Mapping[str, Sequence[NodePath]]
+) -> dict[str, list[NDArray[np.int64]]]:
+    """By method and radius, how many regions leave each pair without a path; "primary" is that path alone."""
+    failed: dict[str, list[NDArray[np.int64]]] = {method: [] for method in chosen}
     for radius in setup.radii:
         centres = positions(graph.plane, throw_discs(graph, setup.regions, rng))
         inside = distances(graph.plane, graph.positions, centres) <= radius  # [node, region]
-        alone = np.array([inside[list(path)].any(axis=0) for path in primaries])
-        failures["primary"].append(int(alone.sum()))
-        for method in METHODS:
-            other = np.array([inside[list(path)].any(axis=0) for path in chosen[method]])
-            failures[method].append(int((alone & other).sum()))
-
-    def mean(measure: Callable[[NodePath, NodePath], float], method: str) -> float:
-        return float(np.mean([measure(p, a) for p, a in zip(primaries, chosen[method], strict=True)]))
-
-    separation = setup.separation
-    return GapRun(
-        seed=seed,
-        failures={method: tuple(counts) for method, counts in failures.items()},
-        near_share={m: mean(lambda p, a: near_share(graph, p, a, separation), m) for m in METHODS},
-        inner_near_share={
-            m: mean(lambda p, a: inner_near_share(graph, p, a, separation), m) for m in METHODS
-        },
-        stretch={m: mean(lambda p, a: graph.length(a) / (graph.length(p) or 1.0), m) for m in METHODS},
-    )
+        alone = np.array([inside[list(path)].any(axis=0) for path in chosen["primary"]])
+        for method, paths in chosen.items():
+            other = np.array([inside[list(path)].any(axis=0) for path in paths])
+            failed[method].append((alone & other).sum(axis=1))
+    return failed
 
 
 def _alternatives(graph: Graph, primary: NodePath, setup: GapSetup) -> dict[str, NodePath]:
@@ -280,8 +298,3 @@ def _alternatives(graph: Graph, primary: NodePath, setup: GapSetup) -> dict[str,
         near = least_proximate(graph, primary, 1, k=k, separation=setup.separation, limits=limits)
         found[f"ksp{k}"] = near[0] if near else primary
     return found
-
-
-def _estimate_known(values: Sequence[float]) -> Estimate:
-    known = [value for value in values if not math.isnan(value)]
-    return estimate(known) if known else Estimate(math.nan, None)

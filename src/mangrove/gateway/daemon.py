@@ -15,6 +15,7 @@ from time import monotonic, time_ns
 import msgspec
 
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import InputError
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
@@ -26,9 +27,12 @@ from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.interest_question import InterestAnswer, InterestRequest
+from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
+from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
+from mangrove.model.questions.session_quality import AskAnswer, AskRequest
 from mangrove.model.shared_names import (
     GATEWAY_READY,
+    gateway_asks_subject,
     gateway_interest_subject,
     gateway_status_subject,
 )
@@ -50,6 +54,7 @@ from mangrove.overlay.instructions import (
     ServeLink,
 )
 from mangrove.overlay.protocol.bodies import DISCARD
+from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 
 log = logging.getLogger(__name__)
@@ -210,9 +215,33 @@ class Gateway:
         answers = {
             gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
             gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
+            gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
             gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
         }
+        answers[gateway_avoid_subject(domain)] = lambda request: msgspec.json.encode(self._avoid(request))
         await answer_questions(url, f"gateway-{domain}", answers)
+
+    def _ask(self, request: bytes) -> AskAnswer:
+        """A session asks for more than a contract."""
+        try:
+            self._carry_out(self._engine.ask(msgspec.json.decode(request, type=AskRequest), monotonic()))
+        except msgspec.DecodeError as error:
+            return AskAnswer(refused=f"this cannot be asked for: {error}")
+        except AskRefusedError as error:
+            return AskAnswer(refused=error.message, hint=error.hint)
+        return AskAnswer()
+
+    def _avoid(self, request: bytes) -> AvoidAnswer:
+        """An operator's word about an endangered region."""
+        try:
+            asked = msgspec.json.decode(request, type=AvoidRequest)
+            self._carry_out(self._engine.avoid(asked, monotonic()))
+        except msgspec.DecodeError as error:
+            return AvoidAnswer(problem=f"the request cannot be read: {error}")
+        except InputError as error:
+            return AvoidAnswer(problem=error.message, hint=error.hint)
+        active = {region.name: region for region in self._engine.endangered(monotonic())}
+        return AvoidAnswer(region=active.get(asked.name))
 
     def _awareness(self, request: bytes) -> InterestAnswer:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""

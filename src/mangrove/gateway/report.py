@@ -55,8 +55,11 @@ def gateway_report(
         out_of_turn=overlay.out_of_turn,
         refused_examples=overlay.refused_examples,
         warnings=overlay.warnings,
+        endangered=overlay.endangered,
+        exposed=overlay.exposed,
         ignored={**overlay.ignored, **ledger.ignored},
         tables=overlay.tables,
+        asks=overlay.asks,
     )
 
 

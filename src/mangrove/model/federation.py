@@ -179,7 +179,9 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
             self.topics,
             self.max_message_bytes,
             self.prepare,
-            self.risk_groups,
+            sorted(
+                (name, sorted(group.links), sorted(group.sites)) for name, group in self.risk_groups.items()
+            ),
         )
         return hashlib.blake2b(msgspec.msgpack.encode(agreed), digest_size=12).hexdigest()
 

@@ -30,6 +30,11 @@ def gateway_interest_subject(domain: str) -> str:
     return f"mangrove.{domain}.gateway.interest"
 
 
+def gateway_asks_subject(domain: str) -> str:
+    """Where a gateway hears, on its domain's management broker, who asks for more than a contract."""
+    return f"mangrove.{domain}.gateway.asks"
+
+
 def gateway_status_subject(domain: str) -> str:
     """Where a gateway answers on its domain's management broker."""
     return f"mangrove.{domain}.gateway.status"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
+
 
 class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One overlay link as the protocol sees it, from one end."""
@@ -83,6 +85,9 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{achieved:.0f} of {self.asked:.0f} paths exist within the contract"
             case "resiliency":
                 return f"a path is up with probability {share(achieved)}, {share(self.asked)} is promised"
+            case "outside":
+                inside = self.asked - achieved
+                return f"{inside:.0f} of {self.asked:.0f} paths cannot leave {self.apart_from}"
             case "separation_km":
                 other = f" from {self.apart_from}" if self.apart_from else ""
                 return f"paths are {achieved:.0f} km apart{other}, {self.asked:g} km are asked for"
@@ -105,7 +110,7 @@ def amount(name: str, value: float | None) -> str:
         return "no limit"
     if name == "resiliency":
         return share(value)
-    return f"{value:.0f}" if name in ("paths", "max_hops", "separation_km") else f"{value:.1f}"
+    return f"{value:.0f}" if name in ("paths", "outside", "max_hops", "separation_km") else f"{value:.1f}"
 
 
 def unmet_text(requirements: tuple[Requirement, ...]) -> str:
@@ -127,6 +132,17 @@ class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Predicted probability that one of the set's paths is up while both ends are."""
     requirements: tuple[Requirement, ...] = ()
     """All that the contract asks of the set, beside what it gives."""
+
+
+class AskStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What sessions of a domain ask for beyond a contract: the strictest, and how many ask."""
+
+    topic: str
+    role: str
+    sessions: int
+    deadline_ms: float | None = None
+    paths: int | None = None
+    resiliency: float | None = None
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,9 +216,14 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     refused_examples: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Limits that are near, or reached."""
+    endangered: tuple[EndangeredRegion, ...] = ()
+    """Regions that contracts avoid, because an operator said so."""
+    exposed: tuple[ExposedPath, ...] = ()
+    """What still leads through them."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
     tables: TableFigures | None = None
+    asks: tuple[AskStatus, ...] = ()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,11 +14,21 @@ from collections.abc import Iterable, Sequence
 
 from mangrove.errors import MangroveError
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
+from mangrove.model.questions.session_quality import AskRequest, Role
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.events.event_log import Event, EventId, EventLog
-from mangrove.overlay.events.happenings import ColourChanged, HeadLost, HeadSettled, LinkFailed, LinkRecovered
+from mangrove.overlay.events.happenings import (
+    ColourChanged,
+    HeadLost,
+    HeadSettled,
+    LinkFailed,
+    LinkRecovered,
+    RegionEndangered,
+    RegionSafe,
+)
 from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
@@ -40,6 +50,8 @@ from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import (
+    DangerAck,
+    DangerNotice,
     Digest,
     Goodbye,
     Heartbeat,
@@ -57,7 +69,9 @@ from mangrove.overlay.protocol.control_messages import (
 )
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.routing.failover.gateway_tables import GatewayTables
@@ -93,7 +107,9 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._routes = RouteManager(federation, domain, epoch, self._live, self._events)
+        self._asks = SessionAsks(federation.topics)
+        self._contracts = EffectiveContracts(federation.topics, self._asks)
+        self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
@@ -101,7 +117,7 @@ class OverlayEngine:
         self._confirmed: dict[str, tuple[int, int]] = {}
         """Up to which version of other domains' interest the head broker has taken the subscriptions."""
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
-        self._labels = TransitLabels(domain)
+        self._labels = TransitLabels(domain, federation, self._neighbours, self._link_state)
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
         )
@@ -137,6 +153,7 @@ class OverlayEngine:
         instructions = self._lose(neighbour, now, "replaced") if neighbour.connected else []
         neighbour.connect(now)
         instructions += [send_control(peer, ad) for ad in self._link_state.peer_up(peer, now)]
+        instructions += [send_control(peer, notice) for _, notice in self._live.dangers.peer_up(peer, now)]
         instructions += self._exchange.peer_up(peer)
         return [*instructions, *self._serve_timers(now)]
 
@@ -167,8 +184,13 @@ class OverlayEngine:
             case LinkStateAck():
                 self._link_state.acknowledge(peer, body)
                 return []
+            case DangerNotice():
+                return self._receive_danger(peer, body, now)
+            case DangerAck():
+                self._live.dangers.acknowledge(peer, body)
+                return []
             case RouteSetup() | RouteAck() | RouteTeardown():
-                return self._receive_route(body, now)
+                return self._receive_route(peer, body, now)
             case InterestUpdate():
                 instructions = [*self._exchange.receive(peer, body), *self._act_on_interest(now)]
                 return [*instructions, ResetTimer()] if self._remote.busy else instructions
@@ -280,6 +302,13 @@ class OverlayEngine:
         reachable = self.federation.reachable(self.domain, self._live.failed)
         return tuple(sorted(name for name in reachable if self._link_state.applied_by(name) < stamp))
 
+    def ask(self, request: AskRequest, now: float) -> list[Instruction]:
+        """A session of the own domain asks for more than a contract, asks on, or ends its ask.
+
+        AskRefusedError tells why not, and what is possible.
+        """
+        return [*self._asks_changed(now), ResetTimer()] if self._asks.ask(request, now) else []
+
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
         instructions = self._exchange.pass_on(now)
@@ -295,6 +324,21 @@ class OverlayEngine:
         """Frames that an earlier life of this gateway has delivered."""
         self._delivery.remember(names)
 
+    # -- endangered regions -------------------------------------------------------------------------------
+
+    def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
+        """An operator says that a region is endangered, or no longer; InputError if that makes no sense."""
+        cause = self._events.next_id
+        if request.centre is None:
+            notice = self._live.dangers.end(request.name, now, cause)
+        else:
+            notice = self._live.dangers.declare(request, now, cause)
+        return [*self._dangers_changed(notice, None, now), ResetTimer()]
+
+    def endangered(self, now: float) -> tuple[EndangeredRegion, ...]:
+        """The regions that contracts avoid."""
+        return self._live.dangers.regions(now)
+
     # -- time ---------------------------------------------------------------------------------------------
 
     def timer(self) -> float:
@@ -303,10 +347,13 @@ class OverlayEngine:
             self._neighbours.timer(),
             self._link_state.timer(),
             self._routes.timer(),
+            self._labels.timer(),
+            self._live.dangers.timer(),
             self._forwarder.parked.timer(),
             self._delivery.resequencer.timer(),
             self._local.timer(),
             self._exchange.timer(),
+            self._asks.timer(),
         )
         return min(time for time in times if time is not None)
 
@@ -342,7 +389,8 @@ class OverlayEngine:
             self._forwarder,
             self._delivery,
             self._events,
-            self._ignored,
+            self._ignored + self._labels.ignored + self._routes.ignored,
+            self._asks,
         )
         return overlay_status(sources, now)
 
@@ -357,6 +405,9 @@ class OverlayEngine:
             self._local,
             self._remote,
             self._routes,
+            self._asks,
+            self._labels,
+            self._live.dangers,
             self._nearest,
             self._forwarder.parked,
             self._delivery.resequencer,
@@ -380,6 +431,7 @@ class OverlayEngine:
             neighbour.changed_by = cause
         neighbour.monitor.disconnect(now)
         self._link_state.peer_down(neighbour.name)
+        self._live.dangers.peer_down(neighbour.name)
         instructions = self._network_changed(now, cause)
         instructions += self._exchange.peer_down(neighbour.name)
         for frame in neighbour.outgoing.restart(now):
@@ -400,8 +452,14 @@ class OverlayEngine:
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(send_control(neighbour.name, heartbeat))
         instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
+        instructions += self._asks_changed(now) if self._asks.expire(now) else []
+        instructions += [send_control(peer, notice) for peer, notice in self._live.dangers.repeats(now)]
+        for name in self._live.dangers.expire(now):
+            over = self._events.note(RegionSafe(name=name, reason="its time is over"), now)
+            instructions += self._route_frames(self._routes.network_changed(now, over, links=True))
         instructions += self._network_changed(now, None)
         instructions += self._route_frames(self._routes.catch_up(now))
+        self._labels.expire(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
         withdrawn = self._local.expire(now)
@@ -451,7 +509,9 @@ class OverlayEngine:
     def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
-        ad = self._link_state.advertise(self._neighbours.reports(now), now, self._confirmed)
+        ad = self._link_state.advertise(
+            self._neighbours.reports(now), now, self._confirmed, self._asks.of(Role.SUBSCRIBER)
+        )
         if ad is not None:
             instructions += self._flood(ad, None, now)
         if self._link_state.version == self._followed:
@@ -469,7 +529,39 @@ class OverlayEngine:
                 self._flows.choices_changed()
                 instructions.append(ForgetRoutes(EVERYTHING))
             instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
+        if self._contracts.heard(self._link_state.asks()):
+            instructions += self._route_frames(self._routes.network_changed(now, None, links=True))
         return instructions
+
+    def _receive_danger(self, peer: str, notice: DangerNotice, now: float) -> list[Instruction]:
+        ack = DangerAck(name=notice.name, version=notice.version, told_at=notice.told_at)
+        instructions: list[Instruction] = [send_control(peer, ack)]
+        if self._live.dangers.receive(notice, now):
+            instructions += self._dangers_changed(notice, peer, now)
+        return instructions
+
+    def _dangers_changed(self, notice: DangerNotice, source: str | None, now: float) -> list[Instruction]:
+        """Tell the others, and let contracts leave or return."""
+        others = [peer for peer in self._neighbours.connected() if peer != source]
+        told = self._live.dangers.tell(notice.name, others, now)
+        active = {region.name: region for region in self._live.dangers.regions(now)}
+        region = active.get(notice.name)
+        happening: RegionEndangered | RegionSafe
+        if region is None:
+            happening = RegionSafe(name=notice.name, reason="an operator said so")
+        else:
+            happening = RegionEndangered(
+                name=region.name,
+                centre=region.centre,
+                radius_km=region.radius_km,
+                left_s=round(region.left_s, 3),
+                sites=region.sites,
+                links=len(region.links),
+            )
+        cause = self._events.note(happening, now, None if source is None else notice.cause or None)
+        self._routes.observe(now)
+        moved = self._route_frames(self._routes.network_changed(now, cause, links=True))
+        return [*(send_control(peer, each) for peer, each in told), *moved]
 
     def _note_colour(self, before: frozenset[SitePair], now: float, cause: EventId | None) -> EventId:
         """Other tables are in force: because of what happened here, or at an end of the link elsewhere."""
@@ -496,6 +588,12 @@ class OverlayEngine:
             instructions += self._route_frames(self._routes.want(self._remote.classes.keys(), now))
         return instructions
 
+    def _asks_changed(self, now: float) -> list[Instruction]:
+        """Publishers here ask for other routes, or subscribers for something that the others must hear of."""
+        self._contracts.own_changed()
+        routes = self._route_frames(self._routes.network_changed(now, None, links=True))
+        return [*routes, *self._network_changed(now, None)]
+
     def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
         """Tell the shell, once, that the head broker's subscribers are back or were given up."""
         if self._settled or not self._local.settled:
@@ -506,16 +604,17 @@ class OverlayEngine:
 
     # -- inside: routes -----------------------------------------------------------------------------------
 
-    def _receive_route(self, message: RouteMessage, now: float) -> list[Instruction]:
-        if isinstance(message, RouteAck) and message.origin == self.domain:
+    def _receive_route(self, peer: str, message: RouteMessage, now: float) -> list[Instruction]:
+        if isinstance(message, RouteAck) and message.origin == self.domain and message.path[1:2] == [peer]:
             return self._route_frames(self._routes.acknowledge(message, now))
-        return self._route_frames(self._labels.pass_on(message, self._neighbours.usable))
+        instructions = self._route_frames(self._labels.receive(message, peer, now))
+        return [*instructions, ResetTimer()] if instructions else []
 
-    def _route_frames(self, messages: Sequence[tuple[str | None, RouteMessage]]) -> list[Instruction]:
+    def _route_frames(self, messages: Sequence[tuple[str, RouteMessage]]) -> list[Instruction]:
         """Send route messages to neighbours that can be reached; what is lost is asked for again."""
         instructions: list[Instruction] = []
         for peer, message in messages:
-            if peer is not None and self._neighbours.reachable(peer):
+            if self._neighbours.reachable(peer):
                 instructions.append(send_control(peer, message))
             else:
                 self._ignored["route message without a way"] += 1

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 from mangrove.model.site_pair import SitePair
-from mangrove.model.status import Arrival, LinkFigures, RouteStatus, TableFigures
+from mangrove.model.status import Arrival, AskStatus, LinkFigures, RouteStatus, TableFigures
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.event_log import EventLog
@@ -20,6 +21,7 @@ from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 
 
 class StatusSources(NamedTuple):
@@ -35,6 +37,7 @@ class StatusSources(NamedTuple):
     delivery: Delivery
     events: EventLog
     ignored: Counter[str]
+    asks: SessionAsks
 
 
 class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +59,12 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects that were malformed or beyond the limit of their domain."""
     refused_examples: tuple[str, ...]
     warnings: tuple[str, ...]
+    endangered: tuple[EndangeredRegion, ...]
+    exposed: tuple[ExposedPath, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
     tables: TableFigures
+    asks: tuple[AskStatus, ...]
 
 
 def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
@@ -78,8 +84,11 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         refused_subjects=sources.remote.interest.refused_subjects,
         refused_examples=tuple(sources.remote.interest.refused_examples),
         warnings=tuple(sources.remote.interest.warnings()),
+        endangered=sources.live.dangers.regions(now),
+        exposed=tuple(sources.routes.exposed(now)),
         ignored={what: count for what, count in _ignored(sources).items() if count},
         tables=sources.live.table_figures(),
+        asks=tuple(_asks(sources)),
     )
 
 
@@ -88,6 +97,7 @@ def _ignored(sources: StatusSources) -> dict[str, int]:
     return {
         "link-state advertisement that its sender cannot make": sources.link_state.ignored,
         "interest update that claims to be of this domain, or of none": interest.ignored_updates,
+        "notice of an endangered region that cannot be": sources.live.dangers.ignored,
         "event that was not written down": sources.events.lost,
         **sources.ignored,
     }
@@ -139,6 +149,18 @@ def _routes(sources: StatusSources, now: float) -> list[RouteStatus]:
         )
         for (topic_class, destination), routes in sorted(sources.routes.sets.items())
         for route in routes.routes
+    ]
+
+
+def _asks(sources: StatusSources) -> list[AskStatus]:
+    return [
+        AskStatus(
+            topic=sources.federation.topics.contract_at(topic_class).match,
+            role=role.value,
+            sessions=sessions,
+            **msgspec.structs.asdict(quality),
+        )
+        for role, topic_class, quality, sessions in sources.asks.in_force()
     ]
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -193,6 +195,11 @@ class SimulatedOverlay(VirtualTime):
                 engine.change_local_interest(subject, "", False)
             self._carry_out(name, engine.flush(self.now))
 
+    def ask(self, name: str, request: AskRequest) -> None:
+        """A session in a domain asks for more than a contract; AskRefusedError if that cannot be."""
+        if name in self.engines:
+            self._carry_out(name, self.engines[name].ask(request, self.now))
+
     def publish(self, name: str, subject: str, body: bytes) -> bool:
         """A message is published; False if nobody elsewhere is known to want it."""
         engine = self.engines.get(name)
@@ -203,6 +210,10 @@ class SimulatedOverlay(VirtualTime):
             route.flow.take(body)
         self._carry_out(name, engine.flush(self.now))
         return True
+
+    def avoid(self, name: str, request: AvoidRequest) -> None:
+        """An operator tells a gateway that a region is endangered, or no longer."""
+        self._carry_out(name, self.engines[name].avoid(request, self.now))
 
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""

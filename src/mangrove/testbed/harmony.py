@@ -1,26 +1,33 @@
-"""The scenario of Harmony's section 5: a link is slowed, then cut, then a site dies; delivery goes on."""
+"""The scenario of Harmony's section 5 with real brokers: a link is slowed, then cut, then a site dies."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from itertools import pairwise
 
 import msgspec
 
 from mangrove.agent.inspection import gateway_status
+from mangrove.evaluation.traces.harmony_phases import (
+    LOOSE,
+    PHASES,
+    SLOWED_DELAY_MS,
+    SOURCE,
+    TIGHT,
+    Disturbance,
+    PhaseScript,
+    Routes,
+    two_each,
+)
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.traffic import Account, Stream, Traffic
 
 STREAMS = (
-    Stream("alert.capital", "seattle", ("washington",), 200, 60),
-    Stream("feed.orlando", "seattle", ("orlando",), 200, 150),
+    Stream(TIGHT, SOURCE, ("washington",), 200, 60),
+    Stream(LOOSE, SOURCE, ("orlando",), 200, 150),
 )
-SLOWED_DELAY_MS = 55.0
 SETTLE_S = 15.0
 POLL_S = 0.25
-
-Routes = dict[str, tuple[tuple[str, ...], ...]]
 
 
 class TopicPhase(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,79 +59,50 @@ class HarmonyScenario:
 
     async def run(self, seconds: float, tell: Callable[[str], None]) -> list[Phase]:
         """All phases, `seconds` in all."""
-        each = seconds / 4
-        phases = [await self._phase("all is well", "two paths for each topic", _two_each, each, tell)]
-        settled = await self._routes()
-        await self._launched.reshape("seattle", "denver", delay_ms=SLOWED_DELAY_MS)
-        phases.append(
-            await self._phase(
-                "Seattle – Denver is slowed",
-                "only the tight topic leaves the slow link",
-                lambda routes: (
-                    not _uses(routes["alert.capital"], "seattle", "denver")
-                    and routes["feed.orlando"] == settled["feed.orlando"]
-                ),
-                each,
-                tell,
-            )
-        )
-        await self._launched.reshape("seattle", "denver", black_hole=True)
-        phases.append(
-            await self._phase(
-                "Seattle – Denver is cut, silently",
-                "both topics have two paths through Los Angeles",
-                lambda routes: (
-                    _two_each(routes)
-                    and not any(_uses(paths, "seattle", "denver") for paths in routes.values())
-                ),
-                each,
-                tell,
-            )
-        )
-        await self._launched.sites["denver"].kill()
-        phases.append(
-            await self._phase(
-                "the site of Denver dies",
-                "no path leads through Denver",
-                lambda routes: all(
-                    paths and not any("denver" in path for path in paths) for paths in routes.values()
-                ),
-                each,
-                tell,
-            )
-        )
+        phases: list[Phase] = []
+        settled: Routes = {}
+        for script in PHASES:
+            await self._disturb(script.disturbance)
+            phases.append(await self._phase(script, settled, seconds / len(PHASES), tell))
+            settled = settled or await self._routes()
         return phases
+
+    async def _disturb(self, what: Disturbance) -> None:
+        match what:
+            case Disturbance.NOTHING:
+                pass
+            case Disturbance.SLOWED:
+                await self._launched.reshape("seattle", "denver", delay_ms=SLOWED_DELAY_MS)
+            case Disturbance.CUT:
+                await self._launched.reshape("seattle", "denver", black_hole=True)
+            case Disturbance.SITE_DIED:
+                await self._launched.sites["denver"].kill()
 
     async def routes_established(self) -> bool:
         """Wait until both topics have their two paths; False if that takes too long."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SETTLE_S
-        while not _two_each(await self._routes()):
+        while not two_each(await self._routes()):
             if loop.time() > deadline:
                 return False
             await asyncio.sleep(POLL_S)
         return True
 
     async def _phase(
-        self,
-        name: str,
-        expectation: str,
-        holds: Callable[[Routes], bool],
-        seconds: float,
-        tell: Callable[[str], None],
+        self, script: PhaseScript, settled: Routes, seconds: float, tell: Callable[[str], None]
     ) -> Phase:
         """Let traffic flow, and wait for the routes to do what is expected of them."""
-        tell(name)
+        tell(script.name)
         before = [self._figures(account) for account in self._traffic.accounts]
         for account in self._traffic.accounts:
-            account.restart_gap(asyncio.get_running_loop().time())
+            account.restart_gap(self._traffic.awake_s())
         loop = asyncio.get_running_loop()
         start = loop.time()
         held = False
         while loop.time() - start < seconds or (not held and loop.time() - start < seconds + SETTLE_S):
             await asyncio.sleep(POLL_S)
             routes = await self._routes()
-            held = holds(routes)
+            held = script.holds(routes, settled)
         tell("  " + "; ".join(f"{topic}: {_shown(paths)}" for topic, paths in routes.items()))
         topics = []
         for account, (sent, delivered, in_time) in zip(self._traffic.accounts, before, strict=True):
@@ -135,11 +113,11 @@ class HarmonyScenario:
                     sent=now[0] - sent,
                     delivered=now[1] - delivered,
                     in_time=now[2] - in_time,
-                    longest_gap_ms=1000 * account.longest_gap_s(loop.time()),
+                    longest_gap_ms=1000 * account.longest_gap_s(self._traffic.awake_s()),
                     routes=routes[account.stream.topic],
                 )
             )
-        return Phase(name=name, expectation=expectation, held=held, topics=tuple(topics))
+        return Phase(name=script.name, expectation=script.expectation, held=held, topics=tuple(topics))
 
     @staticmethod
     def _figures(account: Account) -> tuple[int, int, int]:
@@ -147,20 +125,12 @@ class HarmonyScenario:
 
     async def _routes(self) -> Routes:
         """The paths that carry each topic, as Seattle's gateway has them."""
-        status = await gateway_status(self._launched.endpoints["seattle"])
+        status = await gateway_status(self._launched.endpoints[SOURCE])
         routes: dict[str, list[tuple[str, ...]]] = {stream.topic: [] for stream in STREAMS}
         for route in status.routes if status is not None else ():
             if route.active and route.topic in routes:
                 routes[route.topic].append(route.path)
         return {topic: tuple(sorted(paths)) for topic, paths in routes.items()}
-
-
-def _two_each(routes: Routes) -> bool:
-    return all(len(paths) == 2 for paths in routes.values())
-
-
-def _uses(paths: tuple[tuple[str, ...], ...], first: str, second: str) -> bool:
-    return any((first, second) in pairwise(path) for path in paths)
 
 
 def _shown(paths: tuple[tuple[str, ...], ...]) -> str:

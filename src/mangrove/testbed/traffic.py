@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mangrove.client import Connection, Message, Subscription, connect
+from mangrove.testbed.awake_time import AwakeTime
 
 PAYLOAD = b"\x00" * 200
 SETTLE_S = 5.0
@@ -56,18 +57,18 @@ class Account:
         repeated = sum(ids.total() - len(ids) for ids in self.arrivals.values())
         return repeated + sum(subscription.duplicates for subscription in self.subscriptions)
 
-    def restart_gap(self, now_s: float) -> None:
+    def restart_gap(self, awake_s: float) -> None:
         """Look for the longest silence from now on."""
-        self._last_arrival_s, self._longest_gap_s = now_s, 0.0
+        self._last_arrival_s, self._longest_gap_s = awake_s, 0.0
 
-    def longest_gap_s(self, now_s: float) -> float:
+    def longest_gap_s(self, awake_s: float) -> float:
         """The longest time without an arrival so far, at any of the subscribers taken together."""
-        return max(self._longest_gap_s, now_s - self._last_arrival_s)
+        return max(self._longest_gap_s, awake_s - self._last_arrival_s)
 
-    def arrived(self, subscriber: str, message: Message, now_s: float, loop_s: float) -> None:
-        """Book one arrival."""
-        self._longest_gap_s = max(self._longest_gap_s, loop_s - self._last_arrival_s)
-        self._last_arrival_s = loop_s
+    def arrived(self, subscriber: str, message: Message, now_s: float, awake_s: float) -> None:
+        """Book one arrival, at a time of day and at a time of the clock that leaves out what was held up."""
+        self._longest_gap_s = max(self._longest_gap_s, awake_s - self._last_arrival_s)
+        self._last_arrival_s = awake_s
         ids = self.arrivals.setdefault(subscriber, Counter())
         ids[message.id or ""] += 1
         if ids[message.id or ""] > 1 or message.published_at is None:
@@ -122,6 +123,18 @@ class Traffic:
         self.accounts = [Account(stream) for stream in streams]
         self._run_dir = run_dir
         self._connections: dict[str, Connection] = {}
+        self._awake: AwakeTime | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    def awake_s(self) -> float:
+        """Time of a clock that stands still while this process is held up."""
+        assert self._awake is not None, "the traffic is open"
+        return self._awake.at(asyncio.get_running_loop().time())
+
+    @property
+    def held_up_s(self) -> float:
+        """How long this process was held up since the traffic was opened, by others or by itself."""
+        return self._awake.held_up_s if self._awake is not None else 0.0
 
     def wanted(self) -> dict[str, int]:
         """How many different topics each domain subscribes to."""
@@ -133,6 +146,8 @@ class Traffic:
 
     async def open(self) -> None:
         """Connect to all domains concerned and subscribe."""
+        self._awake = AwakeTime(asyncio.get_running_loop().time())
+        self._beating = asyncio.create_task(self._awake.beating())
         for account in self.accounts:
             stream = account.stream
             for domain in (stream.publisher, *stream.subscribers):
@@ -143,7 +158,7 @@ class Traffic:
 
     async def _subscribe(self, account: Account, domain: str) -> None:
         async def arrived(message: Message) -> None:
-            account.arrived(domain, message, time.time(), asyncio.get_running_loop().time())
+            account.arrived(domain, message, time.time(), self.awake_s())
 
         subscription = await self._connections[domain].subscribe(account.stream.topic, callback=arrived)
         account.subscriptions.append(subscription)
@@ -183,5 +198,8 @@ class Traffic:
 
     async def close(self) -> None:
         """Disconnect."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
         for connection in self._connections.values():
             await connection.close()

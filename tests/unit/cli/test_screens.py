@@ -15,6 +15,7 @@ from rich.console import Console
 from mangrove.cli.demonstration.demo import what_arrived
 from mangrove.cli.federation.status_tables import show_status
 from mangrove.model.status import (
+    AskStatus,
     BrokerStatus,
     DomainStatus,
     FederationStatus,
@@ -79,6 +80,7 @@ def gateway(site: str) -> GatewayStatus:
         routes=(route,),
         arrivals=(),
         drops=(),
+        asks=(AskStatus(topic="alert.>", role="subscriber", sessions=1_000, paths=3, resiliency=0.9999),),
     )
 
 
@@ -103,6 +105,13 @@ def screen(width: int) -> list[str]:
     out = StringIO()
     show_status(federation(), Console(file=out, width=width))
     return out.getvalue().splitlines()
+
+
+def test_status_shows_what_is_asked_for_beyond_the_contracts() -> None:
+    shown = "\n".join(screen(80))
+    assert "Asked for beyond the contracts" in shown
+    assert "subscribers" in shown
+    assert "0.9999" in shown
 
 
 def test_status_tells_all_brokers_apart_on_80_columns() -> None:

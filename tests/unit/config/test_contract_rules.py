@@ -128,6 +128,14 @@ def test_waypoints_off_the_globe_and_improbable_probabilities_are_named() -> Non
     assert found == ["links[0].failure_probability", "links[0].via[1][1]"]
 
 
+def test_the_order_of_risk_groups_in_the_file_does_not_matter_to_neighbours() -> None:
+    first = "risk_groups: {g: {links: [[a, b], [b, c]]}, h: {sites: [a, b]}}"
+    other = "risk_groups: {h: {sites: [b, a]}, g: {links: [[c, b], [a, b]]}}"
+    fewer = "risk_groups: {h: {sites: [b, a]}}"
+    hashes = [parse_federation(SITES + text, "x").require().topology_hash() for text in (first, other, fewer)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
 def test_a_region_that_leaves_no_two_sites_is_refused_with_what_is_possible() -> None:
     text = """
 federation: f

@@ -25,7 +25,7 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
     engine.receive("b", control_frame(ad("nobody", 1, x=report())), 1.0)
     learn(engine, "nobody", ["x"], "b")
     learn(engine, "c", ["fine", "$SYS.>", "a..b"], "c")
-    lost = RouteAck(origin="c", epoch=1, label=1, path=["c", "b"], ok=True, reason="")
+    lost = RouteAck(origin="c", epoch=1, version=0, label=1, path=["c", "b"], ok=True, reason="")
     engine.receive("b", control_frame(lost), 1.0)
     ledger.ignore("subscription that is not UTF-8")
     links.detach(LinkProtocol(links, None), None, "a stranger", "said nothing")
@@ -40,7 +40,7 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
     assert sorted(found.ignored) == [
         "interest update that claims to be of this domain, or of none",
         "link-state advertisement that its sender cannot make",
-        "route message without a way",
+        "route message whose path does not lead from its origin through this gateway",
         "subscription that is not UTF-8",
     ]
     assert found.sent_on == 4

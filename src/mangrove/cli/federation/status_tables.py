@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from mangrove.cli.tables.table import (
@@ -22,6 +22,7 @@ from mangrove.cli.tables.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
     from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
 
 BUSIEST = 10
@@ -31,7 +32,20 @@ def show_status(found: FederationStatus, console: Console) -> None:
     """All tables that have rows, and the warnings."""
     from rich.markup import escape
 
-    for make in (_brokers, _gateways, _links, _routes, _promises, _arrivals, _busiest, _drops, _others):
+    for make in (
+        _brokers,
+        _gateways,
+        _links,
+        _routes,
+        _promises,
+        _asks,
+        _endangered,
+        _exposed,
+        _arrivals,
+        _busiest,
+        _drops,
+        _others,
+    ):
         table = make(found)
         if table:
             table.show(console)
@@ -162,6 +176,31 @@ def _routes(found: FederationStatus) -> Table:
     return table
 
 
+def _asks(found: FederationStatus) -> Table:
+    table = Table(
+        "Asked for beyond the contracts",
+        name_column("topic"),
+        name_column("domain"),
+        name_column("by"),
+        number_column("sessions"),
+        number_column("deadline ms"),
+        number_column("paths"),
+        number_column("resiliency"),
+    )
+    for domain, gateway in _answering(found):
+        for ask in gateway.asks:
+            table.add(
+                ask.topic,
+                domain,
+                f"{ask.role}s",
+                f"{ask.sessions:,}",
+                "–" if ask.deadline_ms is None else f"{ask.deadline_ms:g}",
+                "–" if ask.paths is None else str(ask.paths),
+                "–" if ask.resiliency is None else f"{ask.resiliency:g}",
+            )
+    return table
+
+
 def _promises(found: FederationStatus) -> Table:
     """What contracts ask of their paths, and what they get: a row for each set and key."""
     from mangrove.model.status import amount
@@ -191,6 +230,71 @@ def _promises(found: FederationStatus) -> Table:
                     each.apart_from,
                     matters=not each.met,
                 )
+    return table
+
+
+def _endangered(found: FederationStatus) -> Table:
+    """What any gateway knows to be endangered."""
+    regions = {region.name: region for _, gateway in _answering(found) for region in gateway.endangered}
+    return endangered_table([regions[name] for name in sorted(regions)])
+
+
+def endangered_table(regions: Iterable[EndangeredRegion]) -> Table:
+    """Regions, and what of the network they touch."""
+    table = Table(
+        "Endangered regions",
+        name_column("region"),
+        number_column("centre"),
+        number_column("radius km"),
+        number_column("left"),
+        name_column("told at", USEFUL),
+        details_column("sites inside"),
+        details_column("links touched"),
+    )
+    for region in regions:
+        table.add(
+            region.name,
+            f"{region.centre[0]:g},{region.centre[1]:g}",
+            f"{region.radius_km:g}",
+            _left(region.left_s),
+            region.told_at,
+            ", ".join(region.sites) or "none",
+            ", ".join("–".join(link) for link in region.links) or "none",
+        )
+    return table
+
+
+def _left(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _exposed(found: FederationStatus) -> Table:
+    return exposed_table((domain, path) for domain, gateway in _answering(found) for path in gateway.exposed)
+
+
+def exposed_table(exposed: Iterable[tuple[str, ExposedPath]]) -> Table:
+    """Paths of contracts that lead through endangered regions, and why."""
+    table = Table(
+        "Still in an endangered region",
+        name_column("topic"),
+        name_column("from"),
+        name_column("to"),
+        name_column("region"),
+        details_column("path"),
+        details_column("why"),
+    )
+    for domain, path in exposed:
+        table.add(
+            path.topic,
+            domain,
+            path.destination,
+            ", ".join(path.regions),
+            " → ".join(path.path),
+            bad(path.reason) if path.reason else "is leaving",
+            matters=bool(path.reason),
+        )
     return table
 
 

@@ -2,57 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from mangrove.cli.measurement import disasters as evaluate_disasters
 from mangrove.cli.measurement import failover as evaluate_failover
+from mangrove.cli.measurement import lookup as evaluate_lookup
+from mangrove.cli.measurement import planning as evaluate_planning
 from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE
+from mangrove.cli.measurement import scenarios as evaluate_scenarios
 
 app = typer.Typer(help="Repeat the published experiments and compare.", no_args_is_help=True)
 app.command("gap")(evaluate_routing.gap)
+app.command("backbones")(evaluate_disasters.backbones)
+app.command("disasters")(evaluate_disasters.disasters)
 app.command("tables")(evaluate_routing.tables)
+app.command("lookup")(evaluate_lookup.lookup)
 app.command("failover")(evaluate_failover.failover)
+app.command("six-nodes")(evaluate_scenarios.six_nodes)
+app.command("harmony")(evaluate_scenarios.harmony)
 app.command("schedules")(evaluate_failover.schedules)
 app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
-
-
-@app.command()
-def allocation(
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to repeat the experiment over.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
-    as_json: JsonOption = False,
-) -> None:
-    """Genetic against round-robin allocation, 100 topics on 3 brokers (tables 4-6 to 4-8 of RQMOM)."""
-    from rich.progress import Progress
-
-    from mangrove.cli.tables.table import Table, name_column, number_column
-    from mangrove.evaluation import allocation as experiment
-
-    console = stderr_console()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("seeds", total=seeds)
-        summary = experiment.run(range(seed, seed + seeds), on_seed=lambda _: bar.advance(task))
-    if as_json:
-        print_json(summary)
-    else:
-        table = Table(
-            f"Joint probability that all brokers are fine, mean of {seeds} seeds from {seed}",
-            name_column("test"),
-            name_column("start"),
-            *map(number_column, ("round robin", "genetic", "search", "improvement of genetic")),
-        )
-        for test, rows in summary.means.items():
-            for row in rows:
-                numbers = (f"{row[name]:.6f}" for name in ("round_robin", "genetic", "search"))
-                table.add(test, str(row["start"]), *numbers, f"{row['improvement']:.1%}")
-        out = stdout_console()
-        table.show(out)
-        for finding, count in summary.held.items():
-            out.print(f"{count:>3} of {seeds}: {finding}")
-    if any(count < seeds for count in summary.held.values()):
-        raise typer.Exit(EXIT_NEGATIVE)
+app.command("allocation")(evaluate_planning.allocation)
+app.command("six-items")(evaluate_planning.six_items)
+app.command("broker-costs")(evaluate_planning.broker_costs)

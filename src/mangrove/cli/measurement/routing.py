@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mangrove.cli.measurement.options import (
+    PlotOption,
+    SeedOption,
+    SeedsOption,
+    conclude,
+    plain,
+    seed_range,
+)
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE, InputError
 
 if TYPE_CHECKING:
     from mangrove.evaluation.gap import GapSetup, GapSummary
@@ -22,11 +29,6 @@ class ModelName(StrEnum):
 
     WAXMAN = "waxman"
     BARABASI_ALBERT = "barabasi-albert"
-
-
-SeedsOption = Annotated[int, typer.Option("--seeds", help="Number of runs; each is a seed of its own.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="First seed; the others follow it.")]
-PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG file.")]
 
 
 def gap(
@@ -54,15 +56,21 @@ def gap(
         ),
     ] = None,
     flat: Annotated[bool, typer.Option("--flat", help="Penalty not scaled by distance.")] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", help="Write a line for each pair into this file, .csv or .jsonl."),
+    ] = None,
     plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Repeat the thesis's experiment: failures of separated paths against the k shortest, by radius."""
+    from contextlib import ExitStack
     from dataclasses import replace
 
     from rich.progress import Progress
 
     from mangrove.evaluation.gap import GapSetup, Model, backbone_setup, run_gap
+    from mangrove.evaluation.pair_log import pair_log
 
     graph: Graph | None = None
     if topology is None:
@@ -75,15 +83,20 @@ def gap(
     if max_stretch is not None:
         setup = replace(setup, max_stretch=max_stretch or None)
     setup = replace(setup, scaled=not flat)
-    with Progress(console=stderr_console(), transient=True) as progress:
+    with ExitStack() as stack:
+        lines = stack.enter_context(pair_log(log)) if log is not None else None
+        progress = stack.enter_context(Progress(console=stderr_console(), transient=True))
         task = progress.add_task("pairs", total=None)
         summary = run_gap(
             setup,
-            _seeds(seed, seeds),
+            seed_range(seed, seeds),
             graph,
             topology or "",
             lambda done, of: progress.update(task, completed=done, total=of),
+            None if lines is None else lines.write,
         )
+    if lines is not None:
+        stderr_console().print(f"{lines.lines} pairs in {log}", soft_wrap=True)
     if plot is not None:
         from mangrove.evaluation.figures import draw_gap
 
@@ -93,7 +106,7 @@ def gap(
         print_json({"experiment": "gap", **_gap_document(summary), "missed": missed})
     else:
         _show_gap(summary)
-    _finish(missed)
+    conclude(missed)
 
 
 def tables(
@@ -114,7 +127,7 @@ def tables(
         result = run_tables(
             nodes,
             links,
-            _seeds(seed, seeds),
+            seed_range(seed, seeds),
             lambda done, of: progress.update(task, completed=done, total=of),
         )
     if plot is not None:
@@ -123,16 +136,10 @@ def tables(
         draw_tables(result, plot)
     missed = result.missed()
     if as_json:
-        print_json({"experiment": "tables", **_plain(result), "missed": missed})
+        print_json({"experiment": "tables", **plain(result), "missed": missed})
     else:
         _show_tables(result)
-    _finish(missed)
-
-
-def _seeds(first: int, count: int) -> list[int]:
-    if count < 1 or first < 0:
-        raise InputError(f"--seeds must be at least 1 and --seed at least 0, not {count} and {first}")
-    return list(range(first, first + count))
+    conclude(missed)
 
 
 def _placed(topology: str) -> Graph:
@@ -144,26 +151,10 @@ def _placed(topology: str) -> Graph:
     return graph
 
 
-def _finish(missed: list[str]) -> None:
-    for line in missed:
-        stderr_console().print(f"[red]missed:[/red] {line}")
-    if missed:
-        raise typer.Exit(EXIT_NEGATIVE)
-
-
-def _plain(value: object) -> dict[str, object]:
-    """A dataclass as JSON types."""
-    import msgspec
-
-    plain = msgspec.to_builtins(value, str_keys=True)
-    assert isinstance(plain, dict)
-    return plain
-
-
 def _gap_document(summary: GapSummary) -> dict[str, object]:
     from mangrove.evaluation.gap import PUBLISHED_IMPROVEMENT
 
-    document = _plain(summary)
+    document = plain(summary)
     if summary.setup.published_setting:
         document["published_improvement"] = PUBLISHED_IMPROVEMENT
     return document

@@ -39,21 +39,22 @@ def calibrate(
     grid = [
         Combination(*point)
         for point in product(
-            _numbers("--subscribers", subscribers, least=1),
-            _numbers("--filters", filters, least=0),
-            _numbers("--sizes", sizes, least=1),
+            whole_numbers("--subscribers", subscribers, least=1),
+            whole_numbers("--filters", filters, least=0),
+            whole_numbers("--sizes", sizes, least=1),
         )
     ]
-    rows = run_async(_measure_all(grid * repeats, messages, broker_type, seed))
+    rows = run_async(measure_grid(grid * repeats, messages, broker_type, seed))
     writer = LakeWriter(lake)
     writer.add(CALIBRATION_RUNS, rows)
     writer.flush()
     _show(rows, lake, seed, as_json)
 
 
-async def _measure_all(
+async def measure_grid(
     grid: list[Combination], messages: int, broker_type: str | None, seed: int
 ) -> list[dict[str, Any]]:
+    """One row for each combination, all measured on one broker, in random order."""
     import asyncio
     import random
     import tempfile
@@ -118,7 +119,8 @@ def _version() -> str:
     return f"nats-server-{text.strip().rpartition('v')[2]}"
 
 
-def _numbers(option: str, text: str, *, least: int) -> list[int]:
+def whole_numbers(option: str, text: str, *, least: int) -> list[int]:
+    """The numbers of a comma-separated option, ascending, each once."""
     try:
         numbers = sorted({int(part) for part in text.split(",")})
     except ValueError:

@@ -90,6 +90,11 @@ class EventLog:
         self._fresh.append(event)
         return event.id
 
+    @property
+    def next_id(self) -> EventId:
+        """The name that the next event will have."""
+        return f"{self._domain}-{self._count + 1}"
+
     def take(self) -> list[Event]:
         """Events since the last call."""
         fresh = list(self._fresh)

@@ -172,6 +172,39 @@ class HeadSettled(Happening, frozen=True, kw_only=True):
         return f"the head broker's subscribers are back{rest}"
 
 
+class RegionEndangered(Happening, frozen=True, kw_only=True):
+    """An operator has declared a region endangered: contracts leave it if they can."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    name: str
+    centre: tuple[float, float]
+    radius_km: float
+    left_s: float
+    sites: tuple[str, ...]
+    links: int
+
+    def sentence(self) -> str:
+        """Where, and what it touches."""
+        latitude, longitude = self.centre
+        inside = f"{', '.join(self.sites) or 'no site'} inside, {self.links} links touched"
+        return (
+            f"region {self.name} is endangered, {self.radius_km:g} km around "
+            f"{latitude:g},{longitude:g}: {inside}"
+        )
+
+
+class RegionSafe(Happening, frozen=True, kw_only=True):
+    """A region is no longer endangered: contracts return to the ways that suit them best."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    name: str
+    reason: str
+
+    def sentence(self) -> str:
+        """Which one, and why."""
+        return f"region {self.name} is no longer endangered: {self.reason}"
+
+
 def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
@@ -190,5 +223,7 @@ KINDS: dict[str, type[Happening]] = {
         ContractMet,
         HeadLost,
         HeadSettled,
+        RegionEndangered,
+        RegionSafe,
     )
 }

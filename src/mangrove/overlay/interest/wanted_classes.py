@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView
 
-from mangrove.model.topics import TopicRules, overlaps
+from mangrove.model.topics import Scope, TopicRules, overlaps
 from mangrove.overlay.interest.interest_database import DomainInterest
 from mangrove.overlay.interest.wants import subject_of
 
 
 class WantedClasses:
-    """How many wanted subjects of each domain fall under each contract that may need explicit routes."""
+    """How many wanted subjects of each domain fall under each contract that leaves its domain.
+
+    Any of them may need explicit routes: some always, all of them while a region is endangered.
+    """
 
     def __init__(self, rules: TopicRules) -> None:
         self._matches = [
             (position, contract.match)
             for position, contract in enumerate(rules.contracts)
-            if contract.may_need_routes
+            if contract.scope is not Scope.DOMAIN
         ]
         self._counts: Counter[tuple[int, str]] = Counter()
         self._changed = False

@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
+from mangrove.model.questions.session_quality import Quality
 from mangrove.model.site_pair import SitePair, site_pair
-from mangrove.overlay.protocol.control_messages import LinkReport, LinkStateAck, LinkStateAd
+from mangrove.overlay.protocol.control_messages import (
+    MAX_ASKED_CLASSES,
+    LinkReport,
+    LinkStateAck,
+    LinkStateAd,
+)
 
 PERIOD_S = 5.0
 MIN_INTERVAL_S = 0.5  # between advertisements that only tell of changed delays
@@ -60,20 +67,24 @@ class LinkStateDatabase:
     # -- own links ----------------------------------------------------------------------------------------
 
     def advertise(
-        self, reports: dict[str, LinkReport], now: float, applied: Mapping[str, tuple[int, int]] | None = None
+        self,
+        reports: dict[str, LinkReport],
+        now: float,
+        applied: Mapping[str, tuple[int, int]] | None = None,
+        asks: Mapping[int, Quality] | None = None,
     ) -> LinkStateAd | None:
         """The advertisement to flood now, or None if there is no need for one.
 
         A link that came or went is told at once; delays only when changed markedly, and not too often;
-        interest that was acted upon soon, because somebody may wait for it.
+        interest that was acted upon, and what subscribers ask for, soon, because somebody may wait for it.
         """
-        applied = dict(applied or {})
+        applied, asks = dict(applied or {}), dict(islice((asks or {}).items(), MAX_ASKED_CLASSES))
         self._looked_at = now
         last = self._ads.get(self._domain)
         if last is not None and not self._urgent(last.links, reports):
             age = now - self._advertised_at
             changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
-            told = last.applied == applied or age < MIN_APPLIED_INTERVAL_S
+            told = (last.applied, last.asks) == (applied, asks) or age < MIN_APPLIED_INTERVAL_S
             if age < PERIOD_S and not (changed and age >= MIN_INTERVAL_S) and told:
                 return None
         self._sequence += 1
@@ -84,6 +95,7 @@ class LinkStateDatabase:
             sequence=self._sequence,
             links=reports,
             applied=applied,
+            asks=asks,
         )
         self._ads[self._domain] = ad
         self.version += 1
@@ -188,6 +200,15 @@ class LinkStateDatabase:
         """Up to which version of this domain's interest another domain has acted; (-1, -1) if not at all."""
         ad = self._ads.get(domain)
         return (-1, -1) if ad is None else ad.applied.get(self._domain, (-1, -1))
+
+    def asks(self) -> dict[str, dict[int, Quality]]:
+        """What the subscribers of other domains ask for, by topic class."""
+        return {name: ad.asks for name, ad in self._ads.items() if ad.asks and name != self._domain}
+
+    def epoch_of(self, domain: str) -> int | None:
+        """Which life of its gateway a domain's last advertisement was of; None if there was none."""
+        ad = self._ads.get(domain)
+        return None if ad is None else ad.epoch
 
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""

@@ -17,6 +17,7 @@ import numpy as np
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.status import TableFigures
+from mangrove.overlay.network.endangered_regions import EndangeredRegions
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.routing.failover.forwarding import Forwarding
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
@@ -51,12 +52,14 @@ class LiveMap:
         self.forwarding: Forwarding
         self._rest_ms: dict[int | None, list[float]] = {}
         self._farthest_ms: dict[tuple[int, int], float] = {}
+        self.dangers = EndangeredRegions(domain, federation)
+        """Parts of the network that contracts avoid if they can, although they work."""
         self._choose_tables()
 
     @property
-    def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements]:
+    def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements, EndangeredRegions]:
         """All that the map follows from; `restored_map` makes the same one of it."""
-        return self._federation, self._domain, self._failed, self._measured
+        return self._federation, self._domain, self._failed, self._measured, self.dangers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -194,9 +197,14 @@ class LiveMap:
 
 
 def restored_map(
-    federation: Federation, domain: str, failed: frozenset[SitePair], measured: LinkMeasurements
+    federation: Federation,
+    domain: str,
+    failed: frozenset[SitePair],
+    measured: LinkMeasurements,
+    dangers: EndangeredRegions,
 ) -> LiveMap:
     """The map that follows from a state of the network."""
     made = LiveMap(federation, domain)
+    made.dangers = dangers
     made.update(failed, measured)
     return made

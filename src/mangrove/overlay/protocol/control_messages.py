@@ -7,6 +7,8 @@ from typing import Annotated
 
 import msgspec
 
+from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
+from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 
 
@@ -72,6 +74,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MAX_CAUSE_LENGTH = 256
+MAX_ASKED_CLASSES = 1024
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """Per second."""
@@ -100,6 +103,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     """All links of one gateway; a newer (epoch, sequence) replaces an older one.
 
     `applied` is up to which version (epoch, number) of each domain's interest it has subscribed at its head.
+    `asks` is what its subscribers ask for beyond the contracts, by topic class.
     """
 
     origin: str
@@ -107,6 +111,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     sequence: int
     links: dict[str, LinkReport]
     applied: dict[str, tuple[int, int]] = {}
+    asks: Annotated[dict[int, Quality], msgspec.Meta(max_length=MAX_ASKED_CLASSES)] = {}
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
@@ -117,36 +122,71 @@ class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
     sequence: int
 
 
+class DangerNotice(msgspec.Struct, frozen=True, kw_only=True, tag="danger"):
+    """A region is endangered for so long, or no longer; a higher version of its name replaces a lower one.
+
+    `told_at` is the domain whose gateway was told; `cause` the event there.
+    """
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
+    version: Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
+    told_at: str
+    centre: tuple[
+        Annotated[float, msgspec.Meta(ge=-90, le=90)], Annotated[float, msgspec.Meta(ge=-180, le=180)]
+    ]
+    radius_km: Annotated[float, msgspec.Meta(gt=0, le=MAX_RADIUS_KM)]
+    left_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_FOR_S)]
+    ended: bool = False
+    cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
+
+
+class DangerAck(msgspec.Struct, frozen=True, kw_only=True, tag="danger_ack"):
+    """A notice has arrived, whether it was news or not."""
+
+    name: str
+    version: int
+    told_at: str
+
+
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True, tag="setup"):
-    """Establish a route along `path`, from the origin's gateway to the destination's (RT_EST)."""
+    """Establish, move or keep up a route along `path`, from the origin's gateway to the destination's.
+
+    Harmony's RT_EST. A label that is asked for along another path gets a higher `version`; the same version
+    again is a refresh. The contract is named by its position, with the deadline that it was chosen for.
+    """
 
     origin: str
     epoch: int
-    label: int
+    label: Annotated[int, msgspec.Meta(ge=1)]
     path: list[str]
+    version: int
+    topic_class: int
+    deadline_ms: Milliseconds | None = None
 
 
 class RouteAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
-    """The route stands, or could not be established: goes back along the path."""
+    """The route stands from the sender on, or could not be established: goes back along the path."""
 
     origin: str
     epoch: int
     label: int
     path: list[str]
+    version: int
     ok: bool
     reason: str = ""
 
 
 class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
-    """The route is no longer used."""
+    """The route is no longer used, in this version and all before it."""
 
     origin: str
     epoch: int
     label: int
     path: list[str]
+    version: int
 
 
-LinkStateMessage = LinkStateAd | LinkStateAck
+LinkStateMessage = LinkStateAd | LinkStateAck | DangerNotice | DangerAck
 RouteMessage = RouteSetup | RouteAck | RouteTeardown
 ControlBody = Hello | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage
 
@@ -158,6 +198,8 @@ _TYPE_OF: dict[type[ControlBody], FrameType] = {
     Heartbeat: FrameType.HEARTBEAT,
     LinkStateAd: FrameType.LINK_STATE,
     LinkStateAck: FrameType.LINK_STATE,
+    DangerNotice: FrameType.LINK_STATE,
+    DangerAck: FrameType.LINK_STATE,
     RouteSetup: FrameType.ROUTE,
     RouteAck: FrameType.ROUTE,
     RouteTeardown: FrameType.ROUTE,

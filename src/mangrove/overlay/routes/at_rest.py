@@ -10,8 +10,10 @@ from mangrove.model.status import Requirement
 from mangrove.model.topics import Contract, Scope
 from mangrove.overlay.events.event_log import EventLog
 from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.path_view import SitePath
 from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ def contracts_at_rest(federation: Federation) -> Iterator[AtRest]:
         if contract.may_need_routes and contract.scope is Scope.FEDERATION
     ]
     for source in federation.domains if places else ():
-        manager = RouteManager(federation, source, 1, LiveMap(federation, source), EventLog(source, 0))
+        live, log = LiveMap(federation, source), EventLog(source, 0)
+        contracts = EffectiveContracts(federation.topics, SessionAsks(federation.topics))
+        manager = RouteManager(federation, source, 1, contracts, live, log)
         manager.observe(0.0)
         others = [name for name in federation.domains if name != source]
         manager.want([(place, name) for place in places for name in others], 0.0)

@@ -1,15 +1,19 @@
 """Establishing explicit routes from their source: asking, acknowledgements, time-outs, retiring (RT_EST).
 
-This is the signalling half of explicit routes; which paths are wanted is decided by `route_manager`. Every
-route has a label of its own, never used twice in the life of a gateway. An old route serves until the new one
-is acknowledged, so that a switch breaks nothing.
+This is the signalling half of explicit routes; which paths are wanted is decided by `route_manager`. A route
+that is no longer wanted moves to a path that is, under the same label with a higher version, so that only the
+gateways change whose next hop does (`transit_labels`); it serves along the old path until the new one is
+acknowledged, and a switch breaks nothing. Routes are refreshed, because labels last for a lease only. Labels
+and versions are never used twice in the life of a gateway.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement, unmet_text
@@ -24,8 +28,12 @@ from mangrove.overlay.events.happenings import (
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
 from mangrove.overlay.routes.path_view import SitePath
+from mangrove.overlay.routes.transit_labels import LEASE_S
 
 ACK_TIMEOUT_S = 1.0
+REFRESH_S = 10.0
+REFRESH_TOGETHER_S = 1.0
+"""Routes whose refresh is due so soon are refreshed with the one that is due."""
 
 Messages = list[tuple[str, RouteMessage]]
 """What to say to which neighbour."""
@@ -33,13 +41,17 @@ Messages = list[tuple[str, RouteMessage]]
 
 @dataclass(slots=True)
 class Route:
-    """One path of a set; usable when acknowledged."""
+    """One path of a set; usable when acknowledged. Two of a set have the same label while one is to replace
+    the other."""
 
     label: int
+    version: int
     path: SitePath
     asked_at: float
     requested_by: EventId
     active: bool = False
+    confirmed_at: float = float("-inf")
+    """When its far end was last known to have heard of it."""
 
 
 @dataclass(slots=True)
@@ -67,6 +79,8 @@ class RouteSet:
     """When the set moves if a link on its way is still full then."""
     left_full_at: float = float("-inf")
     """When it last looked for another way because a link was full."""
+    evading: int | None = None
+    """Because of which state of the endangered regions the set was made or moved; None if it was not."""
     retry_at: float = float("inf")
     """When to look at the set again because something that was asked for does not stand."""
 
@@ -85,6 +99,13 @@ class RouteSet:
         return [route for route in self.routes if route.active]
 
 
+class Answered(NamedTuple):
+    """What an answer leads to: what to say, and the set in which a route stands now, with the event of it."""
+
+    messages: Messages
+    stands: tuple[RouteSet, EventId] | None = None
+
+
 class Establishment:
     """Makes the routes of a set stand that are wanted, and takes down the others."""
 
@@ -94,6 +115,10 @@ class Establishment:
         self._live = live
         self._log = log
         self._label = 0
+        self._version = 0
+        self._refresh_at = float("inf")
+        self.ignored: Counter[str] = Counter()
+        """Answers that were not acted upon, by what was wrong with them."""
 
     def up(self, path: SitePath) -> bool:
         """Whether no link of a path has failed."""
@@ -115,35 +140,84 @@ class Establishment:
         """Give up what has lost a link, and what nobody acknowledged in time."""
         messages: Messages = []
         good: list[Route] = []
+        lost: set[int] = set()
         for route in routes.routes:
-            if not self.up(route.path):
-                messages += self._give_up(routes, route, "a link on it has failed", now, cause)
-            elif not route.active and now - route.asked_at >= ACK_TIMEOUT_S:
-                messages += self._give_up(routes, route, "nobody acknowledged it", now, cause)
+            reason = self._broken(route, now)
+            if reason:
+                messages += self._give_up(routes, route, reason, now, cause)
+                lost.add(route.label)
             else:
                 good.append(route)
         routes.routes = good
+        return messages + self._reassert(routes, lost)
+
+    def _broken(self, route: Route, now: float) -> str:
+        if not self.up(route.path):
+            return "a link on it has failed"
+        if not route.active and now - route.asked_at >= ACK_TIMEOUT_S:
+            return "nobody acknowledged it"
+        if route.active and now - route.confirmed_at >= LEASE_S:
+            return "nobody answers when it is refreshed"
+        return ""
+
+    def timer(self) -> float:
+        """When `refresh` has something to do."""
+        return self._refresh_at
+
+    def refresh(self, sets: Iterable[RouteSet], now: float) -> Messages:
+        """Ask again for routes that stand, before their labels expire."""
+        if now < self._refresh_at:
+            return []
+        messages: Messages = []
+        self._refresh_at = float("inf")
+        for routes in sets:
+            for route in routes.active():
+                if self._broken(route, now):
+                    routes.retry_at = now
+                if now + REFRESH_TOGETHER_S >= route.asked_at + REFRESH_S:
+                    route.asked_at = now
+                    messages.append(self._setup(routes, route))
+                self._refresh_at = min(self._refresh_at, route.asked_at + REFRESH_S)
         return messages
 
-    def acknowledge(
-        self, sets: Iterable[RouteSet], ack: RouteAck, now: float
-    ) -> tuple[RouteSet, EventId] | None:
-        """Take in an answer. Returns the set in which a route stands now, and the event that says so."""
+    def acknowledge(self, sets: Iterable[RouteSet], ack: RouteAck, now: float) -> Answered:
+        """Take in an answer."""
+        found = self._asked(sets, ack)
+        if found is None:
+            self.ignored["route message that answers nothing which was asked"] += 1
+            return Answered([])
+        routes, route = found
+        if not ack.ok:
+            refused = RouteRefused(**routes.about, path=route.path, reason=ack.reason)
+            self._log.note(refused, now, route.requested_by)
+            routes.routes.remove(route)
+            routes.retry_at = now + ACK_TIMEOUT_S
+            return Answered(self._reassert(routes, {route.label}))
+        route.confirmed_at = now
+        if route.active:
+            return Answered([])
+        route.active = True
+        self._refresh_at = min(self._refresh_at, route.asked_at + REFRESH_S)
+        stands = self._log.note(RouteEstablished(**routes.about, path=route.path), now, route.requested_by)
+        messages: Messages = []
+        for old in [each for each in routes.routes if each.label == route.label and each is not route]:
+            # The gateways on the way have changed already; the first hop is this gateway's to take back.
+            routes.routes.remove(old)
+            retired = RouteRetired(**routes.about, path=old.path, reason="a better one stands")
+            self._log.note(retired, now, stands)
+            if old.path[1] != route.path[1]:
+                messages.append(self._teardown(old))
+        return Answered(messages, (routes, stands))
+
+    def _asked(self, sets: Iterable[RouteSet], ack: RouteAck) -> tuple[RouteSet, Route] | None:
+        """The route that an answer is about, and its set."""
         if ack.epoch != self._epoch:
             return None
         for routes in sets:
             for route in routes.routes:
-                if route.label != ack.label:
-                    continue
-                if not ack.ok:
-                    refused = RouteRefused(**routes.about, path=route.path, reason=ack.reason)
-                    self._log.note(refused, now, route.requested_by)
-                    routes.routes.remove(route)
-                    routes.retry_at = now + ACK_TIMEOUT_S
-                    return None
-                route.active = True
-                stands = RouteEstablished(**routes.about, path=route.path)
-                return routes, self._log.note(stands, now, route.requested_by)
+                same = (route.label, route.version) == (ack.label, ack.version)
+                if same and list(route.path) == ack.path:
+                    return routes, route
         return None
 
     def tear_down(self, routes: RouteSet) -> Messages:
@@ -158,7 +232,6 @@ class Establishment:
         for path in paths:
             if path in known:
                 continue
-            self._label += 1
             happening = RouteRequested(
                 **routes.about,
                 path=path,
@@ -166,9 +239,47 @@ class Establishment:
                 deadline_ms=routes.contract.deadline_ms,
             )
             requested_by = self._log.note(happening, now, cause)
-            routes.routes.append(Route(self._label, path, now, requested_by))
-            setup = RouteSetup(origin=self._domain, epoch=self._epoch, label=self._label, path=list(path))
-            messages.append((path[1], setup))
+            route = Route(self._label_for(routes, path, paths), self._next_version(), path, now, requested_by)
+            routes.routes.append(route)
+            messages.append(self._setup(routes, route))
+        return messages
+
+    def _label_for(self, routes: RouteSet, path: SitePath, wanted: list[SitePath]) -> int:
+        """The label of the route that this path is to replace, the most similar one; else a new label."""
+        moving = {route.label for route in routes.routes if not route.active}
+        spare = [
+            route
+            for route in routes.routes
+            if route.active and route.path not in wanted and route.label not in moving
+        ]
+        if spare:
+            return max(spare, key=lambda route: len(set(pairwise(route.path)) & set(pairwise(path)))).label
+        self._label += 1
+        return self._label
+
+    def _next_version(self) -> int:
+        self._version += 1
+        return self._version
+
+    def _setup(self, routes: RouteSet, route: Route) -> tuple[str, RouteMessage]:
+        setup = RouteSetup(
+            origin=self._domain,
+            epoch=self._epoch,
+            label=route.label,
+            version=route.version,
+            path=list(route.path),
+            topic_class=routes.topic_class,
+            deadline_ms=routes.contract.deadline_ms,
+        )
+        return route.path[1], setup
+
+    def _reassert(self, routes: RouteSet, labels: set[int]) -> Messages:
+        """A move did not succeed: gateways that have changed already go back to the path that serves."""
+        messages: Messages = []
+        for route in routes.routes:
+            if route.active and route.label in labels:
+                route.version = self._next_version()
+                messages.append(self._setup(routes, route))
         return messages
 
     def _retire(self, routes: RouteSet, wanted: set[SitePath], now: float, cause: EventId | None) -> Messages:
@@ -176,8 +287,9 @@ class Establishment:
         for route in routes.routes:
             if route.path not in wanted:
                 messages += self._give_up(routes, route, "a better one stands", now, cause)
+        dropped = {route.label for route in routes.routes if route.path not in wanted}
         routes.routes = [route for route in routes.routes if route.path in wanted]
-        return messages
+        return messages + self._reassert(routes, dropped)
 
     def _give_up(
         self, routes: RouteSet, route: Route, reason: str, now: float, cause: EventId | None
@@ -187,6 +299,10 @@ class Establishment:
 
     def _teardown(self, route: Route) -> tuple[str, RouteMessage]:
         message = RouteTeardown(
-            origin=self._domain, epoch=self._epoch, label=route.label, path=list(route.path)
+            origin=self._domain,
+            epoch=self._epoch,
+            label=route.label,
+            version=route.version,
+            path=list(route.path),
         )
         return route.path[1], message

@@ -1,8 +1,9 @@
 """Which paths a contract should use, on the network as it is now (Harmony §3.2, thesis §5.2).
 
 Several things may be asked at once. If the network cannot give them all, they yield in this order: the rate
-first, then the separation, then the resiliency, then the number of paths, then the hops, and the deadline
-last. What yields is still brought as near to what was asked as the stronger ones allow.
+first, then the separation, then the resiliency, then keeping out of endangered regions, then the number of
+paths, then the hops, and the deadline last. What yields is still brought as near to what was asked as the
+stronger ones allow.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Choice:
 
 
 CLEARLY = 0.1
-STRENGTH = ("deadline_ms", "max_hops", "paths", "resiliency", "separation_km", "rate_mbps")
+STRENGTH = ("deadline_ms", "max_hops", "paths", "outside", "resiliency", "separation_km", "rate_mbps")
 
 
 def _shortfall(choice: Choice, name: str) -> float:
@@ -64,6 +65,19 @@ def judged(view: PathView, paths: Sequence[SitePath]) -> Choice:
 
 def choose_paths(view: PathView, kept: Sequence[SitePath] = ()) -> Choice:
     """The paths to use, those `kept` among them where they serve; none if there is no way."""
+    found = _choose(view, kept)
+    dangers = view.live.dangers
+    if not any(dangers.touches(path) for path in found.paths):
+        return found
+    around = _choose(view.around(), [path for path in kept if not dangers.touches(path)])
+    # All outside, or as many as the network has there and the rest where it is.
+    for other in (judged(view, around.paths), _choose(view, around.paths)):
+        if other.better_than(found):
+            found = other
+    return found
+
+
+def _choose(view: PathView, kept: Sequence[SitePath]) -> Choice:
     contract = view.contract
     hops, deadline = contract.max_hops, contract.deadline_ms or math.inf
     for limits in (PathLimits(deadline, hops), PathLimits(deadline), FREE):

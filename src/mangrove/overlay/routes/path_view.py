@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from mangrove.model.federation import Region
+from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement
 from mangrove.model.topics import Contract
 from mangrove.overlay.network.link_loads import NO_LOADS, LinkLoads
@@ -158,7 +159,35 @@ class PathView:
         """
         paths = [path for path in paths if math.isfinite(self.delay_ms(path))]
         good = [path for path in paths if self.in_limits(path)]
-        return (*self._limits(paths, good), *self._of_set(good or paths), *self._rate(good or paths))
+        used = good or paths
+        return (*self._limits(paths, good), *self._outside(used), *self._of_set(used), *self._rate(used))
+
+    def _outside(self, paths: Sequence[SitePath]) -> list[Requirement]:
+        """How many of the paths keep out of regions that are endangered now."""
+        dangers = self.live.dangers
+        if not dangers.active or not paths:
+            return []
+        inside = [path for path in paths if dangers.touches(path)]
+        names = sorted({name for path in inside for name in dangers.touched_by(path)})
+        achieved = len(paths) - len(inside)
+        return [Requirement(name="outside", asked=len(paths), achieved=achieved, apart_from=", ".join(names))]
+
+    def around(self) -> PathView:
+        """The same network without what is endangered."""
+        graph, links = self.graph, self.live.dangers.links
+        kept = [
+            place
+            for place, (u, v) in enumerate(graph.ends)
+            if site_pair(graph.names[u], graph.names[v]) not in links
+        ]
+        left = replace(
+            graph,
+            ends=graph.ends[kept],
+            weights=graph.weights[kept],
+            edge_failure=graph.edge_failure[kept],
+            via=tuple(graph.via[link] for link in kept),
+        )
+        return replace(self, graph=left)
 
     def _limits(self, paths: Sequence[SitePath], good: Sequence[SitePath]) -> list[Requirement]:
         contract, found = self.contract, []

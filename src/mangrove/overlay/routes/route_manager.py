@@ -10,12 +10,13 @@ so nothing goes back and forth. How routes come to stand is the matter of `estab
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from zlib import crc32
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import ExposedPath
 from mangrove.model.status import Requirement, unmet_text
-from mangrove.model.topics import Contract
 from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
@@ -31,10 +32,11 @@ from mangrove.overlay.routes.damping import (
     worth_changing,
     worth_improving,
 )
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_pool import shared
-from mangrove.overlay.routes.path_view import PathView
+from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.overlay.routes.surroundings import Surroundings
 
 REVIEW_AFTER_S = 0.1
@@ -47,9 +49,17 @@ Key = tuple[int, str]
 class RouteManager:
     """Decides which explicit routes this gateway needs as a source."""
 
-    def __init__(self, federation: Federation, domain: str, epoch: int, live: LiveMap, log: EventLog) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        epoch: int,
+        contracts: EffectiveContracts,
+        live: LiveMap,
+        log: EventLog,
+    ) -> None:
         self._domain = domain
-        self._rules = federation.topics
+        self._contracts = contracts
         self._live = live
         self._log = log
         self._estimates = FailureEstimates(federation)
@@ -65,9 +75,6 @@ class RouteManager:
     def sets(self) -> dict[Key, RouteSet]:
         """All route sets, by topic class and destination."""
         return self._sets
-
-    def _contract(self, key: Key) -> Contract:
-        return self._rules.contract_at(key[0])
 
     def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
@@ -89,10 +96,38 @@ class RouteManager:
             messages += self._signalling.drop_broken(routes, now, cause)
         return messages
 
+    def exposed(self, now: float) -> list[ExposedPath]:
+        """Paths in use that lead through endangered regions, and why."""
+        found: list[ExposedPath] = []
+        for key in sorted(self._wanted) if self._live.dangers.active else ():
+            routes = self._sets.get(key)
+            paths = [route.path for route in routes.active()] if routes is not None else []
+            for path in paths or [self._live.table_path(key[1])]:
+                regions = self._live.dangers.touched_by(path)
+                if regions:
+                    found.append(self._exposed(key, path, regions, now))
+        return found
+
+    def _exposed(self, key: Key, path: SitePath, regions: tuple[str, ...], now: float) -> ExposedPath:
+        routes, contract = self._sets.get(key), self._contracts.at(*key)
+        sites = self._live.dangers.sites
+        reason = ""
+        if self._domain in sites:
+            reason = f"its source, {self._domain}, lies inside"
+        elif key[1] in sites:
+            reason = f"its destination, {key[1]}, lies inside"
+        elif routes is not None and path in routes.chosen:
+            around = self._surroundings.view(contract, key, now, routes).around()
+            apart = choose_paths(around).paths
+            reason = "no other way is within the contract" if apart else "no way leads around it"
+        return ExposedPath(
+            topic=contract.match, destination=key[1], path=path, regions=regions, reason=reason
+        )
+
     def timer(self) -> float:
         """When `catch_up` has something to do."""
         times = (min(routes.retry_at, routes.look_at) for routes in self._sets.values())
-        return min([self._review_at, *times])
+        return min([self._review_at, self._signalling.timer(), *times])
 
     def catch_up(self, now: float) -> Messages:
         """Plan anew after a change of the network; ask again for what was refused or not acknowledged."""
@@ -100,7 +135,7 @@ class RouteManager:
             every, cause = self._review_all, self._cause
             self._review_at, self._review_all, self._cause = float("inf"), False, None
             return self._review(now, cause, all_sets=every)
-        messages: Messages = []
+        messages = self._signalling.refresh(self._sets.values(), now)
         for routes in self._sets.values():
             if now >= routes.look_at:
                 messages += self._mend(routes, now, None, improve=True)
@@ -121,10 +156,14 @@ class RouteManager:
         for key in sorted(self._wanted):
             if key not in self._sets and not self._needed(key, now):
                 continue
-            routes = self._sets.get(key)
+            routes, contract = self._sets.get(key), self._contracts.at(*key)
             if routes is None:
-                routes = self._sets[key] = RouteSet(key[0], self._contract(key), key[1])
+                routes = self._sets[key] = RouteSet(key[0], contract, key[1])
                 routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
+                if self._endangered(key[1]):
+                    routes.evading = self._live.dangers.version
+            elif routes.contract != contract:
+                routes.contract = contract
             elif not all_sets and routes.contract.deadline_ms is None:
                 continue
             messages += self._mend(routes, now, cause)
@@ -135,18 +174,31 @@ class RouteManager:
         return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
 
     def _needed(self, key: Key, now: float) -> bool:
-        contract = self._contract(key)
-        if contract.always_routed or not contract.may_need_routes:
-            return contract.always_routed
+        contract = self._contracts.at(*key)
+        if contract.always_routed or self._endangered(key[1]):
+            return True
+        if not contract.may_need_routes:
+            return False
         # What serves well stays, although the tables' way may be fast again: it may be so only because
         # this traffic has left it.
         view = self._surroundings.view(contract, key, now)
         routes = self._sets.get(key)
         standing = [route.path for route in routes.active()] if routes is not None else []
+        if routes is not None and self._returns(routes):
+            standing = []
         if standing and not unmet_text(view.assess(standing)):
             return True
         table = self._live.table_path(key[1])
         return not table or bool(unmet_text(view.assess([table])))
+
+    def _endangered(self, destination: str) -> bool:
+        """Whether the tables lead through an endangered region."""
+        dangers = self._live.dangers
+        return dangers.active and dangers.touches(self._live.table_path(destination))
+
+    def _returns(self, routes: RouteSet) -> bool:
+        """Whether a set that fled is to be chosen anew, because something else is endangered, or nothing."""
+        return routes.evading is not None and routes.evading != self._live.dangers.version
 
     def _mend(
         self, routes: RouteSet, now: float, cause: EventId | None, *, improve: bool = False
@@ -161,6 +213,13 @@ class RouteManager:
         alive = {route.path for route in routes.routes}
         current = judged(view, [path for path in routes.chosen if path in alive])
         chosen = self._better(view, current, routes, now, improve=improve)
+        if self._returns(routes):
+            chosen = choose_paths(view)
+        dangers = self._live.dangers
+        if not dangers.active:
+            routes.evading = None
+        elif routes.evading is not None or any(dangers.touches(path) for path in current.paths):
+            routes.evading = dangers.version
         if chosen.paths != routes.chosen:
             self._surroundings.changed()
             routes.chosen, routes.changed_at, routes.crowded_until = chosen.paths, now, None
@@ -221,18 +280,27 @@ class RouteManager:
 
     def acknowledge(self, ack: RouteAck, now: float) -> Messages:
         """A route that this gateway asked for stands, or does not."""
-        stands = self._signalling.acknowledge(self._sets.values(), ack, now)
+        messages, stands = self._signalling.acknowledge(self._sets.values(), ack, now)
         if stands is None:
-            return []
+            return messages
         routes, cause = stands
         if set(routes.chosen) <= {route.path for route in routes.routes}:
-            return self._signalling.establish(routes, list(routes.chosen), now, cause)
-        return self._mend(routes, now, cause)
+            return messages + self._signalling.establish(routes, list(routes.chosen), now, cause)
+        return messages + self._mend(routes, now, cause)
+
+    @property
+    def ignored(self) -> Counter[str]:
+        """Answers to nothing that was asked, by what was wrong with them."""
+        return self._signalling.ignored
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        labels = [route.label for routes in self._sets.values() for route in routes.routes]
-        found = [] if len(labels) == len(set(labels)) else ["two routes have the same label"]
+        used = [route for routes in self._sets.values() for route in routes.routes]
+        versions = {route.version for route in used}
+        found = [] if len(versions) == len(used) else ["two routes have the same version"]
+        labels = [route.label for route in used if route.active]
+        if len(set(labels)) != len(labels):
+            found.append("two routes in use have the same label")
         for (_, destination), routes in self._sets.items():
             ends = {(route.path[0], route.path[-1]) for route in routes.routes}
             if ends - {(self._domain, destination)}:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mangrove.model.federation import Federation
+from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.session_quality import AskRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import OutboundFlow, Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
+from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli import stimulus as st
 from mangrove.routing.failover.gateway_tables import GatewayTables
 
@@ -126,6 +129,22 @@ class RecordedEngine(OverlayEngine):
         told = list(applied)
         instructions = super().subscriptions_confirmed(told, now)
         self._record(st.SubscriptionsConfirmed(told, now), st.digest(instructions))
+        return instructions
+
+    def ask(self, request: AskRequest, now: float) -> list[Instruction]:
+        """A session asks for more than a contract."""
+        try:
+            instructions = super().ask(request, now)
+        except AskRefusedError as error:
+            self._record(st.SessionAsked(request, now), st.digest(st.refusal(error)))
+            raise
+        self._record(st.SessionAsked(request, now), st.digest(instructions))
+        return instructions
+
+    def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
+        """An operator says that a region is endangered, or no longer."""
+        instructions = super().avoid(request, now)
+        self._record(st.RegionDeclared(request, now), st.digest(instructions))
         return instructions
 
     def handle_timer(self, now: float) -> list[Instruction]:

@@ -10,11 +10,15 @@ import zlib
 
 import msgspec
 
+from mangrove.errors import MangroveError
+from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.session_quality import AskRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType, Name
+from mangrove.overlay.routes.session_asks import AskRefusedError
 
 Outcome = list[Instruction] | list[object] | Frame | int | None
 """What an engine answered: instructions, a frame, ids of flows, a flag, or nothing."""
@@ -195,6 +199,17 @@ class SubscriptionsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="
         return engine.subscriptions_confirmed(self.applied, self.now)
 
 
+class RegionDeclared(msgspec.Struct, frozen=True, array_like=True, tag="avoid"):
+    """`avoid`; a request that makes no sense changes nothing and is not recorded."""
+
+    request: AvoidRequest
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.avoid(self.request, self.now)
+
+
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     """`handle_timer`."""
 
@@ -203,6 +218,20 @@ class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     def apply(self, engine: OverlayEngine) -> Outcome:
         """Serve it again."""
         return engine.handle_timer(self.now)
+
+
+class SessionAsked(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
+    """`ask`. A refusal is an outcome like any other."""
+
+    request: AskRequest
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Ask it again."""
+        try:
+            return engine.ask(self.request, self.now)
+        except AskRefusedError as error:
+            return refusal(error)
 
 
 class FramesRemembered(msgspec.Struct, frozen=True, array_like=True, tag="remember"):
@@ -230,8 +259,10 @@ Stimulus = (
     | HeadWent
     | Flushed
     | SubscriptionsConfirmed
+    | RegionDeclared
     | TimerServed
     | FramesRemembered
+    | SessionAsked
 )
 
 _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
@@ -247,8 +278,8 @@ def retargeting_told(target: Retargeted) -> list[object]:
     return [list(target.home), routes_told(target.routes), list(target.lost)]
 
 
-def refusal(error: FrameError) -> Outcome:
-    """The outcome of a frame that must close its link."""
+def refusal(error: MangroveError) -> Outcome:
+    """The outcome of a frame that must close its link, or of an ask that cannot be."""
     return zlib.crc32(error.message.encode())
 
 

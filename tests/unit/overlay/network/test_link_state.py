@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.kit.engines import ad, report
 
+from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.protocol.control_messages import (
+    MAX_ASKED_CLASSES,
     LinkStateAck,
 )
 
@@ -73,3 +76,23 @@ def test_what_waits_and_what_fails_is_advertised() -> None:
     measured = own.measured()
     assert measured.waits_ms == {("a", "b"): {0: 40.0}}
     assert measured.availability == {("a", "b"): 0.9}
+
+
+def test_what_subscribers_ask_for_is_told_soon_and_heard_of_others() -> None:
+    own = database()
+    links = {"b": report(), "c": report()}
+    own.advertise(links, 0.0)
+    two = {0: Quality(paths=2)}
+    assert own.advertise(links, 0.05, None, two) is None, "not too often"
+    told = own.advertise(links, 0.2, None, two)
+    assert told is not None
+    assert told.asks == two
+    assert own.advertise(links, 0.4, None, two) is None, "told already"
+    assert own.receive(msgspec.structs.replace(ad("b", 1, a=report()), asks=two))
+    assert own.asks() == {"b": two}, "and not its own"
+    assert own.receive(ad("b", 2, a=report()))
+    assert own.asks() == {}
+    many = {number: Quality(paths=2) for number in range(MAX_ASKED_CLASSES + 1)}
+    bounded = own.advertise(links, 1.0, None, many)
+    assert bounded is not None
+    assert len(bounded.asks) == MAX_ASKED_CLASSES

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 from mangrove.evaluation.confidence import Estimate, estimate
-from mangrove.evaluation.outages import YEAR_S, Change, Damaged, outages
+from mangrove.evaluation.resilience.outages import YEAR_S, Change, Damaged, outages
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, TopicRules
@@ -29,9 +29,11 @@ from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteSetup
 from mangrove.overlay.routes.damping import HOLD_S, LOOK_EVERY_S
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Messages
 from mangrove.overlay.routes.path_view import SitePath
 from mangrove.overlay.routes.route_manager import REVIEW_AFTER_S, RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.routing.paths.resilience import resiliency, with_ends_up
 
 PROMISES = (0.999, 0.9999)
@@ -164,7 +166,8 @@ class Source:
         self.name = name
         self._live = LiveMap(federation, name)
         self._log = EventLog(name, 0)
-        self._manager = RouteManager(federation, name, 1, self._live, self._log)
+        contracts = EffectiveContracts(RULES, SessionAsks(RULES))
+        self._manager = RouteManager(federation, name, 1, contracts, self._live, self._log)
         self.keys = [(place, receiver) for place in range(len(RULES.contracts)) for receiver in receivers]
         self._manager.observe(0.0)
         self._serve(self._manager.want(self.keys, 0.0), 0.0)
@@ -192,6 +195,7 @@ class Source:
                     epoch=message.epoch,
                     label=message.label,
                     path=message.path,
+                    version=message.version,
                     ok=True,
                 )
                 waiting += self._manager.acknowledge(answer, now)

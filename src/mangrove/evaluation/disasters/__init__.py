@@ -1,0 +1,1 @@
+"""Separated paths on real backbones: under discs at random, and under disasters that happened."""

@@ -1,0 +1,1 @@
+"""Pictures of the scenarios, the planners' results and the disasters."""

@@ -1,0 +1,1 @@
+"""What a gateway is asked on its management broker, and how it answers."""

@@ -1,0 +1,51 @@
+"""The contract that holds on the way to a domain, with what publishers here and subscribers there ask for.
+
+All that asks about a contract in order to choose routes asks here. Others' asks come from outside, so they
+are cut down to the limits of the contract again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mangrove.model.questions.session_quality import NOTHING_MORE, Quality, Role, allowed, raised, strictest
+from mangrove.model.topics import Contract, TopicRules
+from mangrove.overlay.routes.session_asks import SessionAsks
+
+
+class EffectiveContracts:
+    """What is owed on the way to a domain: the contract, what is asked for here, what is asked there."""
+
+    def __init__(self, rules: TopicRules, own: SessionAsks) -> None:
+        self._rules = rules
+        self._own = own
+        self._heard: dict[str, dict[int, Quality]] = {}
+        self._found: dict[tuple[int, str], Contract] = {}
+
+    def at(self, topic_class: int, destination: str) -> Contract:
+        """The contract of a topic class towards a destination."""
+        key = (topic_class, destination)
+        found = self._found.get(key)
+        if found is None:
+            contract = self._rules.contract_at(topic_class)
+            asked = strictest(
+                (
+                    self._own.of(Role.PUBLISHER).get(topic_class, NOTHING_MORE),
+                    self._heard.get(destination, {}).get(topic_class, NOTHING_MORE),
+                )
+            )
+            found = self._found[key] = raised(contract, allowed(asked, contract.limits))
+        return found
+
+    def heard(self, asks: Mapping[str, dict[int, Quality]]) -> bool:
+        """What the subscribers of other domains ask for; True if it has changed."""
+        told = {domain: asked for domain, asked in asks.items() if asked}
+        if told == self._heard:
+            return False
+        self._heard = told
+        self._found.clear()
+        return True
+
+    def own_changed(self) -> None:
+        """What is asked for here has changed."""
+        self._found.clear()

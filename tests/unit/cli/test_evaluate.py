@@ -1,0 +1,102 @@
+"""`mangrove evaluate` as a user meets it: one JSON document, seeds, exit codes, refusals in words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def evaluate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mangrove.cli.main", "evaluate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("harmony", "--seeds", "1", "--phase-seconds", "2"),
+        ("lookup", "--seeds", "1", "--sizes", "6", "--lookups", "1000"),
+        ("backbones", "--seeds", "1", "--groups", "sndlib", "--max-nodes", "12", "--pairs", "10"),
+        ("six-nodes", "--seeds", "1"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_experiments_answer_in_json(arguments: tuple[str, ...]) -> None:
+    done = evaluate(*arguments, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    assert document["experiment"] == arguments[0]
+    assert document["seeds"] == [1]
+    assert (done.returncode == 1) == bool(document["missed"])
+
+
+def test_disasters(tmp_path: Path) -> None:
+    plot = tmp_path / "plot.png"
+    arguments = ("disasters", "--groups", "sndlib", "--max-nodes", "30", "--max-pairs", "30")
+    done = evaluate(*arguments, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    assert document["seed"] == 1
+    assert document["separation_km"] == 200.0
+    assert {one["disaster"]["kind"] for one in document["summaries"]} <= {"earthquake", "storm"}
+    shown = evaluate(*arguments, "--plot", str(plot))
+    assert "Pairs that keep a path" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert plot.exists()
+
+
+def test_six_items() -> None:
+    document = json.loads(evaluate("six-items", "--json").stdout)
+    assert [len(one["gain"]) for one in document["comparisons"]] == [3, 3, 3]
+    assert "printed risks" in evaluate("six-items").stdout
+
+
+def test_broker_costs_measures_a_real_broker() -> None:
+    grid = ("--subscribers", "1,4", "--filters", "0,50", "--sizes", "64", "--messages", "2000")
+    done = evaluate("broker-costs", *grid, "--repeats", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["broker"].startswith("nats-server-")
+    assert len(document["runs"]) == 8
+    wall = document["costs"][0]
+    assert wall["clock"] == "seconds"
+    assert all(t["low"] <= t["high"] for t in wall["times_s"].values())
+
+
+def test_the_list_of_backbones() -> None:
+    done = evaluate("backbones", "--list", "--groups", "sndlib", "--json")
+    names = [one["name"] for one in json.loads(done.stdout)]
+    assert "sndlib/germany50" in names
+    assert "germany50" in evaluate("backbones", "--list", "--groups", "sndlib").stdout
+
+
+def test_a_log_of_pairs(tmp_path: Path) -> None:
+    log = tmp_path / "pairs.csv"
+    small = ("gap", "--seeds", "2", "--nodes", "80", "--m", "3", "--pairs", "10", "--regions", "10")
+    done = evaluate(*small, "--log", str(log), "--json")
+    assert done.returncode in (0, 1), done.stderr
+    assert len(log.read_text().splitlines()) == 21
+    assert "20 pairs in" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("gap", "--log", "pairs.txt"), ".csv or .jsonl"),
+        (("backbones", "--groups", "atlantis"), "no group 'atlantis'"),
+        (("disasters", "--min-nodes", "50", "--max-nodes", "20"), "--min-nodes 50"),
+        (("disasters", "--file", "none.json"), "cannot read none.json"),
+        (("lookup", "--sizes", "3"), "--sizes"),
+        (("harmony", "--seeds", "0"), "--seeds must be at least 1"),
+        (("broker-costs", "--subscribers", "none"), "--subscribers"),
+    ],
+)
+def test_bad_input_is_refused_in_words(arguments: tuple[str, ...], words: str) -> None:
+    done = evaluate(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert words in done.stderr
