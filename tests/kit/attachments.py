@@ -78,7 +78,12 @@ class Head:
     """The head connection of domain `a`, with neighbours `b` and `c`, a real engine and a fake broker."""
 
     def __init__(
-        self, *, rules: TopicRules | None = None, max_message_bytes: int = 100, queue_bytes: int = 1000
+        self,
+        *,
+        rules: TopicRules | None = None,
+        max_message_bytes: int = 100,
+        queue_bytes: int = 1000,
+        markers: Flow | None = None,
     ) -> None:
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
         self.engine: OverlayEngine = with_links(shape, "a")
@@ -96,6 +101,7 @@ class Head:
             confirmed=lambda applied: self._carry_out(
                 self.engine.subscriptions_confirmed(applied, monotonic())
             ),
+            markers=markers,
         )
 
     @property

@@ -128,6 +128,7 @@ class Site:
             head_kind=self._own.head.kind,
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
+            edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_url=self._own.management.client_url,
             listen=tuple(listen),
             calls=tuple(calls),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.broker.nats.kind import NatsKind
+from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.host.process import ManagedProcess
 from mangrove.model.broker_kinds import BrokerKind
@@ -30,6 +31,9 @@ class Kind(Protocol):
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
+
+    def probe(self, broker: str, url: str, subject: str, owner: ProbeOwner) -> Probe:
+        """A plain client of the broker at `url` that publishes markers and listens for those on `subject`."""
 
     def server(
         self,

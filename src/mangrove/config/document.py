@@ -15,6 +15,7 @@ from mangrove.model.federation import (
     DEFAULT_MAX_SUBJECTS,
     DEFAULT_QUEUE_BYTES,
     Prepare,
+    Urgency,
 )
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Order, Queue, Scope
@@ -260,6 +261,11 @@ class FederationDocument(Strict):
     prepare: Prepare = Field(
         default=Prepare.SINGLES,
         description="Failures for which next hops are prepared: of one link or site, or `pairs` of them too.",
+    )
+    urgency: Urgency = Field(
+        default=Urgency.LAXITY,
+        description="What leaves a queue first: what has the least time to spare in all (`laxity`) or for "
+        "this hop (`budget`, `equal-budget`), or what came first (`arrival`).",
     )
 
 

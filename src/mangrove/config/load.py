@@ -193,6 +193,7 @@ def _federation(document: FederationDocument, failures: FailuresFile) -> Federat
             for name, group in document.risk_groups.items()
         },
         prepare=document.prepare,
+        urgency=document.urgency,
     )
 
 

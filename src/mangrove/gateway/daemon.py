@@ -22,6 +22,7 @@ from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management import answer_questions
+from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
@@ -37,6 +38,7 @@ from mangrove.model.shared_names import (
     gateway_status_subject,
 )
 from mangrove.model.status import GatewayStatus
+from mangrove.model.subjects import egress_marker_subject
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -77,6 +79,7 @@ class Gateway:
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
         self._retained = self._make_mirror() if settings.head_client_url else None
+        self._probe = self._make_probe() if settings.head_client_url else None
         self._head = HeadConnection(
             self._engine,
             partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_url),
@@ -88,6 +91,7 @@ class Gateway:
                 self._engine.subscriptions_confirmed(applied, monotonic())
             ),
             letters=self._retained or DISCARD,
+            markers=self._probe,
         )
         self._links = Links(
             self._engine,
@@ -121,6 +125,22 @@ class Gateway:
             ),
             send=self._send_letter,
             reachable=self._reachable,
+        )
+
+    def _make_probe(self) -> SiteProbe:
+        """Who measures how long messages are inside this domain."""
+        settings = self._settings
+        urls = {HEAD: settings.head_client_url, **settings.edge_client_urls}
+        subject = egress_marker_subject(settings.domain)
+        return SiteProbe(
+            settings.domain,
+            lambda owner: {
+                broker: kind_of(settings.head_kind).probe(broker, url, subject, owner)
+                for broker, url in urls.items()
+            },
+            lambda ingress_ms, egress_ms: self._carry_out(
+                self._engine.site_measured(ingress_ms, egress_ms, monotonic())
+            ),
         )
 
     def _reachable(self) -> frozenset[str]:
@@ -194,6 +214,8 @@ class Gateway:
                 tasks.create_task(self._head.run(), name="head")
                 if self._retained is not None:
                     tasks.create_task(self._retained.run(), name="retained messages")
+                if self._probe is not None:
+                    tasks.create_task(self._probe.run(self._head), name="probe")
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
                 if self._settings.management_url:
@@ -275,6 +297,7 @@ class Gateway:
             now=monotonic(),
             uptime_s=monotonic() - self._started,
             head_connected=self._head.connected,
+            inside=None if self._probe is None else self._probe.latency(),
         )
 
 

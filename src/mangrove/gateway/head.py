@@ -19,7 +19,16 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.model.subjects import LETTER_SUBJECT, READY_QUESTION, REPLY_PREFIX, group_problem, is_internal
+from mangrove.model.subjects import (
+    LETTER_SUBJECT,
+    READY_QUESTION,
+    REPLY_PREFIX,
+    covers,
+    egress_marker_subject,
+    group_problem,
+    ingress_marker_subject,
+    is_internal,
+)
 from mangrove.model.topics import Queue
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import HOP_LIMIT, Route
@@ -45,6 +54,7 @@ MALFORMED = "malformed body"
 NO_MEMBER = "no member of the queue group is left"
 TOO_MANY_GROUPS = f"more than {MAX_GROUPS} queue groups in one domain want it"
 ODD_GROUP = "queue group whose name cannot be told to other domains"
+MAX_WAITING_MARKERS = 64
 NO_INBOX = "a reply to a subject that nobody may answer to"
 INBOX_PREFIX = "_INBOX."
 SUBSCRIBED_PER_TURN = 2000
@@ -65,8 +75,9 @@ class HeadConnection:
         buffer_done: Callable[[], None],
         confirmed: Callable[[tuple[tuple[str, int, int], ...]], None],
         letters: Flow = DISCARD,
+        markers: Flow | None = None,
     ) -> None:
-        """`letters` takes what other gateways say to this one."""
+        """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes."""
         self._engine = engine
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
@@ -80,6 +91,12 @@ class HeadConnection:
         self._regrouped: dict[str, None] = {}
         """Subjects whose queue groups changed while the present buffer was read."""
         self._letters = letters
+        self._markers = markers
+        self._marker_in = ingress_marker_subject(engine.domain)
+        self._marker_out = egress_marker_subject(engine.domain)
+        self._onlookers: set[tuple[str, str]] = set()
+        """Subscriptions in this domain under which markers fall."""
+        self._waiting_markers: deque[bytes] = deque(maxlen=MAX_WAITING_MARKERS)
         self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = _Refused(ledger, NO_INBOX)
         self._too_many_groups = _Refused(ledger, TOO_MANY_GROUPS)
@@ -109,7 +126,8 @@ class HeadConnection:
         """Subscribe to what the other domains want, and let waiting messages out."""
         self.connected = True
         self._given_up = False
-        self._attachment.subscribe([f"{REPLY_PREFIX}>"])
+        own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
+        self._attachment.subscribe(own)
         self._confirming = False
         self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
         self._to_subscribe = deque(self._engine.wanted_elsewhere())
@@ -132,6 +150,8 @@ class HeadConnection:
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
         self.connected = False
+        self._onlookers.clear()
+        self._waiting_markers.clear()
         self._to_subscribe.clear()
         if self._next_slice is not None:
             self._next_slice.cancel()
@@ -158,6 +178,7 @@ class HeadConnection:
         """
         if self.connected and self._engine.head_settled:
             self._queue.open()
+            self._release_markers()
 
     # -- interest -----------------------------------------------------------------------------------------
 
@@ -165,6 +186,9 @@ class HeadConnection:
         """A subscription came or went somewhere in this domain."""
         if is_internal(subject):
             return
+        if subject[0] in "*>" and covers(subject, self._marker_out):
+            change = self._onlookers.add if wanted else self._onlookers.discard
+            change((subject, group))
         if group and group_problem(group):
             if wanted:
                 self._ledger.ignore(ODD_GROUP)
@@ -172,6 +196,34 @@ class HeadConnection:
         if self._engine.change_local_interest(subject, group, wanted):
             # A group with a member at home is served at home, so lines in both directions change.
             self._regrouped[subject] = None
+
+    # -- markers ------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker is there, and its subscribers."""
+        return self.connected and self._engine.head_settled
+
+    @property
+    def onlookers(self) -> bool:
+        """Whether somebody in the domain would see markers."""
+        return bool(self._onlookers)
+
+    def send_marker(self, payload: bytes) -> None:
+        """Hand a marker to the broker, behind all that waits for it."""
+        self._waiting_markers.append(payload)
+        self._release_markers()
+
+    def _release_markers(self) -> None:
+        while self._waiting_markers and self._queue.flows:
+            payload = self._waiting_markers.popleft()
+            message = Message(self._marker_out, "", -1, len(payload))
+            line = message.line(message.subject, "")
+            self._attachment.outlet(line, message, ()).take(b"%b\r\n%b\r\n" % (line, payload))
+
+    def ping(self, done: Callable[[], None]) -> None:
+        """Call `done` when the broker has answered all that was sent so far."""
+        self._attachment.confirm(done)
 
     def ignored(self, what: str) -> None:
         """Something from the broker was left out."""
@@ -251,6 +303,8 @@ class HeadConnection:
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
             return Entry(message.skip, self._too_large)
+        if subject == self._marker_in and self._markers is not None:
+            return Entry(message.skip, self._markers)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):

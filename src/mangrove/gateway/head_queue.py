@@ -23,6 +23,11 @@ class HeadQueue:
         self._held: deque[tuple[bytes, int]] = deque()
         self.held_bytes = 0
 
+    @property
+    def flows(self) -> bool:
+        """Whether nothing waits and nothing need wait."""
+        return self._open and not self._held
+
     def send(self, body: bytes, hop_limit: int) -> None:
         """Deliver now, or when the broker can take it; `hop_limit` is what its frame had left."""
         if self._open:

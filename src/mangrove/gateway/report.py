@@ -6,7 +6,7 @@ import msgspec
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import LinkEnd, Links
-from mangrove.model.status import GatewayStatus, LinkFigures, LinkStatus
+from mangrove.model.status import GatewayStatus, LinkFigures, LinkStatus, SiteLatency
 from mangrove.overlay.engine import OverlayEngine
 
 MAX_DROP_ROWS = 100
@@ -21,6 +21,7 @@ def gateway_report(
     now: float,
     uptime_s: float,
     head_connected: bool,
+    inside: SiteLatency | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -58,6 +59,7 @@ def gateway_report(
         endangered=overlay.endangered,
         exposed=overlay.exposed,
         ignored={**overlay.ignored, **ledger.ignored},
+        inside=inside or SiteLatency(),
         tables=overlay.tables,
         asks=overlay.asks,
     )

@@ -32,6 +32,20 @@ class Prepare(StrEnum):
     PAIRS = "pairs"
 
 
+class Urgency(StrEnum):
+    """In which order what has a deadline leaves a queue; all else follows, in the order in which it came.
+
+    `laxity` compares all the time that is left beyond what the rest of the way needs, `budget` and
+    `equal-budget` a hop's share of it, by the load of the hops ahead or equal (Harmony §3.3). `arrival`
+    looks at no deadline.
+    """
+
+    LAXITY = "laxity"
+    BUDGET = "budget"
+    EQUAL_BUDGET = "equal-budget"
+    ARRIVAL = "arrival"
+
+
 class Region(msgspec.Struct, frozen=True, kw_only=True):
     """A named part of the earth: all that is within a radius of its centre (latitude, longitude)."""
 
@@ -135,6 +149,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     regions: dict[str, Region] = {}
     risk_groups: dict[str, RiskGroup] = {}
     prepare: Prepare = Prepare.SINGLES
+    urgency: Urgency = Urgency.LAXITY
 
     @property
     def domain_order(self) -> tuple[str, ...]:

@@ -35,3 +35,5 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     head_client_url: str = ""
     """Where clients connect to the head broker; empty: retained messages stay in their domain."""
     head_is_ours: bool = True
+    edge_client_urls: dict[str, str] = {}
+    """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""

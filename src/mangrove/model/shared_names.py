@@ -16,6 +16,9 @@ ID_HEADER = "Mangrove-Id"
 TIME_HEADER = "Mangrove-Time"
 """Header with the time of publishing, in nanoseconds since 1970 UTC, which the SDK sets."""
 
+PROBE_NAME = "mangrove-probe"
+"""What a gateway's probes call themselves at the brokers of their domain."""
+
 TAP_NAME = "mangrove-telemetry"
 """What the telemetry tap calls itself at a broker, so that its subscriptions count for nobody's."""
 

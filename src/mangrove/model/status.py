@@ -23,6 +23,8 @@ class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Share of time in which the link could be used, the recent past counting most."""
     waits_ms: dict[str, float]
     """How long frames wait for the link, by the contract's topics; those that hardly wait are left out."""
+    overruns: dict[str, float] = {}
+    """Share of frames that wait longer than this hop's budget, by the contract's topics."""
     unacknowledged: int
     queued_bytes: int
 
@@ -52,6 +54,8 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     achieved: float | None
     apart_from: str = ""
     """The region or contract that a separation is from; empty if it is between the contract's own paths."""
+    inside_ms: dict[str, float] = {}
+    """Of a delay, what messages are inside the source or the destination, if that is much."""
 
     @property
     def met(self) -> bool:
@@ -76,7 +80,10 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
         achieved = 0.0 if self.achieved is None else self.achieved
         match self.name:
             case "deadline_ms":
-                return f"best achievable delay is {achieved:.1f} ms, the deadline {self.asked:g} ms"
+                slow = "".join(
+                    f", {each:.1f} ms of it inside {site}" for site, each in self.inside_ms.items()
+                )
+                return f"best achievable delay is {achieved:.1f} ms, the deadline {self.asked:g} ms{slow}"
             case "max_hops":
                 return f"the path has {achieved:.0f} hops, {self.asked:.0f} are allowed"
             case "paths" if not achieved:
@@ -163,6 +170,19 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class SiteLatency(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages are inside a domain, smoothed; None and left out what is not known."""
+
+    ingress_ms: float | None = None
+    """From a publisher at the head broker to the gateway."""
+    egress_ms: dict[str, float] = {}
+    """From the gateway to subscribers, by broker; the longest is counted."""
+    jitter_ms: float = 0.0
+    """Smoothed deviation of the time to subscribers, at the broker where it is largest."""
+    by: str = ""
+    """How it was measured: by `markers`, or by `pings` while somebody would see markers."""
+
+
 class TableFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway has prepared for failures: its own next hops, and nobody else's."""
 
@@ -222,6 +242,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What still leads through them."""
     ignored: dict[str, int] = {}
     """Control messages and subscriptions that were left out, by what they were."""
+    inside: SiteLatency = SiteLatency()
     tables: TableFigures | None = None
     asks: tuple[AskStatus, ...] = ()
 

@@ -20,6 +20,20 @@ LETTER_SUBJECT = "_MGL"
 """Messages from gateway to gateway. No broker ever sees them."""
 
 
+MARKER_PREFIX = "$MGV."
+"""Markers by which a gateway measures how long messages are inside its domain. They never leave it."""
+
+
+def ingress_marker_subject(domain: str) -> str:
+    """Where markers go from a client of the head broker to the gateway."""
+    return f"{MARKER_PREFIX}{domain}.in"
+
+
+def egress_marker_subject(domain: str) -> str:
+    """Where markers go from the gateway to clients of the domain's brokers."""
+    return f"{MARKER_PREFIX}{domain}.out"
+
+
 def subject_problem(text: str, *, wildcards: bool) -> str:
     """Why `text` is not a valid subject (or pattern, if `wildcards`), or an empty string if it is one."""
     if not text:

@@ -21,6 +21,8 @@ from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.events.event_log import Event, EventId, EventLog
 from mangrove.overlay.events.happenings import (
+    BudgetKept,
+    BudgetOverrun,
     ColourChanged,
     HeadLost,
     HeadSettled,
@@ -64,6 +66,7 @@ from mangrove.overlay.protocol.control_messages import (
     RouteMessage,
     RouteSetup,
     RouteTeardown,
+    SiteReport,
     control_body,
     control_frame,
 )
@@ -116,6 +119,7 @@ class OverlayEngine:
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
         self._confirmed: dict[str, tuple[int, int]] = {}
         """Up to which version of other domains' interest the head broker has taken the subscriptions."""
+        self._site = SiteReport()
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(domain, federation, self._neighbours, self._link_state)
         self._forwarder = Forwarder(
@@ -291,6 +295,13 @@ class OverlayEngine:
             self._confirmed[domain] = max(self._confirmed.get(domain, (-1, -1)), (epoch, version))
         return self._network_changed(now, None)
 
+    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
+        """How long messages take from a publisher of this domain to here, and from here to a subscriber."""
+        self._site = SiteReport(ingress_ms=round(ingress_ms, 1), egress_ms=round(egress_ms, 1))
+        self._forwarder.ingress_us = int(1000 * ingress_ms)
+        self._delivery.egress_ms = egress_ms
+        return self._network_changed(now, None)
+
     def interest_stamp(self, subject: str, group: str) -> tuple[int, int] | None:
         """A version of the own interest that holds a want and was told; None if it was not told yet."""
         own = self._remote.interest.own
@@ -451,6 +462,7 @@ class OverlayEngine:
                 instructions += self._lose(neighbour, now, silence)
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(send_control(neighbour.name, heartbeat))
+                self._note_overruns(neighbour, now)
         instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
         instructions += self._asks_changed(now) if self._asks.expire(now) else []
         instructions += [send_control(peer, notice) for peer, notice in self._live.dangers.repeats(now)]
@@ -467,6 +479,18 @@ class OverlayEngine:
             instructions += self._exchange.pass_on(now, at_once=True)
             instructions += self._settle(withdrawn, now)
         return instructions
+
+    def _note_overruns(self, neighbour: Neighbour, now: float) -> None:
+        waits_ms = neighbour.outgoing.waiting.waits.noticeable_ms()
+        for topic_class, persists in neighbour.outgoing.take_overruns():
+            topic, peer = self.federation.topics.contract_at(topic_class).match, neighbour.name
+            wait_ms = waits_ms.get(topic_class, 0.0)
+            happening = (
+                BudgetOverrun(topic=topic, peer=peer, wait_ms=wait_ms)
+                if persists
+                else BudgetKept(topic=topic, peer=peer)
+            )
+            self._events.note(happening, now)
 
     def _receive_data(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
         self._forwarder.check(frame)
@@ -510,7 +534,7 @@ class OverlayEngine:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         instructions: list[Instruction] = []
         ad = self._link_state.advertise(
-            self._neighbours.reports(now), now, self._confirmed, self._asks.of(Role.SUBSCRIBER)
+            self._neighbours.reports(now), now, self._confirmed, self._asks.of(Role.SUBSCRIBER), self._site
         )
         if ad is not None:
             instructions += self._flood(ad, None, now)

@@ -129,6 +129,10 @@ def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigur
             rules.contract_at(topic_class).match: waited
             for topic_class, waited in outgoing.waiting.waits.noticeable_ms().items()
         },
+        overruns={
+            rules.contract_at(topic_class).match: share
+            for topic_class, share in outgoing.waiting.overruns.noticeable().items()
+        },
         unacknowledged=outgoing.unacknowledged,
         queued_bytes=outgoing.waiting.held_bytes,
     )

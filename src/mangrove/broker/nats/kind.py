@@ -8,11 +8,13 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.broker.nats.config import data_broker_config, management_broker_config
 from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
+from mangrove.broker.nats.probe import NatsProbe
 from mangrove.broker.nats.reach import leaf_problem
 from mangrove.broker.nats.retained import NatsRetainedStore
 from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
+from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.host.process import ManagedProcess
 from mangrove.model.endpoints import BrokerEndpoints
@@ -29,6 +31,10 @@ class NatsKind:
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""
         return NatsRetainedStore(url, name, owner, create=ours)
+
+    def probe(self, broker: str, url: str, subject: str, owner: ProbeOwner) -> Probe:
+        """A plain client of the nats-server at `url`."""
+        return NatsProbe(broker, url, subject, owner)
 
     def server(
         self,

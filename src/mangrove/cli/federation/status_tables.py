@@ -94,6 +94,8 @@ def _gateways(found: FederationStatus) -> Table:
         number_column("sent"),
         number_column("delivered"),
         number_column("duplicates"),
+        number_column("in ms", USEFUL),
+        number_column("out ms", USEFUL),
     )
     for domain in found.domains:
         gateway = domain.gateway
@@ -109,6 +111,8 @@ def _gateways(found: FederationStatus) -> Table:
             f"{gateway.sent:,}",
             f"{gateway.delivered:,}",
             f"{gateway.duplicates:,}",
+            "–" if gateway.inside.ingress_ms is None else f"{gateway.inside.ingress_ms:.1f}",
+            f"{max(gateway.inside.egress_ms.values()):.1f}" if gateway.inside.egress_ms else "–",
             matters=not gateway.head_connected,
         )
     return table
@@ -395,6 +399,7 @@ def _link_note(link: LinkStatus) -> str:
     """What went wrong, and who waits."""
     notes = [link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else "")]
     notes += [f"{topic} waits {waited:.1f} ms" for topic, waited in link.waits_ms.items()]
+    notes += [f"{topic} overruns its budget in {share:.0%}" for topic, share in link.overruns.items()]
     return "; ".join(note for note in notes if note)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from mangrove.cli.measurement import budgets as evaluate_budgets
 from mangrove.cli.measurement import disasters as evaluate_disasters
 from mangrove.cli.measurement import failover as evaluate_failover
 from mangrove.cli.measurement import lookup as evaluate_lookup
@@ -24,6 +25,7 @@ app.command("harmony")(evaluate_scenarios.harmony)
 app.command("schedules")(evaluate_failover.schedules)
 app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
+app.command("budgets")(evaluate_budgets.budgets)
 app.command("allocation")(evaluate_planning.allocation)
 app.command("six-items")(evaluate_planning.six_items)
 app.command("broker-costs")(evaluate_planning.broker_costs)

@@ -34,7 +34,7 @@ def resilience(
             range(seed, seed + seeds), duration_s=days * 86400, on_seed=lambda _: progress.advance(task)
         )
     if plot is not None:
-        from mangrove.evaluation.figures import draw_year
+        from mangrove.evaluation.drawings.figures import draw_year
 
         draw_year(found, plot)
     missed = found.missed()

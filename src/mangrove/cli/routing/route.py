@@ -184,7 +184,7 @@ def disaster(
             on_pair=lambda done, _: progress.update(task, completed=done),
         )
     if map_file is not None:
-        from mangrove.evaluation.maps import draw_disaster
+        from mangrove.evaluation.drawings.maps import draw_disaster
 
         draw_disaster(graph, report, map_file, title=Path(topology).name)
     sampled = (

@@ -37,7 +37,7 @@ class Patience:
         contract = self._rules.contract_at(frame.topic_class)
         if contract.deadline_ms is None:
             return self.detour_s
-        left_s = contract.deadline_ms / 1000 - frame.age_us / 1e6 - MARGIN_S
+        left_s = (contract.deadline_ms - self._live.own_egress_ms) / 1000 - frame.age_us / 1e6 - MARGIN_S
         if left_s > 0:
             return min(self.detour_s, left_s)
         # What is late but wanted has nothing left to lose but its order.

@@ -205,6 +205,31 @@ class RegionSafe(Happening, frozen=True, kw_only=True):
         return f"region {self.name} is no longer endangered: {self.reason}"
 
 
+class BudgetOverrun(Happening, frozen=True, kw_only=True):
+    """Most frames of a topic have waited for a link beyond their budget, for some time."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    topic: str
+    peer: str
+    wait_ms: float
+
+    def sentence(self) -> str:
+        """Which topic, where, and how long."""
+        return f"{self.topic} waits {self.wait_ms:.1f} ms for {self.peer}, longer than this hop's budget"
+
+
+class BudgetKept(Happening, frozen=True, kw_only=True):
+    """A topic that overran its budget keeps it again."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    topic: str
+    peer: str
+
+    def sentence(self) -> str:
+        """Which topic, and where."""
+        return f"{self.topic} keeps its budget for {self.peer} again"
+
+
 def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
@@ -225,5 +250,7 @@ KINDS: dict[str, type[Happening]] = {
         HeadSettled,
         RegionEndangered,
         RegionSafe,
+        BudgetOverrun,
+        BudgetKept,
     )
 }

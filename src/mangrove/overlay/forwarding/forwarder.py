@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-from mangrove.model.federation import Federation
+from mangrove.model.federation import Federation, Urgency
 from mangrove.model.topics import Late
+from mangrove.overlay.forwarding.budgets import first_budget_ms, overdue_ms
 from mangrove.overlay.forwarding.flows import OutboundFlow
 from mangrove.overlay.forwarding.parked_frames import ParkedFrames
 from mangrove.overlay.instructions import DropMessages, Instruction, RetargetMessages
@@ -34,6 +33,7 @@ class Forwarder:
         labels: TransitLabels,
     ) -> None:
         self._rules = federation.topics
+        self._urgency = federation.urgency
         self._order = federation.domain_order
         self._index = self._order.index(domain)
         self._epoch = epoch
@@ -42,6 +42,8 @@ class Forwarder:
         self._routes = routes
         self._labels = labels
         self.own_bit = 1 << self._index
+        self.ingress_us = 0
+        """How old messages are when they come from the head broker, as far as is known."""
         self.parked = ParkedFrames(federation.queue_bytes)
 
     def check(self, frame: Frame) -> None:
@@ -66,6 +68,7 @@ class Forwarder:
             destinations=flow.destinations,
             flow_id=flow.id,
             sequence=flow.sequence,
+            age_us=self.ingress_us,
             predecessors=predecessors,
         )
         return self._by_routes(frame, now, patient=flow.retargeted)
@@ -137,13 +140,26 @@ class Forwarder:
         if contract.deadline_ms is None:
             displaced = neighbour.outgoing.push(frame, None, now)
         else:
-            late_at = now + (contract.deadline_ms - frame.age_us / 1000) / 1000
-            rest_ms = self._live.rest_ms(frame.destinations, frame.topic_class)
-            due = late_at - (rest_ms / 1000 if math.isfinite(rest_ms) else 0.0)
-            until = late_at if contract.late is Late.DROP else FOREVER
-            displaced = neighbour.outgoing.push(frame, due, now, until)
+            left_ms = contract.deadline_ms - frame.age_us / 1000
+            due, budget_s = self._due(frame, left_ms, now)
+            until = now + left_ms / 1000 if contract.late is Late.DROP else FOREVER
+            displaced = neighbour.outgoing.push(frame, due, now, until, budget_s)
         drops = [DropMessages(other, f"queue to {peer} full") for other in displaced]
         return [*drops, neighbour.serve]
+
+    def _due(self, frame: Frame, left_ms: float, now: float) -> tuple[float | None, float]:
+        """When a frame should leave, as queues rank it, and how long it may wait here."""
+        way = self._live.way_ahead(frame.destinations, frame.topic_class)
+        if way is None:  # a part of the map is not known; the frame's neighbour may know more
+            return now + left_ms / 1000, FOREVER
+        budget_ms = first_budget_ms(left_ms, way, by_load=self._urgency is not Urgency.EQUAL_BUDGET)
+        match self._urgency:
+            case Urgency.LAXITY:
+                return now + (left_ms - way.ahead_ms) / 1000, budget_ms / 1000
+            case Urgency.ARRIVAL:
+                return None, budget_ms / 1000
+            case Urgency.BUDGET | Urgency.EQUAL_BUDGET:
+                return now + (budget_ms - overdue_ms(left_ms, way)) / 1000, budget_ms / 1000
 
     # -- no way -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedList
 
+from mangrove.overlay.links.overruns import Overruns
 from mangrove.overlay.links.waits import Waits
 from mangrove.overlay.protocol.frames import Frame
 
@@ -29,6 +30,7 @@ class _Waiting(NamedTuple):
     frame: Frame
     since: float
     until: float
+    budget_s: float
 
 
 class Taken(NamedTuple):
@@ -50,18 +52,21 @@ class LaxityQueue:
         self._expired: list[Frame] = []
         self.held_bytes = 0
         self.waits = Waits()
+        self.overruns = Overruns()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def push(self, frame: Frame, due: float | None, now: float, until: float = FOREVER) -> list[Frame]:
-        """Add a frame that should leave by `due` and is of no use after `until`.
+    def push(
+        self, frame: Frame, due: float | None, now: float, until: float = FOREVER, budget_s: float = FOREVER
+    ) -> list[Frame]:
+        """Add a frame that should leave by `due`, is of no use after `until`, and may wait for `budget_s`.
 
         Returns the frames that had to go for lack of room.
         """
         self._number += 1
         rank = now + NEVER_URGENT_S if due is None else self._in_turn(frame, due)
-        self._waiting.add(_Waiting(rank, self._number, frame, now, until))
+        self._waiting.add(_Waiting(rank, self._number, frame, now, until, budget_s))
         self.held_bytes += len(frame.body)
         displaced: list[Frame] = []
         while self.held_bytes > self._limit_bytes and len(self._waiting) > 1:
@@ -91,6 +96,8 @@ class LaxityQueue:
             first = self._take(0)
             waited = now - first.since
             self.waits.note(first.frame.topic_class, waited)
+            if first.budget_s is not FOREVER:
+                self.overruns.note(first.frame.topic_class, waited > first.budget_s)
             if first.until < now:
                 self._expired.append(first.frame)
             else:
@@ -105,7 +112,8 @@ class LaxityQueue:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         held = sum(len(waiting.frame.body) for waiting in self._waiting)
-        return [] if held == self.held_bytes else [f"{held} bytes wait, {self.held_bytes} are counted"]
+        found = [] if held == self.held_bytes else [f"{held} bytes wait, {self.held_bytes} are counted"]
+        return found + self.overruns.problems()
 
     def take_expired(self) -> list[Frame]:
         """Frames whose turn came too late."""

@@ -80,6 +80,7 @@ class Neighbour:
             delay_ms=round(1000 * monitor.one_way_s, 3),
             jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
             waits_ms=self.outgoing.waiting.waits.noticeable_ms(),
+            overruns=self.outgoing.waiting.overruns.noticeable(),
             availability=round(monitor.availability.share(now), 5),
             used_mbps=round(self.outgoing.used_mbps, 3),
             limit_mbps=round(self.outgoing.limit_mbps, 3),

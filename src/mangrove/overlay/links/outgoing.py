@@ -10,6 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 from mangrove.overlay.links.laxity_queue import FOREVER, LaxityQueue
+from mangrove.overlay.links.overruns import Persistence
 from mangrove.overlay.links.throughput import MBIT_BYTES, Throughput
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
 from mangrove.overlay.protocol.pieces import MAX_STREAMS, Cutting, LinkRate
@@ -43,6 +44,7 @@ class Outgoing:
         """Large frames that have begun to leave; each but the last was overtaken by the next."""
         self._streams = 0
         self._rate = LinkRate()
+        self._overruns: list[Persistence] = []
         self._throughput = Throughput()
 
     @property
@@ -65,9 +67,11 @@ class Outgoing:
         """How many frames are under way."""
         return len(self._sent)
 
-    def push(self, frame: Frame, due: float | None, now: float, until: float = FOREVER) -> list[Frame]:
+    def push(
+        self, frame: Frame, due: float | None, now: float, until: float = FOREVER, budget_s: float = FOREVER
+    ) -> list[Frame]:
         """A frame joins those that wait; returns those that had to go for lack of room."""
-        return self.waiting.push(frame, due, now, until)
+        return self.waiting.push(frame, due, now, until, budget_s)
 
     def pull(self, now: float) -> Frame | None:
         """The frame to send now. None if there is none, or too much is unacknowledged."""
@@ -109,8 +113,14 @@ class Outgoing:
     def settle(self, now: float) -> None:
         """A heartbeat is due: take stock of how long frames wait and how fast the link takes them."""
         self.waiting.waits.settle()
+        self._overruns += self.waiting.overruns.settle(now)
         self._rate.settle(self.backlogged, now)
         self._throughput.settle(now)
+
+    def take_overruns(self) -> list[Persistence]:
+        """Topic classes that have begun or ceased to overrun their budget here since the last call."""
+        changes, self._overruns = self._overruns, []
+        return changes
 
     def acknowledge(self, received: int) -> None:
         """The neighbour has taken over so many frames since the connection was made."""

@@ -19,6 +19,7 @@ from mangrove.overlay.protocol.control_messages import (
     LinkReport,
     LinkStateAck,
     LinkStateAd,
+    SiteReport,
 )
 
 PERIOD_S = 5.0
@@ -32,13 +33,19 @@ MARKED_CHANGE_LEAST = 2.0  # … and at least so many milliseconds or megabits p
 @dataclass(slots=True)
 class LinkMeasurements:
     """Measured properties of links: delay, time that frames wait for it by direction and topic class, share
-    of time in which it could be used; by direction also what it carries and the most it was seen to take."""
+    of time in which it could be used; by direction also what it carries and the most it was seen to take.
+    And how long messages are inside of sites."""
 
     delays_ms: dict[SitePair, float] = field(default_factory=dict)
     waits_ms: dict[SitePair, dict[int, float]] = field(default_factory=dict)
     availability: dict[SitePair, float] = field(default_factory=dict)
     used_mbps: dict[SitePair, float] = field(default_factory=dict)
     limit_mbps: dict[SitePair, float] = field(default_factory=dict)
+    sites: dict[str, SiteReport] = field(default_factory=dict)
+
+    def same_delays(self, other: LinkMeasurements) -> bool:
+        """Whether messages take as long on all ways as they do by another account."""
+        return (self.delays_ms, self.waits_ms, self.sites) == (other.delays_ms, other.waits_ms, other.sites)
 
 
 @dataclass(slots=True)
@@ -72,6 +79,7 @@ class LinkStateDatabase:
         now: float,
         applied: Mapping[str, tuple[int, int]] | None = None,
         asks: Mapping[int, Quality] | None = None,
+        site: SiteReport | None = None,
     ) -> LinkStateAd | None:
         """The advertisement to flood now, or None if there is no need for one.
 
@@ -79,11 +87,14 @@ class LinkStateDatabase:
         interest that was acted upon, and what subscribers ask for, soon, because somebody may wait for it.
         """
         applied, asks = dict(applied or {}), dict(islice((asks or {}).items(), MAX_ASKED_CLASSES))
+        site = site or SiteReport()
         self._looked_at = now
         last = self._ads.get(self._domain)
         if last is not None and not self._urgent(last.links, reports):
             age = now - self._advertised_at
             changed = any(_markedly_different(last.links[peer], reports[peer]) for peer in reports)
+            changed |= _marked(last.site.ingress_ms, site.ingress_ms)
+            changed |= _marked(last.site.egress_ms, site.egress_ms)
             told = (last.applied, last.asks) == (applied, asks) or age < MIN_APPLIED_INTERVAL_S
             if age < PERIOD_S and not (changed and age >= MIN_INTERVAL_S) and told:
                 return None
@@ -96,6 +107,7 @@ class LinkStateDatabase:
             links=reports,
             applied=applied,
             asks=asks,
+            site=site,
         )
         self._ads[self._domain] = ad
         self.version += 1
@@ -212,7 +224,9 @@ class LinkStateDatabase:
 
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""
-        found = LinkMeasurements()
+        found = LinkMeasurements(
+            sites={name: ad.site for name, ad in self._ads.items() if ad.site != SiteReport()}
+        )
         for first, second in self._links:
             for end, other in ((first, second), (second, first)):
                 ad = self._ads.get(end)

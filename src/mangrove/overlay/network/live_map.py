@@ -11,22 +11,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.status import TableFigures
 from mangrove.overlay.network.endangered_regions import EndangeredRegions
 from mangrove.overlay.network.link_state import LinkMeasurements
+from mangrove.overlay.network.way_ahead import WayAhead
+from mangrove.overlay.protocol.control_messages import SiteReport
 from mangrove.routing.failover.forwarding import Forwarding
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph, make_graph
-from mangrove.routing.paths.shortest import trees
+from mangrove.routing.paths.shortest import trees, walk
 
 MAX_KEPT = 4096
 """Destination sets whose distance is kept until the network changes."""
+
+
+_NOWHERE = SiteReport()
+
+
+class _Rest(NamedTuple):
+    """How far it is from here to every domain, and which one comes before it on the way."""
+
+    distance_ms: list[float]
+    before: NDArray[np.int32]
 
 
 class LiveMap:
@@ -50,10 +64,11 @@ class LiveMap:
         self.colour = 1
         self.exact = True
         self.forwarding: Forwarding
-        self._rest_ms: dict[int | None, list[float]] = {}
+        self._rest: dict[int | None, _Rest] = {}
         self._farthest_ms: dict[tuple[int, int], float] = {}
         self.dangers = EndangeredRegions(domain, federation)
         """Parts of the network that contracts avoid if they can, although they work."""
+        self._ways_ahead: dict[tuple[int, int], WayAhead | None] = {}
         self._choose_tables()
 
     @property
@@ -88,14 +103,12 @@ class LiveMap:
         if changed:
             self._failed = failed
             self._choose_tables()
-        slower = (measured.delays_ms, measured.waits_ms) != (
-            self._measured.delays_ms,
-            self._measured.waits_ms,
-        )
+        slower = not measured.same_delays(self._measured)
         self._measured = measured
         if changed or slower:
-            self._rest_ms.clear()
+            self._rest.clear()
             self._farthest_ms.clear()
+            self._ways_ahead.clear()
             self._waiting = frozenset(
                 topic_class for waits in measured.waits_ms.values() for topic_class in waits
             )
@@ -129,16 +142,29 @@ class LiveMap:
         way = self.table_path(destination)
         return self.path_ms(way, topic_class) if way else float("inf")
 
+    def inside_ms(self, source: str, destination: str) -> tuple[float, float]:
+        """How long messages are inside the source, until its gateway has them, and inside the destination."""
+        sites = self._measured.sites
+        return sites.get(source, _NOWHERE).ingress_ms, sites.get(destination, _NOWHERE).egress_ms
+
+    @property
+    def own_egress_ms(self) -> float:
+        """How long messages are inside this domain before its subscribers have them."""
+        return self.inside_ms(self._domain, self._domain)[1]
+
     def path_ms(self, path: Sequence[str], topic_class: int) -> float:
-        """LinkMeasurements delay of a path: its links, and what frames of the class wait for them."""
-        total = 0.0
-        for hop in pairwise(path):
-            link = site_pair(*hop)
-            if link in self._failed or link not in self._configured:
-                return float("inf")
-            total += self._measured.delays_ms.get(link, self._configured[link])
-            total += self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
-        return total
+        """Measured delay of a path from publisher to subscriber: inside its ends, on its links, and what
+        frames of the class wait for them. What passes a site does not go through its brokers."""
+        inside_ms = sum(self.inside_ms(path[0], path[-1]))
+        return inside_ms + sum(self.hop_ms(hop, topic_class) for hop in pairwise(path))
+
+    def hop_ms(self, hop: tuple[str, str], topic_class: int) -> float:
+        """Measured delay of one link, and what frames of the class wait for it; infinite if it is down."""
+        link = site_pair(*hop)
+        if link in self._failed or link not in self._configured:
+            return float("inf")
+        wait = self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
+        return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
     def live_graph(self, topic_class: int | None = None) -> Graph:
         """The links that are up, with measured delays where there are any, else the configured cost.
@@ -151,7 +177,7 @@ class LiveMap:
         return self._without_failed(delays)
 
     def _with_wait(self, link: SitePair, topic_class: int) -> float:
-        near, far = sorted(link, key=lambda end: self._rest_of(None)[self._graph.index(end)])
+        near, far = sorted(link, key=lambda end: self._rest_of(None).distance_ms[self._graph.index(end)])
         wait = self._measured.waits_ms.get((near, far), {}).get(topic_class, 0.0)
         return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
@@ -168,18 +194,18 @@ class LiveMap:
             via=[graph.via[p] for p in up],
         )
 
-    def _rest_of(self, topic_class: int | None) -> list[float]:
+    def _rest_of(self, topic_class: int | None) -> _Rest:
         if topic_class not in self._waiting:
             topic_class = None
-        if topic_class not in self._rest_ms:
-            distance, _ = trees(self.live_graph(topic_class), [self._index])
-            self._rest_ms[topic_class] = [float(value) for value in distance[0]]
-        return self._rest_ms[topic_class]
+        if topic_class not in self._rest:
+            distance, before = trees(self.live_graph(topic_class), [self._index])
+            self._rest[topic_class] = _Rest([float(value) for value in distance[0]], before[0])
+        return self._rest[topic_class]
 
     @property
     def farthest_s(self) -> float:
         """How long the way to the farthest domain takes that can be reached."""
-        return max(each for each in self._rest_of(None) if math.isfinite(each)) / 1000
+        return max(each for each in self._rest_of(None).distance_ms if math.isfinite(each)) / 1000
 
     def rest_ms(self, destinations: int, topic_class: int) -> float:
         """How long the way to the farthest of some destinations takes; infinite if one is cut off."""
@@ -188,12 +214,38 @@ class LiveMap:
         if farthest is None:
             if len(self._farthest_ms) >= MAX_KEPT:
                 self._farthest_ms.clear()
-            rest = self._rest_of(topic_class)
+            rest = self._rest_of(topic_class).distance_ms
             farthest = max(
                 (each for place, each in enumerate(rest) if destinations >> place & 1), default=0.0
             )
             self._farthest_ms[key] = farthest
         return farthest
+
+    def way_ahead(self, destinations: int, topic_class: int) -> WayAhead | None:
+        """What the way to the farthest of some destinations takes, hop by hop; None if one is cut off."""
+        key = (destinations, topic_class)
+        if key not in self._ways_ahead:
+            if len(self._ways_ahead) >= MAX_KEPT:
+                self._ways_ahead.clear()
+            places = [place for place in range(len(self.names)) if destinations >> place & 1]
+            ways = [self._way_to(place, topic_class) for place in places if place != self._index]
+            known = [way for way in ways if way is not None]
+            complete = len(known) == len(ways) > 0
+            self._ways_ahead[key] = max(known, key=lambda way: way.rest_ms) if complete else None
+        return self._ways_ahead[key]
+
+    def _way_to(self, place: int, topic_class: int) -> WayAhead | None:
+        nodes = walk(self._rest_of(topic_class).before, self._index, place)
+        hops = list(pairwise(self._graph.named(nodes)))
+        if not hops:
+            return None
+        measured = self._measured
+        links = [site_pair(*hop) for hop in hops]
+        return WayAhead(
+            sum(measured.delays_ms.get(link, self._configured[link]) for link in links)
+            + self.inside_ms(self._domain, self.names[place])[1],
+            tuple(measured.waits_ms.get(hop, {}).get(topic_class, 0.0) for hop in hops),
+        )
 
 
 def restored_map(

@@ -76,6 +76,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 MAX_CAUSE_LENGTH = 256
 MAX_ASKED_CLASSES = 1024
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """Per second."""
 
@@ -83,7 +84,8 @@ Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     """One link as its end sees it: usable or not, one-way delay and jitter, how long frames wait for it.
 
-    `waits_ms` is by topic class; classes that hardly wait are left out. `availability` is the share of time
+    `waits_ms` is by topic class; classes that hardly wait are left out. So are `overruns`, the share of
+    frames that wait longer than the link's part of their time. `availability` is the share of time
     in which the link could be used. `used_mbps` is what this end sends, `limit_mbps` the most that the link
     was seen to take, 0 while it was never too slow. `cause` names the event at that end which made it usable
     or not, so that what follows elsewhere can be told as one story.
@@ -93,10 +95,22 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: Milliseconds
     jitter_ms: Milliseconds = 0.0
     waits_ms: dict[int, Milliseconds] = {}
-    availability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    overruns: dict[int, Share] = {}
+    availability: Share = 1.0
     used_mbps: Megabits = 0.0
     limit_mbps: Megabits = 0.0
     cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
+
+
+class SiteReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How long messages are inside a site: from a publisher to its gateway, and from there to a subscriber.
+
+    What waits at the gateway for a link is no part of it; that is told with the link, by topic class. All
+    classes share the way through the brokers.
+    """
+
+    ingress_ms: Milliseconds = 0.0
+    egress_ms: Milliseconds = 0.0
 
 
 class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
@@ -112,6 +126,7 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     links: dict[str, LinkReport]
     applied: dict[str, tuple[int, int]] = {}
     asks: Annotated[dict[int, Quality], msgspec.Meta(max_length=MAX_ASKED_CLASSES)] = {}
+    site: SiteReport = SiteReport()
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from msgspec import structs
 
 from mangrove.model.federation import Region
 from mangrove.model.site_pair import site_pair
@@ -30,6 +31,8 @@ from mangrove.routing.paths.shortest import trees
 SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""
 
+MIN_NAMED_MS = 5.0
+"""Sites inside which messages are shorter than this are not named as slow."""
 MAX_DISTANCES = 1 << 14
 
 
@@ -81,7 +84,7 @@ class PathView:
         """Delay of a path, its links as much longer as they are loaded."""
         total = 0.0
         for hop in pairwise(path):
-            total += self.live.path_ms(hop, self.topic_class) * self.loads.stretch(hop, self.rate_mbps)
+            total += self.live.hop_ms(hop, self.topic_class) * self.loads.stretch(hop, self.rate_mbps)
         return total
 
     def free_mbps(self, path: SitePath) -> float | None:
@@ -195,13 +198,19 @@ class PathView:
             delays = [self.delay_ms(path) for path in good or paths]
             slowest, fastest = max(delays, default=math.inf), min(delays, default=math.inf)
             achieved = slowest if slowest <= contract.deadline_ms else fastest
-            found.append(_requirement("deadline_ms", contract.deadline_ms, achieved))
+            inside = zip((self.source, self.destination), self._inside_ms(), strict=True)
+            slow = {site: round(each, 1) for site, each in inside if each >= MIN_NAMED_MS}
+            needed = _requirement("deadline_ms", contract.deadline_ms, achieved)
+            found.append(structs.replace(needed, inside_ms=slow))
         if contract.max_hops is not None:
             hops = [len(path) - 1 for path in good or paths]
             longest, shortest = max(hops, default=math.inf), min(hops, default=math.inf)
             achieved = longest if longest <= contract.max_hops else shortest
             found.append(_requirement("max_hops", contract.max_hops, achieved))
         return found
+
+    def _inside_ms(self) -> tuple[float, float]:
+        return self.live.inside_ms(self.source, self.destination)
 
     def _of_set(self, paths: Sequence[SitePath]) -> list[Requirement]:
         contract, found = self.contract, []

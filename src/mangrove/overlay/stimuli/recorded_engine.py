@@ -147,6 +147,12 @@ class RecordedEngine(OverlayEngine):
         self._record(st.RegionDeclared(request, now), st.digest(instructions))
         return instructions
 
+    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
+        """How long messages are inside this domain."""
+        instructions = super().site_measured(ingress_ms, egress_ms, now)
+        self._record(st.SiteMeasured(ingress_ms, egress_ms, now), st.digest(instructions))
+        return instructions
+
     def handle_timer(self, now: float) -> list[Instruction]:
         """Whatever is due."""
         instructions = super().handle_timer(now)

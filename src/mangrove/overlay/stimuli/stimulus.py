@@ -210,6 +210,18 @@ class RegionDeclared(msgspec.Struct, frozen=True, array_like=True, tag="avoid"):
         return engine.avoid(self.request, self.now)
 
 
+class SiteMeasured(msgspec.Struct, frozen=True, array_like=True, tag="site"):
+    """`site_measured`."""
+
+    ingress_ms: float
+    egress_ms: float
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.site_measured(self.ingress_ms, self.egress_ms, self.now)
+
+
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
     """`handle_timer`."""
 
@@ -260,6 +272,7 @@ Stimulus = (
     | Flushed
     | SubscriptionsConfirmed
     | RegionDeclared
+    | SiteMeasured
     | TimerServed
     | FramesRemembered
     | SessionAsked

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from mangrove.errors import InputError
 from mangrove.evaluation import failover
 from mangrove.evaluation.failover import FailoverSummary
-from mangrove.evaluation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.resilience import year
 from mangrove.evaluation.resilience.year import YearSummary
+from mangrove.evaluation.separation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.tables import SCHEMES, TablesResult
 
 if TYPE_CHECKING:

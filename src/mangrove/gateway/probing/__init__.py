@@ -1,0 +1,1 @@
+"""How long messages are inside the own domain."""
