@@ -15,8 +15,8 @@ import numpy as np
 from rich.console import Console
 
 from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
-from mangrove.evaluation.gap import GapSetup
 from mangrove.evaluation.sampling import choose_pairs
+from mangrove.evaluation.separation.gap import GapSetup
 from mangrove.model.federation import Domain, Federation, Link, Prepare
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.graphs import graphs, lengths_by_forwarding
 
-from mangrove.evaluation.backbones import backbone, backbone_names
+from mangrove.evaluation.separation.backbones import backbone, backbone_names
 from mangrove.routing.failover.colours import PreparedFailures
 from mangrove.routing.failover.tables import FailoverTables, build_tables
 from mangrove.routing.failover.ticks import ticks

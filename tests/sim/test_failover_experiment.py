@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from mangrove.cli.measurement.evaluate import app
 from mangrove.evaluation.baselines.ospf import Advertisement, OspfNode, OspfTimers, SimulatedRouters
+from mangrove.evaluation.drawings.figures import draw_failover
 from mangrove.evaluation.failover import FAST, SCHEMES, make_case, run_failover
 from mangrove.evaluation.false_alarms import JITTERS, run_false_alarms
-from mangrove.evaluation.figures import draw_failover
 
 RING = {("a", "b"): 5.0, ("b", "c"): 5.0, ("c", "d"): 6.0, ("a", "d"): 6.0}
 TIMERS = OspfTimers()

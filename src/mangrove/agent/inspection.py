@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
+from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
-from mangrove.model.not_in_force import contract_warnings
 from mangrove.model.status import BrokerStatus, DomainStatus, FederationStatus, GatewayStatus
 
 
@@ -19,7 +19,7 @@ async def inspect(runtime: Runtime) -> FederationStatus:
     return FederationStatus(
         federation=runtime.federation.name,
         domains=tuple(domains),
-        warnings=(*contract_warnings(runtime.federation.topics), *_warnings(domains)),
+        warnings=(*federation_warnings(runtime.federation), *_warnings(domains)),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.errors import Mistake
-from mangrove.model.federation import MAX_PREPARED_PAIRS, Prepare
+from mangrove.model.federation import MAX_PREPARED_PAIRS, Prepare, great_circle_km
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import DEFAULT_MAX_PATHS
 
@@ -22,6 +22,7 @@ def contract_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
         where = f"topics[{index}]"
         yield from _path_mistakes(where, topic)
         yield from _apart_mistakes(where, topic, regions, matches)
+        yield from _region_mistakes(where, topic, regions, _mapping(raw.get("domains")))
         yield from _limit_mistakes(where, topic)
 
 
@@ -53,6 +54,38 @@ def _apart_mistakes(
                 f"there is no region and no contract {name!r}",
                 known or "a name under `regions`",
             )
+
+
+def _region_mistakes(
+    where: str, topic: dict[str, Any], regions: dict[str, Any], domains: dict[str, Any]
+) -> Iterator[Mistake]:
+    """Regions from which no two sites are far enough, so that no path can be."""
+    places = [_place(_mapping(domain).get("location")) for domain in domains.values()]
+    known = [place for place in places if place is not None]
+    separation = topic.get("separation_km", 0)
+    if not 2 <= len(known) == len(places) or not _number(separation):
+        return
+    for position, name in enumerate(_list(topic.get("apart_from"))):
+        region = _mapping(regions.get(name)) if isinstance(name, str) else {}
+        centre, radius = _place(region.get("centre")), region.get("radius_km")
+        if centre is None or not _number(radius):
+            continue
+        distances = [
+            great_circle_km(place, centre) - float(radius or 0) for place in places if place is not None
+        ]
+        if sum(distance >= separation for distance in distances) < 2:
+            second = max(0.0, sorted(distances)[-2])
+            yield Mistake(
+                f"{where}.apart_from[{position}]",
+                f"no two sites are {separation:g} km from region {name}",
+                f"separation_km up to {second:.0f}, or a smaller region",
+            )
+
+
+def _place(value: Any) -> tuple[float, float] | None:
+    if isinstance(value, list) and len(value) == 2 and all(map(_number, value)):
+        return float(value[0]), float(value[1])
+    return None
 
 
 def _limit_mistakes(where: str, topic: dict[str, Any]) -> Iterator[Mistake]:

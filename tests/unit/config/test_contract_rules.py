@@ -134,3 +134,18 @@ def test_the_order_of_risk_groups_in_the_file_does_not_matter_to_neighbours() ->
     fewer = "risk_groups: {h: {sites: [b, a]}}"
     hashes = [parse_federation(SITES + text, "x").require().topology_hash() for text in (first, other, fewer)]
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_region_that_leaves_no_two_sites_is_refused_with_what_is_possible() -> None:
+    text = """
+federation: f
+domains: {a: {location: [0, 0]}, b: {location: [0, 5]}, c: {location: [0, 10]}}
+regions: {storm: {centre: [0, 0], radius_km: 300}}
+topics: [{match: x, separation_km: %s, apart_from: [storm]}]
+"""
+    assert parse_federation(text % 200, "f").mistakes == ()
+    (only,) = parse_federation(text % 400, "f").mistakes
+    assert str(only) == (
+        "topics[0].apart_from[0]: no two sites are 400 km from region storm "
+        "(allowed: separation_km up to 256, or a smaller region)"
+    )

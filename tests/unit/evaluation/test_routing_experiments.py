@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.evaluation.backbones import backbone, backbone_names
 from mangrove.evaluation.confidence import estimate
-from mangrove.evaluation.figures import draw_gap, draw_tables
-from mangrove.evaluation.gap import (
+from mangrove.evaluation.drawings.figures import draw_gap, draw_tables
+from mangrove.evaluation.separation.backbones import backbone, backbone_names
+from mangrove.evaluation.separation.gap import (
     METHODS,
     PUBLISHED_FAILURES,
     PUBLISHED_IMPROVEMENT,

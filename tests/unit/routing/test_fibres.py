@@ -14,7 +14,7 @@ from tests.kit.engines import federation
 
 from mangrove.config import parse_federation
 from mangrove.errors import InvalidDocumentError
-from mangrove.evaluation.maps import draw_disaster
+from mangrove.evaluation.drawings.maps import draw_disaster
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.routing.failover.colours import canonical
 from mangrove.routing.network.geography import EARTH_RADIUS_KM, Plane, distances, positions

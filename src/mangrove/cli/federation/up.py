@@ -59,7 +59,7 @@ async def _up(
     from mangrove.agent.recording import Recording
     from mangrove.config import read_federation
     from mangrove.host.run_directory import RunDirectory, default_run_directory
-    from mangrove.model.not_in_force import contract_warnings
+    from mangrove.model.contract_warnings import federation_warnings
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     reading = read_federation(file)
@@ -67,7 +67,7 @@ async def _up(
     run = RunDirectory(run_dir) if run_dir else default_run_directory(federation.name)
     console = stderr_console()
     console.print(_intention(federation, domain))
-    for warning in contract_warnings(federation.topics):
+    for warning in federation_warnings(federation):
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = _launcher(federation, run.path, domain, seed, stimuli, lambda text: console.print(f"  {text}"))
     into = (lake or run.telemetry) if record else None

@@ -9,6 +9,7 @@ from mangrove.cli.measurement import disasters as evaluate_disasters
 from mangrove.cli.measurement import failover as evaluate_failover
 from mangrove.cli.measurement import lookup as evaluate_lookup
 from mangrove.cli.measurement import planning as evaluate_planning
+from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.measurement import scenarios as evaluate_scenarios
 
@@ -22,6 +23,7 @@ app.command("failover")(evaluate_failover.failover)
 app.command("six-nodes")(evaluate_scenarios.six_nodes)
 app.command("harmony")(evaluate_scenarios.harmony)
 app.command("schedules")(evaluate_failover.schedules)
+app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
 app.command("budgets")(evaluate_budgets.budgets)
 app.command("allocation")(evaluate_planning.allocation)

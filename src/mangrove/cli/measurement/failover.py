@@ -41,7 +41,7 @@ def failover(
             on_case=lambda done, of: progress.update(task, completed=done, total=of),
         )
     if plot is not None:
-        from mangrove.evaluation.figures import draw_failover
+        from mangrove.evaluation.drawings.figures import draw_failover
 
         draw_failover(summaries, plot)
     missed = [line for summary in summaries for line in summary.missed()]

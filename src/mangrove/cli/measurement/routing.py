@@ -19,7 +19,7 @@ from mangrove.cli.measurement.options import (
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 
 if TYPE_CHECKING:
-    from mangrove.evaluation.gap import GapSetup, GapSummary
+    from mangrove.evaluation.separation.gap import GapSetup, GapSummary
     from mangrove.evaluation.tables import TablesResult
     from mangrove.routing.network.graph import Graph
 
@@ -69,8 +69,8 @@ def gap(
 
     from rich.progress import Progress
 
-    from mangrove.evaluation.gap import GapSetup, Model, backbone_setup, run_gap
-    from mangrove.evaluation.pair_log import pair_log
+    from mangrove.evaluation.separation.gap import GapSetup, Model, backbone_setup, run_gap
+    from mangrove.evaluation.separation.pair_log import pair_log
 
     graph: Graph | None = None
     if topology is None:
@@ -98,7 +98,7 @@ def gap(
     if lines is not None:
         stderr_console().print(f"{lines.lines} pairs in {log}", soft_wrap=True)
     if plot is not None:
-        from mangrove.evaluation.figures import draw_gap
+        from mangrove.evaluation.drawings.figures import draw_gap
 
         draw_gap(summary, plot)
     missed = summary.missed()
@@ -131,7 +131,7 @@ def tables(
             lambda done, of: progress.update(task, completed=done, total=of),
         )
     if plot is not None:
-        from mangrove.evaluation.figures import draw_tables
+        from mangrove.evaluation.drawings.figures import draw_tables
 
         draw_tables(result, plot)
     missed = result.missed()
@@ -152,7 +152,7 @@ def _placed(topology: str) -> Graph:
 
 
 def _gap_document(summary: GapSummary) -> dict[str, object]:
-    from mangrove.evaluation.gap import PUBLISHED_IMPROVEMENT
+    from mangrove.evaluation.separation.gap import PUBLISHED_IMPROVEMENT
 
     document = plain(summary)
     if summary.setup.published_setting:
@@ -162,7 +162,7 @@ def _gap_document(summary: GapSummary) -> dict[str, object]:
 
 def _show_gap(summary: GapSummary) -> None:
     from mangrove.cli.tables.table import Styled, Table, name_column, number_column
-    from mangrove.evaluation.gap import METHODS, PUBLISHED_FAILURES, PUBLISHED_IMPROVEMENT
+    from mangrove.evaluation.separation.gap import METHODS, PUBLISHED_FAILURES, PUBLISHED_IMPROVEMENT
 
     setup, console = summary.setup, stdout_console()
     known = setup.published_setting

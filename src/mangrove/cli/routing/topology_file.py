@@ -29,7 +29,7 @@ def load_topology(source: str, failures: Path | None = None) -> Graph:
 
 def _load(source: str) -> Graph:
     if source.startswith(BACKBONE_PREFIX):
-        from mangrove.evaluation.backbones import backbone
+        from mangrove.evaluation.separation.backbones import backbone
 
         return backbone(source.removeprefix(BACKBONE_PREFIX))
     path = Path(source)

@@ -14,9 +14,16 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mangrove.errors import InputError
-from mangrove.evaluation.backbones import backbone, backbone_names
 from mangrove.evaluation.confidence import Estimate, estimate_known
-from mangrove.evaluation.gap import METHODS, PUBLISHED_RADII, SIDE, GapSummary, backbone_setup, run_gap
+from mangrove.evaluation.separation.backbones import backbone, backbone_names
+from mangrove.evaluation.separation.gap import (
+    METHODS,
+    PUBLISHED_RADII,
+    SIDE,
+    GapSummary,
+    backbone_setup,
+    run_gap,
+)
 from mangrove.routing.network.geography import Plane
 from mangrove.routing.network.graph import Graph
 from mangrove.routing.paths.planner import default_separation

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mangrove.evaluation.disasters.collection import RADIUS_SHARES, CollectionResult
 from mangrove.evaluation.disasters.survival import LABELS, SurvivalResult
-from mangrove.evaluation.figures import COLOURS, INK, figure, finish, panels
-from mangrove.evaluation.figures import LABELS as METHOD_LABELS
-from mangrove.evaluation.gap import METHODS
+from mangrove.evaluation.drawings.figures import COLOURS, INK, figure, finish, panels
+from mangrove.evaluation.drawings.figures import LABELS as METHOD_LABELS
 from mangrove.evaluation.lookup import LookupResult
+from mangrove.evaluation.separation.gap import METHODS
 
 WAY_COLOURS = {"disjoint": "#c0792b", "gap": "#1e8449", "possible": "#c9ced4"}
 

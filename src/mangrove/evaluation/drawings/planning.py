@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mangrove.evaluation.broker_costs import BrokerCosts, BrokerRun
-from mangrove.evaluation.figures import INK, figure, finish, panels
-from mangrove.evaluation.published import ACTIVEMQ, JOINT_OK
+from mangrove.evaluation.broker_costs import CLOCKS, BrokerCosts, BrokerRun
+from mangrove.evaluation.drawings.figures import INK, figure, finish, panels
+from mangrove.evaluation.published import JOINT_OK
 from mangrove.evaluation.six_items import Comparison
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from mangrove.evaluation.allocation import Summary  # needs the genetic solver's library
 
 COLOURS = ("#9fb4c4", "#c0792b", "#1e8449")
+FILTER_COLOURS = (*COLOURS, "#7d3c98")
 
 
 def draw_gains(comparisons: Sequence[Comparison], file: Path) -> None:
@@ -68,37 +71,31 @@ def draw_improvements(summary: Summary, file: Path) -> None:
 
 
 def draw_costs(costs: Sequence[BrokerCosts], runs: Sequence[BrokerRun], file: Path) -> None:
-    """Time of a message by subscribers, measured and by the model, for each message size."""
-    sizes = sorted({cost.message_bytes for cost in costs})
-    with panels(file, 4.2 * max(len(sizes), 2), 4.4, len(sizes)) as all_axes:
-        for axes, size in zip(all_axes, sizes, strict=True):
-            cost = next(c for c in costs if c.message_bytes == size and c.clock == "seconds")
-            times = {name: interval.value for name, interval in cost.times_s.items()}
-            mine = [run for run in runs if run.message_bytes == size]
-            for filters, colour in zip(sorted({run.filters for run in mine}), COLOURS * 3, strict=False):
-                chosen = [run for run in mine if run.filters == filters]
-                axes.plot(
-                    [run.replication for run in chosen],
-                    [1e6 * run.seconds for run in chosen],
-                    "o",
-                    markersize=3.5,
-                    color=colour,
-                    label=f"{filters} further filters",
-                )
-                most = max(run.replication for run in mine)
-                line = [times["t_rcv"] + filters * times["t_fltr"] + r * times["t_tx"] for r in (0, most)]
-                axes.plot((0, most), [1e6 * value for value in line], color=colour, linewidth=1.0)
-            axes.set_xlabel("subscribers that get each message")
-            axes.set_ylabel("µs a message")
-            axes.set_ylim(bottom=0)
-            axes.set_title(f"{size} bytes", fontsize=11, loc="left", color=INK)
-            finish(axes)
-        slower = ACTIVEMQ.t_tx_s / cost.times_s["t_tx"].value if cost.times_s["t_tx"].value else float("inf")
-        all_axes[-1].annotate(
-            f"ActiveMQ in table 4-5: t_tx {1e6 * ACTIVEMQ.t_tx_s:.1f} µs ({slower:.0f} ×)",
-            (0.98, 0.03),
-            xycoords="axes fraction",
-            ha="right",
-            fontsize=8,
-            color=INK,
+    """Cost of a message by subscribers, measured and by the model: clocks in rows, sizes in columns."""
+    with panels(file, 4.2 * max(len(costs) // len(CLOCKS), 2), 7.6, len(costs), rows=len(CLOCKS)) as all_axes:
+        ordered = sorted(costs, key=lambda cost: (CLOCKS.index(cost.clock), cost.message_bytes))
+        for axes, cost in zip(all_axes, ordered, strict=True):
+            _draw_cost(axes, cost, [run for run in runs if run.message_bytes == cost.message_bytes])
+
+
+def _draw_cost(axes: Axes, cost: BrokerCosts, runs: Sequence[BrokerRun]) -> None:
+    times = {name: interval.value for name, interval in cost.times_s.items()}
+    most = max(run.replication for run in runs)
+    for filters, colour in zip(sorted({run.filters for run in runs}), FILTER_COLOURS * 3, strict=False):
+        chosen = [run for run in runs if run.filters == filters]
+        axes.plot(
+            [run.replication for run in chosen],
+            [1e6 * getattr(run, cost.clock) for run in chosen],
+            "o",
+            markersize=3.5,
+            color=colour,
+            label=f"{filters} further filters",
         )
+        line = [times["t_rcv"] + filters * times["t_fltr"] + r * times["t_tx"] for r in (0, most)]
+        axes.plot((0, most), [1e6 * value for value in line], color=colour, linewidth=1.0)
+    axes.set_xlabel("subscribers that get each message")
+    clock = "time that passes" if cost.clock == "seconds" else "broker's processor time"
+    axes.set_ylabel(f"{clock}, µs a message")
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"{cost.message_bytes} bytes", fontsize=11, loc="left", color=INK)
+    finish(axes)

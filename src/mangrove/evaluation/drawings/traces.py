@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mangrove.evaluation.figures import INK, PALE, figure, finish, panels
+from mangrove.evaluation.drawings.figures import INK, PALE, figure, finish, panels
 from mangrove.evaluation.traces import six_nodes
 from mangrove.evaluation.traces.harmony import HarmonyResult
 from mangrove.evaluation.traces.harmony_phases import LOOSE, TIGHT

@@ -19,7 +19,7 @@ from functools import partial
 
 from mangrove.errors import InputError
 from mangrove.evaluation.baselines.ospf import OspfTimers, SimulatedRouters
-from mangrove.evaluation.confidence import Estimate, estimate_known
+from mangrove.evaluation.confidence import Estimate, estimate
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair
 from mangrove.model.topics import Contract, TopicRules
@@ -149,9 +149,9 @@ def run_six_nodes(
         summaries.append(
             SixNodeSummary(
                 scheme,
-                estimate_known([run.reconverged for run in runs]),
-                estimate_known([float(run.lost) for run in runs]),
-                estimate_known([run.healed for run in runs]),
+                estimate([run.reconverged for run in runs]),
+                estimate([float(run.lost) for run in runs]),
+                estimate([run.healed for run in runs]),
                 runs[0].trace,
             )
         )

@@ -60,13 +60,16 @@ class ColourChanged(Happening, frozen=True, kw_only=True):
     prepared: bool
     failed: tuple[SitePair, ...]
     recovered: tuple[SitePair, ...]
+    risk_group: str = ""
+    """Which group has failed, if the state is the failure of one."""
 
     def sentence(self) -> str:
         """Which tables, and which links made the difference."""
         parts = [f"{'–'.join(link)} failed" for link in self.failed]
         parts += [f"{'–'.join(link)} is back" for link in self.recovered]
         made = "prepared" if self.prepared else "made now"
-        return f"forwards by colour {self.colour} ({made} table): {', '.join(parts)}"
+        group = f"risk group {self.risk_group}, " if self.risk_group else ""
+        return f"forwards by colour {self.colour} ({group}{made} table): {', '.join(parts)}"
 
 
 class RouteHappening(Happening, frozen=True, kw_only=True):
@@ -172,31 +175,6 @@ class HeadSettled(Happening, frozen=True, kw_only=True):
         return f"the head broker's subscribers are back{rest}"
 
 
-class BudgetOverrun(Happening, frozen=True, kw_only=True):
-    """Most frames of a topic have waited for a link beyond their budget, for some time."""
-
-    tone: ClassVar[Tone] = Tone.DOUBTFUL
-    topic: str
-    peer: str
-    wait_ms: float
-
-    def sentence(self) -> str:
-        """Which topic, where, and how long."""
-        return f"{self.topic} waits {self.wait_ms:.1f} ms for {self.peer}, longer than this hop's budget"
-
-
-class BudgetKept(Happening, frozen=True, kw_only=True):
-    """A topic that overran its budget keeps it again."""
-
-    tone: ClassVar[Tone] = Tone.GOOD
-    topic: str
-    peer: str
-
-    def sentence(self) -> str:
-        """Which topic, and where."""
-        return f"{self.topic} keeps its budget for {self.peer} again"
-
-
 class RegionEndangered(Happening, frozen=True, kw_only=True):
     """An operator has declared a region endangered: contracts leave it if they can."""
 
@@ -230,6 +208,31 @@ class RegionSafe(Happening, frozen=True, kw_only=True):
         return f"region {self.name} is no longer endangered: {self.reason}"
 
 
+class BudgetOverrun(Happening, frozen=True, kw_only=True):
+    """Most frames of a topic have waited for a link beyond their budget, for some time."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    topic: str
+    peer: str
+    wait_ms: float
+
+    def sentence(self) -> str:
+        """Which topic, where, and how long."""
+        return f"{self.topic} waits {self.wait_ms:.1f} ms for {self.peer}, longer than this hop's budget"
+
+
+class BudgetKept(Happening, frozen=True, kw_only=True):
+    """A topic that overran its budget keeps it again."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    topic: str
+    peer: str
+
+    def sentence(self) -> str:
+        """Which topic, and where."""
+        return f"{self.topic} keeps its budget for {self.peer} again"
+
+
 def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
@@ -248,9 +251,9 @@ KINDS: dict[str, type[Happening]] = {
         ContractMet,
         HeadLost,
         HeadSettled,
-        BudgetOverrun,
-        BudgetKept,
         RegionEndangered,
         RegionSafe,
+        BudgetOverrun,
+        BudgetKept,
     )
 }

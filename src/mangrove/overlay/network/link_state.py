@@ -106,8 +106,8 @@ class LinkStateDatabase:
             sequence=self._sequence,
             links=reports,
             applied=applied,
-            site=site,
             asks=asks,
+            site=site,
         )
         self._ads[self._domain] = ad
         self.version += 1

@@ -66,9 +66,9 @@ class LiveMap:
         self.forwarding: Forwarding
         self._rest: dict[int | None, _Rest] = {}
         self._farthest_ms: dict[tuple[int, int], float] = {}
-        self._ways_ahead: dict[tuple[int, int], WayAhead | None] = {}
         self.dangers = EndangeredRegions(domain, federation)
         """Parts of the network that contracts avoid if they can, although they work."""
+        self._ways_ahead: dict[tuple[int, int], WayAhead | None] = {}
         self._choose_tables()
 
     @property
@@ -125,6 +125,11 @@ class LiveMap:
         self._ways = None if state.exact else self._tables.ways(self._failed)
         hops = self._tables.table.hops(state.colour) if self._ways is None else self._ways.hops
         self.forwarding = Forwarding(hops, self.names)
+
+    @property
+    def risk_group(self) -> str:
+        """The risk group whose failure the present state is; empty if it is none's."""
+        return self._tables.book.colour(self.colour).group if self.exact else ""
 
     def table_figures(self) -> TableFigures:
         """How much is prepared."""

@@ -125,8 +125,8 @@ class LinkStateAd(msgspec.Struct, frozen=True, kw_only=True, tag="ad"):
     sequence: int
     links: dict[str, LinkReport]
     applied: dict[str, tuple[int, int]] = {}
-    site: SiteReport = SiteReport()
     asks: Annotated[dict[int, Quality], msgspec.Meta(max_length=MAX_ASKED_CLASSES)] = {}
+    site: SiteReport = SiteReport()
 
 
 class LinkStateAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):

@@ -13,7 +13,9 @@ from mangrove.overlay.routes.path_pool import shared
 from mangrove.overlay.routes.path_view import PathView
 
 LOOK_EVERY_S = 10.0
-"""How often it is looked whether a set could be had for less."""
+"""How often a set is compared with what was promised, though nothing is known to have changed."""
+IMPROVE_EVERY_S = 60.0
+"""How often at most it is looked whether a set could be had for less."""
 HOLD_S = 60.0
 """A set that gives what was promised stays at least so long, and so does one that has left a full link."""
 CROWDED_PATIENCE_S = 20.0
@@ -48,6 +50,15 @@ def worth_changing(view: PathView, current: Choice, found: Choice, *, full: bool
         and len(found.paths) >= len(current.paths)
         and shared(found.paths) < shared(current.paths)
     )
+
+
+def may_improve(view: PathView, current: Choice, unchanged_s: float) -> bool:
+    """Whether it is worth the effort of looking for something that costs less: a bound, cheaply."""
+    if unchanged_s < HOLD_S or not current.paths:
+        return False
+    if view.contract.resiliency is not None and len(current.paths) > view.contract.paths:
+        return True
+    return len(current.paths) * view.shortest_ms() < MUCH_LESS * _cost(view, current)
 
 
 def worth_improving(view: PathView, current: Choice, found: Choice, unchanged_s: float) -> bool:

@@ -67,6 +67,8 @@ class RouteSet:
     requirements: tuple[Requirement, ...] = ()
     """What the contract asks, beside what the chosen paths give."""
     changed_at: float = float("-inf")
+    tried_at: float = float("-inf")
+    """When it was last looked for something better."""
     look_at: float = 0.0
     """When to look whether something better can be had."""
     sent_bytes: int = 0

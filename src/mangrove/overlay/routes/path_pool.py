@@ -16,7 +16,7 @@ from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.routing.network.geography import Floats
 from mangrove.routing.network.graph import Graph, NodePath
 from mangrove.routing.network.regions import Damage, Mask, Region, damage
-from mangrove.routing.paths.disjoint import disjoint_paths
+from mangrove.routing.paths.disjoint import disjoint_path
 from mangrove.routing.paths.disjoint_pair import disjoint_pair
 from mangrove.routing.paths.gap import GapOptions, alternative_path
 from mangrove.routing.paths.path_limits import FREE, PathLimits
@@ -60,7 +60,14 @@ def _diverse(view: PathView, primary: NodePath, count: int, limits: PathLimits) 
     graph = view.graph
     yield from disjoint_pair(graph, *view.ends) or ()
     separation = view.contract.separation_km
-    yield from disjoint_paths(graph, primary, count - 1, separation=separation or 1.0, limits=limits)
+    others = [primary]
+    while len(others) < count:
+        # How near it runs does not matter here: the first that shares least will do.
+        path = disjoint_path(graph, others, separation=1.0, enough=1.0, limits=limits)
+        if not path:
+            break
+        others.append(path)
+        yield path
     if separation and view.placed:
         known = [primary]
         while len(known) < count + 1:

@@ -26,6 +26,7 @@ from mangrove.routing.network.proximity import separation
 from mangrove.routing.network.region_distance import distance_from_region, inner_distance_from_region
 from mangrove.routing.network.regions import Region as Area
 from mangrove.routing.paths.resilience import resiliency
+from mangrove.routing.paths.shortest import trees
 
 SitePath = tuple[str, ...]
 """The sites of a path, from its source to its destination."""
@@ -68,6 +69,12 @@ class PathView:
     def delay_ms(self, path: SitePath) -> float:
         """Predicted delay of a path."""
         return self.live.path_ms(path, self.topic_class)
+
+    def shortest_ms(self) -> float:
+        """Delay of the fastest path that there is."""
+        source, destination = self.ends
+        distance, _ = trees(self.graph, [source])
+        return float(distance[0][destination])
 
     def resiliency(self, paths: Sequence[SitePath]) -> float:
         """Probability that one of the paths is up."""

@@ -25,8 +25,10 @@ from mangrove.overlay.protocol.control_messages import RouteAck
 from mangrove.overlay.routes.damping import (
     CROWDED_PATIENCE_S,
     HOLD_S,
+    IMPROVE_EVERY_S,
     LOOK_EVERY_S,
     crowded,
+    may_improve,
     worth_changing,
     worth_improving,
 )
@@ -231,18 +233,25 @@ class RouteManager:
         full = self._full(view, current, routes, now)
         if full:
             routes.left_full_at, routes.crowded_until = now, None
-        if current.paths and not (current.unmet or full or shared(current.paths) or improve):
-            return current
-        kept = [path for path in current.paths if view.in_limits(path)]
-        found = choose_paths(view, kept)
-        if kept and (found.unmet or full or improve or shared(found.paths)):
-            fresh = choose_paths(view)
-            if fresh.better_than(found) or not found.better_than(fresh):
-                found = fresh
-        if worth_changing(view, current, found, full=full):
-            return found
-        if improve and worth_improving(view, current, found, now - routes.changed_at):
-            return found
+        lately = improve and now - routes.tried_at < IMPROVE_EVERY_S
+        missing = bool(current.unmet) or bool(shared(current.paths))
+        if not current.paths or full or (missing and not lately):
+            routes.tried_at = now
+            kept = [path for path in current.paths if view.in_limits(path)]
+            found = choose_paths(view, kept)
+            if kept and (found.unmet or full or shared(found.paths)):
+                fresh = choose_paths(view)
+                if not found.better_than(fresh):
+                    found = fresh
+            if worth_changing(view, current, found, full=full):
+                return found
+        if improve and not lately:
+            unchanged_s = now - routes.changed_at
+            if may_improve(view, current, unchanged_s):
+                routes.tried_at = now
+                found = choose_paths(view)
+                if worth_improving(view, current, found, unchanged_s):
+                    return found
         return current
 
     def _full(self, view: PathView, current: Choice, routes: RouteSet, now: float) -> bool:

@@ -131,12 +131,6 @@ class RecordedEngine(OverlayEngine):
         self._record(st.SubscriptionsConfirmed(told, now), st.digest(instructions))
         return instructions
 
-    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
-        """How long messages are inside this domain."""
-        instructions = super().site_measured(ingress_ms, egress_ms, now)
-        self._record(st.SiteMeasured(ingress_ms, egress_ms, now), st.digest(instructions))
-        return instructions
-
     def ask(self, request: AskRequest, now: float) -> list[Instruction]:
         """A session asks for more than a contract."""
         try:
@@ -151,6 +145,12 @@ class RecordedEngine(OverlayEngine):
         """An operator says that a region is endangered, or no longer."""
         instructions = super().avoid(request, now)
         self._record(st.RegionDeclared(request, now), st.digest(instructions))
+        return instructions
+
+    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
+        """How long messages are inside this domain."""
+        instructions = super().site_measured(ingress_ms, egress_ms, now)
+        self._record(st.SiteMeasured(ingress_ms, egress_ms, now), st.digest(instructions))
         return instructions
 
     def handle_timer(self, now: float) -> list[Instruction]:

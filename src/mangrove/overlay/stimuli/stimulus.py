@@ -199,6 +199,17 @@ class SubscriptionsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="
         return engine.subscriptions_confirmed(self.applied, self.now)
 
 
+class RegionDeclared(msgspec.Struct, frozen=True, array_like=True, tag="avoid"):
+    """`avoid`; a request that makes no sense changes nothing and is not recorded."""
+
+    request: AvoidRequest
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.avoid(self.request, self.now)
+
+
 class SiteMeasured(msgspec.Struct, frozen=True, array_like=True, tag="site"):
     """`site_measured`."""
 
@@ -209,17 +220,6 @@ class SiteMeasured(msgspec.Struct, frozen=True, array_like=True, tag="site"):
     def apply(self, engine: OverlayEngine) -> Outcome:
         """Tell it again."""
         return engine.site_measured(self.ingress_ms, self.egress_ms, self.now)
-
-
-class RegionDeclared(msgspec.Struct, frozen=True, array_like=True, tag="avoid"):
-    """`avoid`; a request that makes no sense changes nothing and is not recorded."""
-
-    request: AvoidRequest
-    now: float
-
-    def apply(self, engine: OverlayEngine) -> Outcome:
-        """Tell it again."""
-        return engine.avoid(self.request, self.now)
 
 
 class TimerServed(msgspec.Struct, frozen=True, array_like=True, tag="timer"):
@@ -271,8 +271,8 @@ Stimulus = (
     | HeadWent
     | Flushed
     | SubscriptionsConfirmed
-    | SiteMeasured
     | RegionDeclared
+    | SiteMeasured
     | TimerServed
     | FramesRemembered
     | SessionAsked

@@ -11,7 +11,6 @@ import pytest
 from mangrove.config import parse_federation
 from mangrove.errors import InputError
 from mangrove.evaluation.allocation import Setting, run
-from mangrove.evaluation.backbones import backbone
 from mangrove.evaluation.broker_costs import BrokerRun, fit_costs
 from mangrove.evaluation.disasters.collection import run_collection
 from mangrove.evaluation.disasters.recorded import recorded_disasters
@@ -20,6 +19,7 @@ from mangrove.evaluation.drawings.networks import draw_collection, draw_lookup, 
 from mangrove.evaluation.drawings.planning import draw_costs, draw_gains, draw_improvements
 from mangrove.evaluation.drawings.traces import draw_harmony, draw_six_nodes
 from mangrove.evaluation.lookup import run_lookup
+from mangrove.evaluation.separation.backbones import backbone
 from mangrove.evaluation.six_items import run_six_items
 from mangrove.evaluation.traces.harmony import run_harmony
 from mangrove.evaluation.traces.six_nodes import run_six_nodes

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mangrove.errors import InputError
-from mangrove.evaluation.gap import METHODS, GapSetup, run_gap
-from mangrove.evaluation.pair_log import PairRecord, pair_log
+from mangrove.evaluation.separation.gap import METHODS, GapSetup, run_gap
+from mangrove.evaluation.separation.pair_log import PairRecord, pair_log
 
 SETUP = GapSetup(nodes=120, m=4, overlay=30, pairs=20, regions=30)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mangrove.errors import InputError
-from mangrove.evaluation import failover
+from mangrove.evaluation import failover, resilience
 from mangrove.evaluation.failover import FailoverSummary
-from mangrove.evaluation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
+from mangrove.evaluation.resilience import YearSummary
+from mangrove.evaluation.separation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.tables import SCHEMES, TablesResult
 
 if TYPE_CHECKING:
@@ -173,6 +174,36 @@ def draw_failover(summaries: Sequence[FailoverSummary], file: Path) -> None:
         )
         rate = 1 / failover.INTERVAL_S
         right.set_title(f"{rate:g} messages a second a stream", fontsize=11, loc="left", color=INK)
+
+
+def draw_year(found: YearSummary, file: Path) -> None:
+    """Share of time in which messages do not arrive, by scheme: predicted, never repaired, live."""
+    parts = (
+        ("predicted", [1 - each.predicted for each in found.schemes], "#9aa5b1"),
+        ("set never repaired", [1 - each.fixed.mean for each in found.schemes], "#c0792b"),
+        ("live", [1 - each.live.mean for each in found.schemes], "#1e8449"),
+    )
+    with figure(file, 9.5, 4.6) as axes:
+        for offset, (label, values, colour) in enumerate(parts):
+            at = [position + (offset - 1) * 0.26 for position in range(len(values))]
+            axes.bar(at, [max(value, 1e-9) for value in values], 0.24, color=colour, label=label)
+        for position, each in enumerate(found.schemes):
+            if each.promised is not None:
+                axes.hlines(
+                    1 - each.promised, position - 0.42, position + 0.42, color=INK, linestyles="dashed"
+                )
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(found.schemes)), [resilience.LABELS[each.scheme] for each in found.schemes])
+        axes.tick_params(axis="x", labelsize=8)
+        axes.set_ylabel("share of time without delivery")
+        axes.set_title(
+            f"{found.days:g} days of {len(found.seeds)} seeds, {found.failures_a_year:.0f} failures a year; "
+            "dashed: what was promised",
+            fontsize=11,
+            loc="left",
+            color=INK,
+        )
+        finish(axes)
 
 
 def finish(axes: Axes) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mangrove.errors import InputError
 from mangrove.evaluation.confidence import Estimate, estimate, estimate_known
-from mangrove.evaluation.pair_log import PairRecord
 from mangrove.evaluation.sampling import choose_pairs, throw_discs
+from mangrove.evaluation.separation.pair_log import PairRecord
 from mangrove.routing.network.generators import barabasi_albert, waxman
 from mangrove.routing.network.geography import Plane, distances, positions
 from mangrove.routing.network.graph import Graph, NodePath

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mangrove.evaluation.figures import INK, PALE, figure
+from mangrove.evaluation.drawings.figures import INK, PALE, figure
 from mangrove.routing.network.geography import EARTH_RADIUS_KM, Floats, Plane, positions
 from mangrove.routing.network.graph import Graph
 from mangrove.routing.paths.disaster import DisasterReport, Fate

@@ -1,0 +1,1 @@
+"""Paths that keep apart: the experiment of the thesis, on its own networks and on real backbones."""

@@ -1,0 +1,64 @@
+"""What contracts ask for and cannot get, as far as the file alone tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mangrove.model.federation import Federation, great_circle_km
+from mangrove.model.topics import Contract, TopicRules
+
+NOT_IN_FORCE = {
+    "mirror": "messages are published to one broker only",
+    "durable": "messages are not kept for subscribers that are away",
+}
+"""Keys that are accepted, so that files need not change later, but do nothing yet. A key leaves this table in
+the change that makes it work."""
+
+
+def federation_warnings(federation: Federation) -> tuple[str, ...]:
+    """Everything that the contracts of a federation ask for and cannot get."""
+    return (*contract_warnings(federation.topics), *_separation_warnings(federation))
+
+
+def contract_warnings(rules: TopicRules) -> tuple[str, ...]:
+    """What the contracts ask for and do not get, a sentence for each."""
+    return tuple(
+        f"topics[{position}] ({contract.match}): `{key}` is accepted but not in force yet; {instead}"
+        for position, contract in enumerate(rules.contracts)
+        for key, instead in NOT_IN_FORCE.items()
+        if getattr(contract, key)
+    )
+
+
+def _separation_warnings(federation: Federation) -> Iterator[str]:
+    """Distances that cannot be told, and sites from which no path can keep the distance."""
+    nowhere = sorted(name for name, site in federation.domains.items() if site.location is None)
+    for position, contract in enumerate(federation.topics.contracts):
+        where = f"topics[{position}] ({contract.match})"
+        if not contract.separation_km:
+            continue
+        if nowhere:
+            yield f"{where}: `separation_km` is not kept: there is no location of {', '.join(nowhere)}"
+            continue
+        for name, sites in _too_near(federation, contract).items():
+            yield (
+                f"{where}: no path can keep {contract.separation_km:g} km from region {name} "
+                f"at {', '.join(sites)}: nearer already"
+            )
+
+
+def _too_near(federation: Federation, contract: Contract) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in contract.apart_from:
+        region = federation.regions.get(name)
+        if region is None:
+            continue
+        reach_km = region.radius_km + contract.separation_km
+        near = [
+            site.name
+            for site in federation.domains.values()
+            if site.location is not None and great_circle_km(site.location, region.centre) < reach_km
+        ]
+        if near:
+            found[name] = near
+    return found

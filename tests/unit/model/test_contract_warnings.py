@@ -1,0 +1,53 @@
+"""Contract keys that do nothing yet, and separations that cannot be."""
+
+from __future__ import annotations
+
+from mangrove.model.contract_warnings import NOT_IN_FORCE, contract_warnings, federation_warnings
+from mangrove.model.federation import Domain, Federation, Region
+from mangrove.model.topics import Contract, TopicRules
+
+
+def test_each_key_that_does_nothing_is_named_with_its_place() -> None:
+    rules = TopicRules(
+        (
+            Contract(match="a.>"),
+            Contract(match="b.>", mirror=True, durable=True),
+            Contract(match="c", durable=True),
+        )
+    )
+    warnings = contract_warnings(rules)
+    assert [warning.split(" is ")[0] for warning in warnings] == [
+        "topics[1] (b.>): `mirror`",
+        "topics[1] (b.>): `durable`",
+        "topics[2] (c): `durable`",
+    ]
+    assert contract_warnings(TopicRules()) == ()
+
+
+def test_the_table_names_keys_that_exist() -> None:
+    assert set(NOT_IN_FORCE) <= set(Contract.__struct_fields__)
+
+
+def placed(*contracts: Contract, **places: tuple[float, float] | None) -> Federation:
+    return Federation(
+        name="places",
+        domains={name: Domain(name=name, base_port=1, location=place) for name, place in places.items()},
+        topics=TopicRules(contracts),
+        regions={"coast": Region(centre=(0.0, 0.0), radius_km=100)},
+    )
+
+
+def test_a_site_in_or_near_a_region_to_keep_away_from_is_named() -> None:
+    apart = Contract(match="x", separation_km=200, apart_from=("coast",))
+    federation = placed(apart, Contract(match="y"), a=(0.0, 0.5), b=(0.0, 2.5), c=(0.0, 9.0))
+    assert federation_warnings(federation) == (
+        "topics[0] (x): no path can keep 200 km from region coast at a, b: nearer already",
+    )
+
+
+def test_distances_need_places() -> None:
+    federation = placed(Contract(match="x", paths=2, separation_km=200), a=(0.0, 0.5), b=None)
+    assert federation_warnings(federation) == (
+        "topics[0] (x): `separation_km` is not kept: there is no location of b",
+    )
+    assert federation_warnings(placed(Contract(match="x", paths=2), a=None)) == ()
