@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -11,7 +12,10 @@ from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.questions.endangered import MAX_REGIONS, AvoidRequest
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.status import OverlayStatus
+from mangrove.overlay.stimuli.replay import replay
+from mangrove.overlay.stimuli.stimulus import Stimulus
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 PLACES = {"a": (0.0, 0.0), "n": (10.0, 10.0), "m": (0.0, 10.0), "s": (-10.0, 10.0), "d": (0.0, 20.0)}
@@ -196,6 +200,24 @@ def test_what_cannot_leave_says_why() -> None:
     assert "1 of 1 paths cannot leave away" in unmet["plain"]
 
 
+def test_of_two_paths_one_leaves_if_there_is_room_for_one_outside() -> None:
+    net = started()
+    assert ways(net) == {"twice": {CENTRE, NORTH}}
+    net.avoid("a", MIDDLE)
+    net.avoid("a", msgspec.structs.replace(MIDDLE, name="flood", centre=PLACES["n"]))
+    net.run(net.now + 1.0)
+    assert SOUTH in ways(net)["twice"]
+    assert len(ways(net)["twice"]) == 2, "two paths are worth more than none inside"
+    (stays,) = (path for path in status(net).exposed if path.topic == "twice")
+    assert stays.reason == "no other way is within the contract"
+    net.avoid("a", AvoidRequest(name="flood"))
+    net.run(net.now + 1.0)
+    assert ways(net)["twice"] == {NORTH, SOUTH}
+    net.avoid("a", AvoidRequest(name="storm"))
+    net.run(net.now + 1.0)
+    assert ways(net) == {"twice": {CENTRE, NORTH}}
+
+
 def test_a_fibre_through_the_region_is_left_although_its_sites_lie_outside() -> None:
     net = started(federation=shape(via={("a", "m"): ((-20.0, 5.0),)}))
     net.avoid("a", AvoidRequest(name="quake", centre=(-20.0, 5.0), radius_km=100.0))
@@ -223,6 +245,26 @@ def test_what_makes_no_sense_is_refused(request_: AvoidRequest, said: str) -> No
     with pytest.raises(InputError, match=said):
         net.avoid("a", request_)
     assert status(net).endangered == ()
+
+
+def test_what_gateways_were_told_of_regions_replays() -> None:
+    told: dict[str, list[tuple[Stimulus, int]]] = {name: [] for name in "ad"}
+    record = {name: partial(lambda kept, *what: kept.append(what), told[name]) for name in "ad"}
+    net = SimulatedOverlay(shape(), 1, record=record)
+    net.subscribe("d", "timely", "twice", "plain")
+    net.run(2.0)
+    net.avoid("a", MIDDLE)
+    net.run(4.0)
+    net.avoid("d", AvoidRequest(name="storm"))
+    net.run(6.0)
+    for name in "ad":
+        engine = OverlayEngine(net.federation, name, net.engines[name].epoch)
+        found = replay(engine, told[name])
+        assert found.identical, f"{name}: {found.differences[0]}"
+        kinds = [event.kind for event in found.events]
+        assert kinds.count("RegionEndangered") == kinds.count("RegionSafe") == 1
+    causes = {event.kind: event.cause for event in net.engines["d"].take_events()}
+    assert (causes["RegionEndangered"] or "").startswith("a-"), "the cause lies where the operator was"
 
 
 def test_the_number_of_regions_is_bounded() -> None:

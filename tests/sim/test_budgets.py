@@ -87,7 +87,7 @@ def test_nothing_oscillates_under_constant_load(
         engine.take_events()
     offer(net, rates, 6.0)
     happened = [event.happening for engine in net.engines.values() for event in engine.take_events()]
-    moves = Counter(each.topic for each in happened if isinstance(each, RouteRequested))
+    moves = Counter((each.path[0], each.topic) for each in happened if isinstance(each, RouteRequested))
     changes = Counter(
         (each.topic, each.peer) for each in happened if isinstance(each, BudgetOverrun | BudgetKept)
     )

@@ -53,6 +53,8 @@ def test_a_duct_is_cut_and_nothing_is_lost(apart_s: float) -> None:
     assert not net.dropped
     changes = told_colours(net, "a")
     assert changes[-1].prepared, "the whole group has a colour"
+    assert "(risk group duct, prepared table)" in changes[-1].sentence()
+    assert [change.risk_group for change in changes[:-1]] == [""] * (len(changes) - 1)
     assert net.engines["a"].failed_links == frozenset(duct.links)
     if apart_s == 0.4:
         assert not all(change.prepared for change in changes), "two of its links have none"

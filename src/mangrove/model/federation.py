@@ -22,7 +22,7 @@ FIBRE_KM_PER_MS = 200.0
 
 
 MAX_PREPARED_PAIRS = 1_000_000
-"""Pairs of links and sites for which a gateway computes next hops when it starts; about 5 s and 100 MB."""
+"""Pairs of links and sites for which a gateway computes next hops when it starts: 320,000 took 2 to 4 s."""
 
 
 class Prepare(StrEnum):

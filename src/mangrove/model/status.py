@@ -141,6 +141,20 @@ class RouteStatus(msgspec.Struct, frozen=True, kw_only=True):
     """All that the contract asks of the set, beside what it gives."""
 
 
+NO_CONTRACT = "(no contract)"
+
+
+class WayStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Along which paths messages of a contract go to a domain with subscribers now."""
+
+    topic: str
+    """The contract's topics; `NO_CONTRACT` for all that have none."""
+    destination: str
+    paths: tuple[tuple[str, ...], ...]
+    by_table: bool
+    """Whether the tables lead there, and not routes of its own."""
+
+
 class AskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What sessions of a domain ask for beyond a contract: the strictest, and how many ask."""
 
@@ -238,6 +252,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that are near, or reached."""
     endangered: tuple[EndangeredRegion, ...] = ()
     """Regions that contracts avoid, because an operator said so."""
+    ways: tuple[WayStatus, ...] = ()
     exposed: tuple[ExposedPath, ...] = ()
     """What still leads through them."""
     ignored: dict[str, int] = {}

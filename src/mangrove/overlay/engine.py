@@ -598,6 +598,7 @@ class OverlayEngine:
             prepared=self._live.exact,
             failed=tuple(sorted(failed)),
             recovered=tuple(sorted(recovered)),
+            risk_group=self._live.risk_group,
         )
         return self._events.note(happening, now, cause)
 

@@ -10,7 +10,15 @@ import msgspec
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 from mangrove.model.site_pair import SitePair
-from mangrove.model.status import Arrival, AskStatus, LinkFigures, RouteStatus, TableFigures
+from mangrove.model.status import (
+    NO_CONTRACT,
+    Arrival,
+    AskStatus,
+    LinkFigures,
+    RouteStatus,
+    TableFigures,
+    WayStatus,
+)
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.event_log import EventLog
@@ -61,6 +69,7 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     endangered: tuple[EndangeredRegion, ...]
     exposed: tuple[ExposedPath, ...]
+    ways: tuple[WayStatus, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
     tables: TableFigures
@@ -86,6 +95,7 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         warnings=tuple(sources.remote.interest.warnings()),
         endangered=sources.live.dangers.regions(now),
         exposed=tuple(sources.routes.exposed(now)),
+        ways=tuple(_ways(sources)),
         ignored={what: count for what, count in _ignored(sources).items() if count},
         tables=sources.live.table_figures(),
         asks=tuple(_asks(sources)),
@@ -154,6 +164,29 @@ def _routes(sources: StatusSources, now: float) -> list[RouteStatus]:
         for (topic_class, destination), routes in sorted(sources.routes.sets.items())
         for route in routes.routes
     ]
+
+
+def _ways(sources: StatusSources) -> list[WayStatus]:
+    """By contract and destination, and what has no contract to every domain that wants anything."""
+    rules, live = sources.federation.topics, sources.live
+    found = []
+    for topic_class, destination in sorted(sources.remote.classes.keys()):
+        routes = sources.routes.sets.get((topic_class, destination))
+        paths = [] if routes is None else [route.path for route in routes.active()]
+        table = live.table_path(destination)
+        found.append(
+            WayStatus(
+                topic=rules.contract_at(topic_class).match,
+                destination=destination,
+                paths=tuple(paths) or ((table,) if table else ()),
+                by_table=not paths,
+            )
+        )
+    for destination, known in sources.remote.interest.domains():
+        table = live.table_path(destination) if known.subjects else ()
+        if table and len(table) > 1:
+            found.append(WayStatus(topic=NO_CONTRACT, destination=destination, paths=(table,), by_table=True))
+    return found
 
 
 def _asks(sources: StatusSources) -> list[AskStatus]:

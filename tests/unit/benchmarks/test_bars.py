@@ -6,7 +6,7 @@ from io import StringIO
 
 import msgspec
 import pytest
-from benchmarks import failover, overload, storm
+from benchmarks import avoid, failover, overload, storm
 from rich.console import Console
 
 from mangrove.testbed.accounting import Figures
@@ -68,6 +68,42 @@ def test_each_bar_of_failover_is_judged(flaws: dict[str, dict[str, Figures]], wo
     problems = failover.missed(failover_result(**flaws))
     assert len(problems) == (0 if words is None else 1)
     assert words is None or words in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("topic", "flaw", "left_s", "words"),
+    [
+        ("contract", {}, 0.9, None),
+        ("contract", {}, 1.1, "had left after 1.10 s"),
+        ("contract", {}, None, "had left not at all"),
+        ("contract", {"lost": 2}, 0.5, "2 of 1000 messages lost"),
+        ("paths: 2", {"duplicated": 1}, 0.5, "1 of 1000 messages delivered again"),
+        ("contract", {"out_of_order": 1, "late": 1}, 0.5, "1 of 1000 messages out of order"),
+        ("deadline", {"out_of_order": 1, "late": 1}, 0.5, None),
+        ("none", {"lost": 9, "out_of_order": 9}, 0.5, None),
+    ],
+)
+def test_each_bar_of_avoid_is_judged(
+    topic: str, flaw: dict[str, float], left_s: float | None, words: str | None
+) -> None:
+    phases = {
+        phase: dict.fromkeys(avoid.SUBJECTS, PERFECT)
+        for phase in (avoid.STEADY, avoid.LEAVING, avoid.REGION_FAILS, avoid.SITE_RETURNS, avoid.RETURNING)
+    }
+    phases[avoid.REGION_FAILS] |= {topic: flawed(**flaw)}
+    result: dict[str, object] = {
+        "phases": phases,
+        "left_s": left_s,
+        "returned_s": 0.2,
+        "rate_msg_s": 1000.0,
+        "seed": 1,
+    }
+    problems = avoid.missed(result)
+    assert len(problems) == (0 if words is None else 1)
+    assert words is None or words in problems[0]
+    shown = StringIO()
+    avoid.render(result, Console(file=shown, width=80))
+    assert "all contracts had left after" in shown.getvalue()
 
 
 @pytest.mark.parametrize(("ratio", "count"), [(1.0, 0), (0.991, 0), (0.99, 1), (0.0, 1)])

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mangrove.cli.federation.up import RunDirOption
 from mangrove.cli.output import JsonOption, print_json, stderr_console
 from mangrove.cli.routing.contracts import contracts
+from mangrove.cli.routing.place import named_png, place_on, positive
 from mangrove.cli.routing.report import (
     disaster_document,
     plan_document,
@@ -135,7 +137,11 @@ def tables(
 
 @app.command()
 def disaster(
-    topology: TopologyArgument,
+    topology: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPO]", help=f"{HELP} With --live: the federation, if several run here."),
+    ] = None,
+    *,
     centre: Annotated[
         list[str],
         typer.Option(
@@ -157,9 +163,23 @@ def disaster(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     map_file: Annotated[Path | None, typer.Option("--map", help="Draw a map into this PNG file.")] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask a running federation: what its topics would lose now.")
+    ] = False,
+    run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Which pairs lose all their paths in a disaster, before and after adding separated alternatives."""
+    """Which pairs lose all their paths in a disaster, before and after adding separated alternatives.
+
+    With --live: which topics of a running federation would lose which paths, and what would remain.
+    """
+    if live:
+        from mangrove.cli.routing.live_disaster import ask_running
+
+        ask_running(topology, run_dir, centre, radius, cut_links, map_file, as_json)
+        return
+    if topology is None:
+        raise InputError("a topology is missing", hint="give a file, or --live to ask a running federation")
     from rich.progress import Progress
 
     from mangrove.routing.network.regions import Region
@@ -169,10 +189,9 @@ def disaster(
     request = _request(method, separation, max_delay, max_hops, count, k, False)
     graph = load_topology(topology)
     require_places(graph)
-    region = Region(tuple(_place(graph, text) for text in centre), _positive("--radius", radius))
+    region = Region(tuple(place_on(graph, text) for text in centre), positive("--radius", radius))
     chosen = _pairs(graph, sample, seed)
-    if map_file is not None and map_file.suffix.lower() != ".png":
-        raise InputError(f"the map is a PNG file, and {map_file} is not named so")
+    named_png(map_file)
     with Progress(console=stderr_console(), transient=True) as progress:
         task = progress.add_task("pairs", total=len(chosen))
         report = assess(
@@ -209,33 +228,9 @@ def _request(
     from mangrove.routing.paths.planner import Method, PathRequest
 
     if separation is not None:
-        _positive("--separation", separation)
+        positive("--separation", separation)
     limits = PathLimits(math.inf if max_delay is None else max_delay, max_hops)
     return PathRequest(Method(method.value), count, separation, limits, k, not flat)
-
-
-def _positive(option: str, value: float) -> float:
-    if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{option} must be a positive distance, not {value:g}")
-    return value
-
-
-def _place(graph: Graph, text: str) -> tuple[float, float]:
-    """A place on the graph's plane, out of two numbers with a comma."""
-    from mangrove.routing.network.geography import Plane
-
-    try:
-        first, second = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--centre {text!r} is not a place", hint="write --centre 40.7,-74.0") from None
-    if graph.plane is Plane.GEO and not (abs(first) <= 90 and abs(second) <= 180):
-        raise InputError(
-            f"--centre {text} is not on the earth",
-            hint="latitude (-90 to 90) comes first, then longitude (-180 to 180)",
-        )
-    if not (math.isfinite(first) and math.isfinite(second)):
-        raise InputError(f"--centre {text} is not a place: both numbers must be finite")
-    return first, second
 
 
 def _pairs(graph: Graph, sample: int | None, seed: int) -> list[tuple[int, int]]:

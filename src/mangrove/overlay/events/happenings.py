@@ -60,13 +60,16 @@ class ColourChanged(Happening, frozen=True, kw_only=True):
     prepared: bool
     failed: tuple[SitePair, ...]
     recovered: tuple[SitePair, ...]
+    risk_group: str = ""
+    """Which group has failed, if the state is the failure of one."""
 
     def sentence(self) -> str:
         """Which tables, and which links made the difference."""
         parts = [f"{'–'.join(link)} failed" for link in self.failed]
         parts += [f"{'–'.join(link)} is back" for link in self.recovered]
         made = "prepared" if self.prepared else "made now"
-        return f"forwards by colour {self.colour} ({made} table): {', '.join(parts)}"
+        group = f"risk group {self.risk_group}, " if self.risk_group else ""
+        return f"forwards by colour {self.colour} ({group}{made} table): {', '.join(parts)}"
 
 
 class RouteHappening(Happening, frozen=True, kw_only=True):

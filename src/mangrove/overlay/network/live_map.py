@@ -126,6 +126,11 @@ class LiveMap:
         hops = self._tables.table.hops(state.colour) if self._ways is None else self._ways.hops
         self.forwarding = Forwarding(hops, self.names)
 
+    @property
+    def risk_group(self) -> str:
+        """The risk group whose failure the present state is; empty if it is none's."""
+        return self._tables.book.colour(self.colour).group if self.exact else ""
+
     def table_figures(self) -> TableFigures:
         """How much is prepared."""
         table = self._tables.table

@@ -1,0 +1,91 @@
+"""Paths outside an endangered region are taken whenever the contract allows for them, and only then."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mangrove.errors import InputError
+from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.topics import Contract
+from mangrove.overlay.network.failure_estimates import FailureEstimates
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.routes.path_choice import choose_paths
+from mangrove.overlay.routes.path_view import PathView, SitePath
+from mangrove.routing.paths.resilience import with_ends_up
+
+NAMES = "stabcd"
+spots = st.tuples(st.floats(-20, 20), st.floats(-20, 20))
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Federation:
+    every = list(itertools.combinations(NAMES, 2))
+    links = draw(st.sets(st.sampled_from(every), min_size=5, max_size=11))
+    return Federation(
+        name="random",
+        domains={name: Domain(name=name, base_port=1, location=draw(spots)) for name in NAMES},
+        links=tuple(
+            Link(
+                between=pair,
+                delay_ms=float(draw(st.integers(1, 20))),
+                via=tuple(draw(st.lists(spots, max_size=1))),
+            )
+            for pair in sorted(links)
+        ),
+    )
+
+
+def every_path(federation: Federation) -> Iterator[SitePath]:
+    """All paths from s to t without a circle."""
+
+    def walk(path: SitePath) -> Iterator[SitePath]:
+        if path[-1] == "t":
+            yield path
+            return
+        for link in federation.links_of(path[-1]):
+            following = link.other(path[-1])
+            if following not in path:
+                yield from walk((*path, following))
+
+    return walk(("s",))
+
+
+@given(networks(), spots, st.floats(50, 2500), st.sampled_from([None, 10.0, 25.0]), st.integers(1, 2))
+@settings(max_examples=150, deadline=None)
+def test_out_of_the_region_if_the_contract_allows_for_it(
+    federation: Federation, centre: tuple[float, float], radius_km: float, deadline: float | None, count: int
+) -> None:
+    live = LiveMap(federation, "s")
+    try:
+        live.dangers.declare(AvoidRequest(name="x", centre=centre, radius_km=radius_km), 0.0, "")
+    except InputError:
+        return  # all sites are inside
+    graph = FailureEstimates(federation).on(live.live_graph(), 0.0)
+    contract = Contract(match="x", deadline_ms=deadline, paths=count)
+    view = PathView(
+        live=live,
+        graph=with_ends_up(graph, graph.index("s"), graph.index("t")),
+        contract=contract,
+        topic_class=0,
+        source="s",
+        destination="t",
+    )
+    paths = list(every_path(federation))
+    allowed = [path for path in paths if live.path_ms(path, 0) <= (deadline or math.inf)]
+    outside = [path for path in allowed if not live.dangers.touches(path)]
+    chosen = choose_paths(view).paths
+    inside = [path for path in chosen if live.dangers.touches(path)]
+    assert bool(chosen) == bool(paths)
+    if not allowed:
+        return  # the deadline is missed anyway; what is fastest counts
+    assert set(chosen) <= set(allowed)
+    assert len(chosen) == min(count, len(allowed)) or len(chosen) == 1
+    assert len(inside) == max(0, len(chosen) - len(outside)), "as many outside as there are"
+    unmet = [each for each in view.assess(chosen) if each.name == "outside" and not each.met]
+    assert bool(unmet) == bool(inside)
