@@ -119,6 +119,10 @@ def _planned(view: PathView, kept: Sequence[SitePath], limits: PathLimits) -> li
     graph, contract, ends = view.graph, view.contract, view.ends
     if len(kept) >= contract.paths:
         return list(kept[: contract.paths])
+    on_links_ms = limits.max_delay - view.inside_ms
+    if on_links_ms <= 0:
+        return []
+    limits = replace(limits, max_delay=on_links_ms)
     apart = contract.separation_km > 0 and view.placed
     method, separation = (Method.GAP_DIV, contract.separation_km) if apart else (Method.DISJOINT, None)
     request = PathRequest(method=method, paths=contract.paths, separation=separation, limits=limits)

@@ -70,6 +70,11 @@ class PathView:
         """Predicted delay of a path."""
         return self.live.path_ms(path, self.topic_class)
 
+    @property
+    def inside_ms(self) -> float:
+        """What the time inside both ends takes of a deadline, whatever the path."""
+        return sum(self.live.inside_ms(self.source, self.destination))
+
     def shortest_ms(self) -> float:
         """Delay of the fastest path that there is."""
         source, destination = self.ends

@@ -12,7 +12,9 @@ from mangrove.model.status import Requirement, share
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.link_loads import LinkLoads, capacities
+from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.protocol.control_messages import SiteReport
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.routing.paths.resilience import with_ends_up
@@ -119,6 +121,18 @@ def test_only_paths_within_deadline_and_hops_count() -> None:
     assert set(choice.paths) == {MIDDLE, NORTH}
     assert [each.name for each in choice.requirements if not each.met] == ["resiliency"]
     assert set(choose_paths(seen(Contract(match="x", paths=3, max_hops=2))).paths) == {MIDDLE, NORTH}
+
+
+def test_time_inside_the_ends_counts_against_the_deadline() -> None:
+    view = seen(Contract(match="x", paths=2, deadline_ms=18))
+    assert set(choose_paths(view).paths) == {MIDDLE, NORTH}
+    inside = {"s": SiteReport(ingress_ms=2.0), "t": SiteReport(egress_ms=3.0)}
+    view.live.update(frozenset(), LinkMeasurements(sites=inside))
+    choice = choose_paths(view)
+    assert choice.paths == (MIDDLE,)
+    assert (given_by(choice, "deadline_ms"), given_by(choice, "paths")) == (15.0, 1)
+    view.live.update(frozenset(), LinkMeasurements(sites={"s": SiteReport(ingress_ms=20.0)}))
+    assert "best achievable delay is 30.0 ms, the deadline 18 ms" in choose_paths(view).unmet
 
 
 def test_hops_yield_before_the_deadline() -> None:
