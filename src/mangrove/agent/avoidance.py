@@ -12,7 +12,7 @@ from mangrove.model.endpoints import Runtime
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion, ExposedPath
 from mangrove.model.status import GatewayStatus
 
-POLL_S = 0.05
+POLL_S = 0.1
 
 
 class NobodyAnswersError(MangroveError):
