@@ -120,8 +120,12 @@ def test_contracts_leave_and_return_without_a_loss(seed: int) -> None:
     assert last - told_at < 0.5
     (left,) = status(net).exposed
     assert (left.topic, left.path, left.reason) == ("tight", CENTRE, "no other way is within the contract")
-    net.avoid("d", AvoidRequest(name="storm"))
+    assert status(net).routes_settled
+    net.avoid("a", AvoidRequest(name="storm"))
+    assert not status(net).endangered
+    assert not status(net).routes_settled, "they have not returned yet"
     publisher.publish(1.0)
+    assert status(net).routes_settled
     assert ways(net)["twice"] == {CENTRE, NORTH}
     assert set(ways(net)) == {"twice"}, "by table again"
     assert status(net).endangered == ()

@@ -70,7 +70,7 @@ async def look(runtime: Runtime) -> Avoidance:
 def _settled(status: GatewayStatus, regions: set[str]) -> bool:
     known = {region.name for region in status.endangered}
     leaving = any(not path.reason for path in status.exposed)
-    return known == regions and not leaving and all(route.active for route in status.routes)
+    return known == regions and not leaving and status.routes_settled
 
 
 async def settle(runtime: Runtime, name: str, *, endangered: bool, timeout_s: float) -> Avoidance:

@@ -58,6 +58,7 @@ def gateway_report(
         warnings=overlay.warnings,
         endangered=overlay.endangered,
         exposed=overlay.exposed,
+        routes_settled=overlay.routes_settled,
         ways=overlay.ways,
         ignored={**overlay.ignored, **ledger.ignored},
         inside=inside or SiteLatency(),

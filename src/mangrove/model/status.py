@@ -253,6 +253,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     endangered: tuple[EndangeredRegion, ...] = ()
     """Regions that contracts avoid, because an operator said so."""
     ways: tuple[WayStatus, ...] = ()
+    routes_settled: bool = True
+    """Whether no route is on the move."""
     exposed: tuple[ExposedPath, ...] = ()
     """What still leads through them."""
     ignored: dict[str, int] = {}

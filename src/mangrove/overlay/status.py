@@ -69,6 +69,7 @@ class OverlayStatus(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     endangered: tuple[EndangeredRegion, ...]
     exposed: tuple[ExposedPath, ...]
+    routes_settled: bool
     ways: tuple[WayStatus, ...]
     ignored: dict[str, int]
     """What was received, understood and left out, by what it was; nothing that never happened."""
@@ -95,6 +96,7 @@ def overlay_status(sources: StatusSources, now: float) -> OverlayStatus:
         warnings=tuple(sources.remote.interest.warnings()),
         endangered=sources.live.dangers.regions(now),
         exposed=tuple(sources.routes.exposed(now)),
+        routes_settled=sources.routes.settled,
         ways=tuple(_ways(sources)),
         ignored={what: count for what, count in _ignored(sources).items() if count},
         tables=sources.live.table_figures(),

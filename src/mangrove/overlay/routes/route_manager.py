@@ -86,6 +86,14 @@ class RouteManager:
             messages += self._signalling.drop_broken(routes, now, cause)
         return messages
 
+    @property
+    def settled(self) -> bool:
+        """Whether all that was asked for stands, and all that fled a region that is safe has returned."""
+        return not any(
+            self._returns(routes) or not all(route.active for route in routes.routes)
+            for routes in self._sets.values()
+        )
+
     def exposed(self, now: float) -> list[ExposedPath]:
         """Paths in use that lead through endangered regions, and why."""
         found: list[ExposedPath] = []
