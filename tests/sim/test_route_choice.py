@@ -122,6 +122,23 @@ def test_a_separation_is_regained_when_the_network_heals() -> None:
     net.validate()
 
 
+def test_of_two_contracts_that_avoid_each_other_the_later_one_moves() -> None:
+    places = {"s": (0.0, 0.0), "t": (0.0, 20.0), "m": (0.0, 10.0), "n": (6.0, 10.0), "p": (-9.0, 10.0)}
+    contracts = [
+        Contract(match="x", separation_km=300, apart_from=("y",)),
+        Contract(match="y", separation_km=300, apart_from=("x",)),
+    ]
+    net = SimulatedOverlay(federation(THREE_WAYS, contracts, places=places), seed=6)
+    net.subscribe("t", "x", "y")
+    net.run(3.0)
+    assert [(route.topic, route.path) for route in routes_of(net, "s")] == [("y", ("s", "n", "t"))]
+    assert not routes_of(net, "s")[0].unmet
+    events_of(net, "s")
+    net.run(90.0)
+    assert events_of(net, "s") == []
+    net.validate()
+
+
 EQUAL_WAYS = {("s", "m"): 3.0, ("m", "t"): 3.0, ("s", "n"): 3.0, ("n", "t"): 3.0}
 
 

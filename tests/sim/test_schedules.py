@@ -15,7 +15,7 @@ from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
 from mangrove.overlay.links.outgoing import Outgoing
 from mangrove.overlay.protocol.frames import Frame
-from mangrove.overlay.routes import route_manager
+from mangrove.overlay.routes import reconsideration
 from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
 from mangrove.overlay.routes.path_pool import candidate_paths
 from mangrove.overlay.routes.path_view import PathView, SitePath
@@ -85,8 +85,8 @@ def test_routes_that_go_back_and_forth_would_be_noticed(monkeypatch: pytest.Monk
         pairs = list(combinations(ways, 2))
         return judged(view, pairs[next(turns) % len(pairs)]) if pairs else choose_paths(view, kept)
 
-    monkeypatch.setattr(route_manager, "choose_paths", others)
-    monkeypatch.setattr(route_manager, "worth_improving", lambda *_: True)
+    monkeypatch.setattr(reconsideration, "choose_paths", others)
+    monkeypatch.setattr(reconsideration, "worth_improving", lambda *_: True)
     result = run_schedule(QUIET_EVERY)
     assert any("although all was quiet" in problem for problem in result.problems)
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from mangrove.evaluation.outages import Change, Damaged, outages
-from mangrove.evaluation.resilience import RULES, SCHEMES, Year, make_network, run_year
+from mangrove.evaluation.resilience.outages import Change, Damaged, outages
+from mangrove.evaluation.resilience.year import RULES, SCHEMES, Year, make_network, run_year
 from mangrove.model.federation import Federation
 from mangrove.simulation.overlay_network import SimulatedOverlay
 

@@ -11,7 +11,7 @@ from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_c
 from mangrove.errors import EXIT_NEGATIVE
 
 if TYPE_CHECKING:
-    from mangrove.evaluation.resilience import YearSummary
+    from mangrove.evaluation.resilience.year import YearSummary
 
 
 def resilience(
@@ -25,7 +25,7 @@ def resilience(
     import msgspec
     from rich.progress import Progress
 
-    from mangrove.evaluation.resilience import run_year
+    from mangrove.evaluation.resilience.year import run_year
 
     console = stderr_console()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -50,7 +50,7 @@ def resilience(
 
 def _show(found: YearSummary) -> None:
     from mangrove.cli.tables.table import USEFUL, Table, name_column, number_column
-    from mangrove.evaluation.resilience import LABELS
+    from mangrove.evaluation.resilience.year import LABELS
 
     table = Table(
         "Share of time in which messages arrive, both ends being up",

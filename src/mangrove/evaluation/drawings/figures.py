@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mangrove.errors import InputError
-from mangrove.evaluation import failover, resilience
+from mangrove.evaluation import failover
 from mangrove.evaluation.failover import FailoverSummary
-from mangrove.evaluation.resilience import YearSummary
+from mangrove.evaluation.resilience import year
+from mangrove.evaluation.resilience.year import YearSummary
 from mangrove.evaluation.separation.gap import METHODS, PUBLISHED_IMPROVEMENT, GapSummary
 from mangrove.evaluation.tables import SCHEMES, TablesResult
 
@@ -193,7 +194,7 @@ def draw_year(found: YearSummary, file: Path) -> None:
                     1 - each.promised, position - 0.42, position + 0.42, color=INK, linestyles="dashed"
                 )
         axes.set_yscale("log")
-        axes.set_xticks(range(len(found.schemes)), [resilience.LABELS[each.scheme] for each in found.schemes])
+        axes.set_xticks(range(len(found.schemes)), [year.LABELS[each.scheme] for each in found.schemes])
         axes.tick_params(axis="x", labelsize=8)
         axes.set_ylabel("share of time without delivery")
         axes.set_title(

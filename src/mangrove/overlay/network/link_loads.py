@@ -59,6 +59,8 @@ def capacities(federation: Federation, measured: LinkMeasurements) -> dict[SiteP
 
 def add_load(load: dict[SitePair, float], paths: Iterable[Sequence[str]], rate_mbps: float) -> None:
     """Every path of a set carries everything; negative rates take load away."""
+    if not rate_mbps:
+        return
     for path in paths:
         for hop in pairwise(path):
             load[hop] = max(0.0, load.get(hop, 0.0) + rate_mbps)

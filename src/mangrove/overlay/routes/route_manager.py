@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from zlib import crc32
 
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import ExposedPath
@@ -22,21 +21,12 @@ from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck
-from mangrove.overlay.routes.damping import (
-    CROWDED_PATIENCE_S,
-    HOLD_S,
-    IMPROVE_EVERY_S,
-    LOOK_EVERY_S,
-    crowded,
-    may_improve,
-    worth_changing,
-    worth_improving,
-)
+from mangrove.overlay.routes.damping import LOOK_EVERY_S
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
-from mangrove.overlay.routes.path_choice import Choice, choose_paths, judged
-from mangrove.overlay.routes.path_pool import shared
-from mangrove.overlay.routes.path_view import PathView, SitePath
+from mangrove.overlay.routes.path_choice import choose_paths, judged
+from mangrove.overlay.routes.path_view import SitePath
+from mangrove.overlay.routes.reconsideration import better_choice, turn
 from mangrove.overlay.routes.surroundings import Surroundings
 
 REVIEW_AFTER_S = 0.1
@@ -159,7 +149,7 @@ class RouteManager:
             routes, contract = self._sets.get(key), self._contracts.at(*key)
             if routes is None:
                 routes = self._sets[key] = RouteSet(key[0], contract, key[1])
-                routes.look_at = now + LOOK_EVERY_S * (1 + self._turn(key))
+                routes.look_at = now + LOOK_EVERY_S * (1 + turn(self._domain, key))
                 if self._endangered(key[1]):
                     routes.evading = self._live.dangers.version
             elif routes.contract != contract:
@@ -168,10 +158,6 @@ class RouteManager:
                 continue
             messages += self._mend(routes, now, cause)
         return messages
-
-    def _turn(self, key: Key, occasion: int = 0) -> float:
-        """A share between 0 and 1 that differs between sets, everywhere: who acts first, if many could."""
-        return crc32(f"{self._domain} {key[0]} {key[1]} {occasion}".encode()) / 2**32
 
     def _needed(self, key: Key, now: float) -> bool:
         contract = self._contracts.at(*key)
@@ -212,7 +198,7 @@ class RouteManager:
         view = self._surroundings.view(routes.contract, key, now, routes)
         alive = {route.path for route in routes.routes}
         current = judged(view, [path for path in routes.chosen if path in alive])
-        chosen = self._better(view, current, routes, now, improve=improve)
+        chosen = better_choice(view, current, routes, now, improve=improve)
         if self._returns(routes):
             chosen = choose_paths(view)
         dangers = self._live.dangers
@@ -225,45 +211,6 @@ class RouteManager:
             routes.chosen, routes.changed_at, routes.crowded_until = chosen.paths, now, None
         self._tell(routes, chosen.requirements, now, cause)
         return messages + self._signalling.establish(routes, list(chosen.paths), now, cause)
-
-    def _better(
-        self, view: PathView, current: Choice, routes: RouteSet, now: float, *, improve: bool
-    ) -> Choice:
-        """What should be used from now on: what is, or something that is better by enough."""
-        full = self._full(view, current, routes, now)
-        if full:
-            routes.left_full_at, routes.crowded_until = now, None
-        lately = improve and now - routes.tried_at < IMPROVE_EVERY_S
-        missing = bool(current.unmet) or bool(shared(current.paths))
-        if not current.paths or full or (missing and not lately):
-            routes.tried_at = now
-            kept = [path for path in current.paths if view.in_limits(path)]
-            found = choose_paths(view, kept)
-            if kept and (found.unmet or full or shared(found.paths)):
-                fresh = choose_paths(view)
-                if not found.better_than(fresh):
-                    found = fresh
-            if worth_changing(view, current, found, full=full):
-                return found
-        if improve and not lately:
-            unchanged_s = now - routes.changed_at
-            if may_improve(view, current, unchanged_s):
-                routes.tried_at = now
-                found = choose_paths(view)
-                if worth_improving(view, current, found, unchanged_s):
-                    return found
-        return current
-
-    def _full(self, view: PathView, current: Choice, routes: RouteSet, now: float) -> bool:
-        """Whether a link on the way has been full for long enough that this set should leave it."""
-        if not crowded(view, current):
-            routes.crowded_until = None
-            return False
-        if routes.crowded_until is None:
-            turn = self._turn((routes.topic_class, routes.destination), round(now))
-            routes.crowded_until = max(now, routes.left_full_at + HOLD_S) + CROWDED_PATIENCE_S * turn
-        routes.look_at = min(routes.look_at, max(routes.crowded_until, now + LOOK_EVERY_S / 10))
-        return now >= routes.crowded_until
 
     def _tell(
         self, routes: RouteSet, found: tuple[Requirement, ...], now: float, cause: EventId | None
@@ -281,7 +228,12 @@ class RouteManager:
     def acknowledge(self, ack: RouteAck, now: float) -> Messages:
         """A route that this gateway asked for stands, or does not."""
         messages, stands = self._signalling.acknowledge(self._sets.values(), ack, now)
-        return messages if stands is None else messages + self._mend(stands[0], now, stands[1])
+        if stands is None:
+            return messages
+        routes, cause = stands
+        if set(routes.chosen) <= {route.path for route in routes.routes}:
+            return messages + self._signalling.establish(routes, list(routes.chosen), now, cause)
+        return messages + self._mend(routes, now, cause)
 
     @property
     def ignored(self) -> Counter[str]:

@@ -51,8 +51,10 @@ class Surroundings:
         """Take stock of what a set carries."""
         if routes.looked_at is not None and now > routes.looked_at:
             fresh = routes.sent_bytes / MBIT_BYTES / (now - routes.looked_at)
-            routes.observed_mbps += _GAIN * (fresh - routes.observed_mbps)
-            self._load = None
+            change = _GAIN * (fresh - routes.observed_mbps)
+            routes.observed_mbps += change
+            if abs(change) > NOTICEABLE_MBPS:
+                self._load = None
         routes.looked_at, routes.sent_bytes = now, 0
 
     def view(

@@ -57,13 +57,13 @@ def sufficient_set(
             return search.found(suffices=True)
     best: SufficientSet | None = None
     for count in range(max(1, len(held)), most + 1):
-        search.look(count, 0.0)
-        if not search.best:
+        # As many as must be; beyond that, a path more must give something.
+        more = best is not None and count > least
+        search.look(count, best.resiliency + 2 * EQUAL if best is not None and more else 0.0)
+        if search.best:
+            best = search.found(suffices=False)
+        elif not more:
             break
-        found = search.found(suffices=False)
-        # Not even `least` paths yet, or a path more that gives something: the larger set is better.
-        if best is None or count <= least or found.resiliency > best.resiliency + EQUAL:
-            best = found
     return best or SufficientSet((), 0.0, False, search.examined)
 
 

@@ -1,0 +1,1 @@
+"""Promised and measured availability over a long time."""
