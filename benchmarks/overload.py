@@ -1,6 +1,6 @@
 """Mixed deadlines over three hops, each at twice its bandwidth: laxity, budgets, and first in, first out.
 
-Four sites in a row are joined by emulated links of 5 Mbit/s and 10 ms. Messages go the whole way and over
+Four sites in a row are joined by emulated links of 20 Mbit/s and 10 ms. Messages go the whole way and over
 each single hop, some with tight deadlines, some with loose ones, and best effort for the rest. What has a
 deadline fits into every link, everything together is twice what it carries: somebody must wait, and the
 question is who.
@@ -33,11 +33,11 @@ from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 
-BANDWIDTH_MBPS = 5.0
+BANDWIDTH_MBPS = 20.0
 DELAY_MS = 10.0
 OVERLOAD = 2.0
-SIZE_BYTES = 1000
-QUEUE_BYTES = 2 << 20  # three seconds of the link: a run sees it fill up, and what happens then
+SIZE_BYTES = 4000
+QUEUE_BYTES = 8 << 20  # three seconds of the link: a run sees it fill up, and what happens then
 SECONDS = 20.0
 QUICK_SECONDS = 6.0
 IN_TIME_BAR = 0.99
@@ -66,8 +66,8 @@ class TopicClass(NamedTuple):
 WHOLE_WAY = (("a", "d"),)
 EACH_HOP = (("a", "b"), ("b", "c"), ("c", "d"))
 CLASSES = {
-    "tight, 3 hops": TopicClass("alarm.far", 150.0, 150.0, 0.05, WHOLE_WAY),
-    "tight, 1 hop": TopicClass("alarm.near", 80.0, 80.0, 0.05, EACH_HOP),
+    "tight, 3 hops": TopicClass("alarm.far", 300.0, 300.0, 0.05, WHOLE_WAY),
+    "tight, 1 hop": TopicClass("alarm.near", 150.0, 150.0, 0.05, EACH_HOP),
     "loose, 3 hops": TopicClass("reading.far", 2000.0, 2000.0, 0.15, WHOLE_WAY),
     "loose, 1 hop": TopicClass("reading.near", 1000.0, 1000.0, 0.15, EACH_HOP),
     "best effort, 1 hop": TopicClass("bulk.near", None, 2000.0, 0.6, EACH_HOP),
@@ -131,8 +131,7 @@ async def _run(directory: Path, text: str, seconds: float, seed: int) -> dict[st
             if not await wait_for_interest(chain.runtime(), wanted):
                 raise MangroveError("the subscriptions did not reach all sites")
             start = time.monotonic_ns()
-            for each in probes:
-                await each.publish()
+            await asyncio.gather(*(each.publish() for each in probes))
             await asyncio.sleep(seconds)
             for each in probes:
                 each.stop_publishing()

@@ -32,9 +32,11 @@ PIPELINES, PLAN, EVALUATION = "pipelines", "plan", "evaluation"
 WORKS: dict[str, str] = {
     "bench": "list",
     "evaluate broker-costs": "--subscribers 1,4 --filters 0,10 --sizes 64 --messages 2000 --repeats 2",
+    "evaluate budgets": "--seeds 1",
     "evaluate false-alarms": "--seeds 1 --hours 0.01",
     "evaluate harmony": "--seeds 1 --phase-seconds 2",
     "evaluate lookup": "--seeds 1 --sizes 12 --lookups 10000",
+    "evaluate resilience": "--seeds 1 --days 3",
     "evaluate schedules": "--seeds 1 --workers 1",
     "evaluate six-items": "",
     "evaluate six-nodes": "--seeds 1",
@@ -100,7 +102,7 @@ class Package:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 

@@ -151,7 +151,7 @@ def test_quick_runs_print_the_documented_fields(name: str) -> None:
         phases = ["steady", "black hole", "link returns", "transit site dies", "site returns"]
         assert list(result["phases"]) == phases
         for phase in phases[:3]:
-            assert set(result["phases"][phase]) == {"paths: 2", "paths: 1", "transit", "native"}
+            assert set(result["phases"][phase]) == {"paths: 2", "paths: 1", "default", "transit", "native"}
         for topics in result["phases"].values():
             assert all(set(row) == fields for row in topics.values())
     else:

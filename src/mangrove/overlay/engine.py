@@ -9,13 +9,12 @@ routes), `overlay.interest` (who wants what), `overlay.forwarding` and `overlay.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mangrove.errors import MangroveError
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
-from mangrove.model.questions.session_quality import AskRequest, Role
+from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
@@ -23,13 +22,10 @@ from mangrove.overlay.events.event_log import Event, EventId, EventLog
 from mangrove.overlay.events.happenings import (
     BudgetKept,
     BudgetOverrun,
-    ColourChanged,
     HeadLost,
     HeadSettled,
     LinkFailed,
     LinkRecovered,
-    RegionEndangered,
-    RegionSafe,
 )
 from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
 from mangrove.overlay.forwarding.forwarder import Forwarder
@@ -51,6 +47,7 @@ from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.network_follower import EVERYTHING, NetworkFollower, NetworkParts
 from mangrove.overlay.protocol.control_messages import (
     DangerAck,
     DangerNotice,
@@ -78,9 +75,6 @@ from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.routing.failover.gateway_tables import GatewayTables
-
-EVERYTHING = (">",)
-"""A pattern that covers all subjects."""
 
 
 class InvariantError(MangroveError):
@@ -117,13 +111,24 @@ class OverlayEngine:
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
         self._remote = RemoteInterest(domain, federation, epoch, self._flows)
-        self._confirmed: dict[str, tuple[int, int]] = {}
-        """Up to which version of other domains' interest the head broker has taken the subscriptions."""
-        self._site = SiteReport()
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(domain, federation, self._neighbours, self._link_state)
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
+        )
+        self._network = NetworkFollower(
+            NetworkParts(
+                self._neighbours,
+                self._link_state,
+                self._live,
+                self._contracts,
+                self._asks,
+                self._routes,
+                self._forwarder,
+                self._flows,
+                self._nearest,
+                self._events,
+            )
         )
         patience = Patience(federation.topics, self._neighbours, self._live)
         self._delivery = Delivery(federation, self._forwarder.own_bit, patience)
@@ -132,9 +137,6 @@ class OverlayEngine:
         self._settled = True
         """Whether the shell knows that what waits for the head broker may go."""
         self._head_change: EventId | None = None
-        self._followed = -1
-        """Version of the link state that the map follows."""
-        self._ignored: Counter[str] = Counter()
 
     # -- greeting -----------------------------------------------------------------------------------------
 
@@ -156,8 +158,7 @@ class OverlayEngine:
         neighbour = self._neighbours[peer]
         instructions = self._lose(neighbour, now, "replaced") if neighbour.connected else []
         neighbour.connect(now)
-        instructions += [send_control(peer, ad) for ad in self._link_state.peer_up(peer, now)]
-        instructions += [send_control(peer, notice) for _, notice in self._live.dangers.peer_up(peer, now)]
+        instructions += self._network.peer_up(peer, now)
         instructions += self._exchange.peer_up(peer)
         return [*instructions, *self._serve_timers(now)]
 
@@ -184,12 +185,12 @@ class OverlayEngine:
             case Heartbeat():
                 return self._receive_heartbeat(self._neighbours[peer], body, now)
             case LinkStateAd():
-                return self._receive_ad(peer, body, now)
+                return self._network.receive_ad(peer, body, now)
             case LinkStateAck():
                 self._link_state.acknowledge(peer, body)
                 return []
             case DangerNotice():
-                return self._receive_danger(peer, body, now)
+                return self._network.receive_danger(peer, body, now)
             case DangerAck():
                 self._live.dangers.acknowledge(peer, body)
                 return []
@@ -291,16 +292,15 @@ class OverlayEngine:
         self, applied: Iterable[tuple[str, int, int]], now: float
     ) -> list[Instruction]:
         """The head broker has taken the subscriptions that ConfirmSubscriptions spoke of: tell the others."""
-        for domain, epoch, version in applied:
-            self._confirmed[domain] = max(self._confirmed.get(domain, (-1, -1)), (epoch, version))
-        return self._network_changed(now, None)
+        self._network.confirm(applied)
+        return self._network.follow(now, None)
 
     def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
         """How long messages take from a publisher of this domain to here, and from here to a subscriber."""
-        self._site = SiteReport(ingress_ms=round(ingress_ms, 1), egress_ms=round(egress_ms, 1))
+        self._network.site = SiteReport(ingress_ms=round(ingress_ms, 1), egress_ms=round(egress_ms, 1))
         self._forwarder.ingress_us = int(1000 * ingress_ms)
         self._delivery.egress_ms = egress_ms
-        return self._network_changed(now, None)
+        return self._network.follow(now, None)
 
     def interest_stamp(self, subject: str, group: str) -> tuple[int, int] | None:
         """A version of the own interest that holds a want and was told; None if it was not told yet."""
@@ -318,7 +318,7 @@ class OverlayEngine:
 
         AskRefusedError tells why not, and what is possible.
         """
-        return [*self._asks_changed(now), ResetTimer()] if self._asks.ask(request, now) else []
+        return [*self._network.asks_changed(now), ResetTimer()] if self._asks.ask(request, now) else []
 
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed in the own domain, and send what the flows gathered on its way."""
@@ -339,12 +339,7 @@ class OverlayEngine:
 
     def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
         """An operator says that a region is endangered, or no longer; InputError if that makes no sense."""
-        cause = self._events.next_id
-        if request.centre is None:
-            notice = self._live.dangers.end(request.name, now, cause)
-        else:
-            notice = self._live.dangers.declare(request, now, cause)
-        return [*self._dangers_changed(notice, None, now), ResetTimer()]
+        return [*self._network.avoid(request, now), ResetTimer()]
 
     def endangered(self, now: float) -> tuple[EndangeredRegion, ...]:
         """The regions that contracts avoid."""
@@ -400,7 +395,7 @@ class OverlayEngine:
             self._forwarder,
             self._delivery,
             self._events,
-            self._ignored + self._labels.ignored + self._routes.ignored,
+            self._network.ignored + self._labels.ignored + self._routes.ignored,
             self._asks,
         )
         return overlay_status(sources, now)
@@ -426,7 +421,7 @@ class OverlayEngine:
             found += part.problems()
         if owing := set(self._link_state.owing()) - set(self._neighbours.connected()):
             found.append(f"acknowledgements are awaited from {sorted(owing)}, who are not connected")
-        followed = self._followed == self._link_state.version
+        followed = self._network.up_to_date
         if followed and self._live.failed != self._link_state.failed_links():
             found.append("the map differs from the link state that it follows")
         if found:
@@ -441,9 +436,7 @@ class OverlayEngine:
             cause = self._events.note(LinkFailed(peer=neighbour.name, reason=reason), now)
             neighbour.changed_by = cause
         neighbour.monitor.disconnect(now)
-        self._link_state.peer_down(neighbour.name)
-        self._live.dangers.peer_down(neighbour.name)
-        instructions = self._network_changed(now, cause)
+        instructions = self._network.peer_down(neighbour.name, now, cause)
         instructions += self._exchange.peer_down(neighbour.name)
         for frame in neighbour.outgoing.restart(now):
             instructions += self._forwarder.reroute(frame, now)
@@ -463,14 +456,8 @@ class OverlayEngine:
             elif (heartbeat := neighbour.due_heartbeat(now)) is not None:
                 instructions.append(send_control(neighbour.name, heartbeat))
                 self._note_overruns(neighbour, now)
-        instructions += [send_control(peer, ad) for peer, ad in self._link_state.repeats(now)]
-        instructions += self._asks_changed(now) if self._asks.expire(now) else []
-        instructions += [send_control(peer, notice) for peer, notice in self._live.dangers.repeats(now)]
-        for name in self._live.dangers.expire(now):
-            over = self._events.note(RegionSafe(name=name, reason="its time is over"), now)
-            instructions += self._route_frames(self._routes.network_changed(now, over, links=True))
-        instructions += self._network_changed(now, None)
-        instructions += self._route_frames(self._routes.catch_up(now))
+        instructions += self._network.serve_timers(now)
+        instructions += self._network.send_routes(self._routes.catch_up(now))
         self._labels.expire(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
@@ -513,94 +500,8 @@ class OverlayEngine:
             instructions.append(send_control(neighbour.name, answer))
         if neighbour.monitor.heartbeat(message, now):
             neighbour.changed_by = self._events.note(LinkRecovered(peer=neighbour.name), now)
-            instructions += self._network_changed(now, neighbour.changed_by)
+            instructions += self._network.follow(now, neighbour.changed_by)
         return instructions
-
-    # -- inside: the network ------------------------------------------------------------------------------
-
-    def _receive_ad(self, peer: str, ad: LinkStateAd, now: float) -> list[Instruction]:
-        ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, sequence=ad.sequence)
-        instructions: list[Instruction] = [send_control(peer, ack)]
-        if self._link_state.receive(ad):
-            instructions += self._flood(ad, peer, now)
-            instructions += self._network_changed(now, None)
-        return instructions
-
-    def _flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[Instruction]:
-        others = [peer for peer in self._neighbours.connected() if peer != source]
-        return [send_control(peer, copy) for peer, copy in self._link_state.flood(ad, others, now)]
-
-    def _network_changed(self, now: float, cause: EventId | None) -> list[Instruction]:
-        """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
-        instructions: list[Instruction] = []
-        ad = self._link_state.advertise(
-            self._neighbours.reports(now), now, self._confirmed, self._asks.of(Role.SUBSCRIBER), self._site
-        )
-        if ad is not None:
-            instructions += self._flood(ad, None, now)
-        if self._link_state.version == self._followed:
-            return instructions
-        self._followed = self._link_state.version
-        before = self._live.failed
-        changed, slower = self._live.update(self._link_state.failed_links(), self._link_state.measured())
-        self._routes.observe(now)
-        if changed:
-            cause = self._note_colour(before, now, cause)
-            for frame in self._forwarder.parked.release(now):
-                instructions += self._forwarder.reroute(frame, now)
-        if changed or slower:
-            if self._nearest.network_changed():
-                self._flows.choices_changed()
-                instructions.append(ForgetRoutes(EVERYTHING))
-            instructions += self._route_frames(self._routes.network_changed(now, cause, links=changed))
-        if self._contracts.heard(self._link_state.asks()):
-            instructions += self._route_frames(self._routes.network_changed(now, None, links=True))
-        return instructions
-
-    def _receive_danger(self, peer: str, notice: DangerNotice, now: float) -> list[Instruction]:
-        ack = DangerAck(name=notice.name, version=notice.version, told_at=notice.told_at)
-        instructions: list[Instruction] = [send_control(peer, ack)]
-        if self._live.dangers.receive(notice, now):
-            instructions += self._dangers_changed(notice, peer, now)
-        return instructions
-
-    def _dangers_changed(self, notice: DangerNotice, source: str | None, now: float) -> list[Instruction]:
-        """Tell the others, and let contracts leave or return."""
-        others = [peer for peer in self._neighbours.connected() if peer != source]
-        told = self._live.dangers.tell(notice.name, others, now)
-        active = {region.name: region for region in self._live.dangers.regions(now)}
-        region = active.get(notice.name)
-        happening: RegionEndangered | RegionSafe
-        if region is None:
-            happening = RegionSafe(name=notice.name, reason="an operator said so")
-        else:
-            happening = RegionEndangered(
-                name=region.name,
-                centre=region.centre,
-                radius_km=region.radius_km,
-                left_s=round(region.left_s, 3),
-                sites=region.sites,
-                links=len(region.links),
-            )
-        cause = self._events.note(happening, now, None if source is None else notice.cause or None)
-        self._routes.observe(now)
-        moved = self._route_frames(self._routes.network_changed(now, cause, links=True))
-        return [*(send_control(peer, each) for peer, each in told), *moved]
-
-    def _note_colour(self, before: frozenset[SitePair], now: float, cause: EventId | None) -> EventId:
-        """Other tables are in force: because of what happened here, or at an end of the link elsewhere."""
-        failed, recovered = self._live.failed - before, before - self._live.failed
-        if cause is None:
-            told = [self._link_state.cause_of(link, link in recovered) for link in sorted(failed | recovered)]
-            cause = next((event for event in told if event), None)
-        happening = ColourChanged(
-            colour=self._live.colour,
-            prepared=self._live.exact,
-            failed=tuple(sorted(failed)),
-            recovered=tuple(sorted(recovered)),
-            risk_group=self._live.risk_group,
-        )
-        return self._events.note(happening, now, cause)
 
     # -- inside: interest ---------------------------------------------------------------------------------
 
@@ -610,14 +511,8 @@ class OverlayEngine:
             for frame in self._forwarder.parked.release_jobs(now):
                 instructions += self._forwarder.reroute(frame, now)
         if self._remote.classes.take_changed():
-            instructions += self._route_frames(self._routes.want(self._remote.classes.keys(), now))
+            instructions += self._network.send_routes(self._routes.want(self._remote.classes.keys(), now))
         return instructions
-
-    def _asks_changed(self, now: float) -> list[Instruction]:
-        """Publishers here ask for other routes, or subscribers for something that the others must hear of."""
-        self._contracts.own_changed()
-        routes = self._route_frames(self._routes.network_changed(now, None, links=True))
-        return [*routes, *self._network_changed(now, None)]
 
     def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
         """Tell the shell, once, that the head broker's subscribers are back or were given up."""
@@ -631,16 +526,6 @@ class OverlayEngine:
 
     def _receive_route(self, peer: str, message: RouteMessage, now: float) -> list[Instruction]:
         if isinstance(message, RouteAck) and message.origin == self.domain and message.path[1:2] == [peer]:
-            return self._route_frames(self._routes.acknowledge(message, now))
-        instructions = self._route_frames(self._labels.receive(message, peer, now))
+            return self._network.send_routes(self._routes.acknowledge(message, now))
+        instructions = self._network.send_routes(self._labels.receive(message, peer, now))
         return [*instructions, ResetTimer()] if instructions else []
-
-    def _route_frames(self, messages: Sequence[tuple[str, RouteMessage]]) -> list[Instruction]:
-        """Send route messages to neighbours that can be reached; what is lost is asked for again."""
-        instructions: list[Instruction] = []
-        for peer, message in messages:
-            if self._neighbours.reachable(peer):
-                instructions.append(send_control(peer, message))
-            else:
-                self._ignored["route message without a way"] += 1
-        return instructions

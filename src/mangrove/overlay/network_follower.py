@@ -1,0 +1,224 @@
+"""Following the network: others are told of what changed here, and what they tell is acted upon.
+
+Everything that a change touches is touched here, in one place and one order: advertisements are flooded, the
+map and the tables in force follow, frames that had no way are released, explicit routes are mended, queue
+groups are served by who is nearest now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.session_quality import Role
+from mangrove.model.site_pair import SitePair
+from mangrove.overlay.events.event_log import EventId, EventLog
+from mangrove.overlay.events.happenings import ColourChanged, RegionEndangered, RegionSafe
+from mangrove.overlay.forwarding.flows import FlowTable
+from mangrove.overlay.forwarding.forwarder import Forwarder
+from mangrove.overlay.forwarding.nearest import NearestDomains
+from mangrove.overlay.instructions import ForgetRoutes, Instruction, send_control
+from mangrove.overlay.links.neighbours import Neighbours
+from mangrove.overlay.network.link_state import LinkStateDatabase
+from mangrove.overlay.network.live_map import LiveMap
+from mangrove.overlay.protocol.control_messages import (
+    DangerAck,
+    DangerNotice,
+    LinkStateAck,
+    LinkStateAd,
+    RouteMessage,
+    SiteReport,
+)
+from mangrove.overlay.routes.effective_contracts import EffectiveContracts
+from mangrove.overlay.routes.route_manager import RouteManager
+from mangrove.overlay.routes.session_asks import SessionAsks
+
+EVERYTHING = (">",)
+"""A pattern that covers all subjects."""
+
+
+class NetworkParts(NamedTuple):
+    """The parts of an engine that a change of the network touches."""
+
+    neighbours: Neighbours
+    link_state: LinkStateDatabase
+    live: LiveMap
+    contracts: EffectiveContracts
+    asks: SessionAsks
+    routes: RouteManager
+    forwarder: Forwarder
+    flows: FlowTable
+    nearest: NearestDomains
+    events: EventLog
+
+
+class NetworkFollower:
+    """Tells the others what changed here, and acts upon what they tell."""
+
+    def __init__(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        self.site = SiteReport()
+        """How long messages are inside the own site."""
+        self._confirmed: dict[str, tuple[int, int]] = {}
+        """Up to which version of other domains' interest the head broker has taken the subscriptions."""
+        self._followed = -1
+        """Version of the link state that the map follows."""
+        self.ignored: Counter[str] = Counter()
+
+    def confirm(self, applied: Iterable[tuple[str, int, int]]) -> None:
+        """The head broker has taken the subscriptions up to these versions of others' interest."""
+        for domain, epoch, version in applied:
+            self._confirmed[domain] = max(self._confirmed.get(domain, (-1, -1)), (epoch, version))
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether the map follows all that is known of the links."""
+        return self._followed == self._parts.link_state.version
+
+    # -- neighbours and time ------------------------------------------------------------------------------
+
+    def peer_up(self, peer: str, now: float) -> list[Instruction]:
+        """A neighbour is there: it is told everything."""
+        link_state, dangers = self._parts.link_state, self._parts.live.dangers
+        told: list[Instruction] = [send_control(peer, ad) for ad in link_state.peer_up(peer, now)]
+        return told + [send_control(peer, notice) for _, notice in dangers.peer_up(peer, now)]
+
+    def peer_down(self, peer: str, now: float, cause: EventId | None) -> list[Instruction]:
+        """A neighbour is gone."""
+        self._parts.link_state.peer_down(peer)
+        self._parts.live.dangers.peer_down(peer)
+        return self.follow(now, cause)
+
+    def serve_timers(self, now: float) -> list[Instruction]:
+        """Repeat what was not acknowledged; end what has run out; advertise what is due."""
+        dangers = self._parts.live.dangers
+        instructions: list[Instruction] = [
+            send_control(peer, ad) for peer, ad in self._parts.link_state.repeats(now)
+        ]
+        instructions += self.asks_changed(now) if self._parts.asks.expire(now) else []
+        instructions += [send_control(peer, notice) for peer, notice in dangers.repeats(now)]
+        for name in dangers.expire(now):
+            over = self._parts.events.note(RegionSafe(name=name, reason="its time is over"), now)
+            instructions += self._mend_routes(now, over)
+        return instructions + self.follow(now, None)
+
+    # -- link state ---------------------------------------------------------------------------------------
+
+    def receive_ad(self, peer: str, ad: LinkStateAd, now: float) -> list[Instruction]:
+        """An advertisement of somebody's links."""
+        ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, sequence=ad.sequence)
+        instructions: list[Instruction] = [send_control(peer, ack)]
+        if self._parts.link_state.receive(ad):
+            instructions += self._flood(ad, peer, now)
+            instructions += self.follow(now, None)
+        return instructions
+
+    def _flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[Instruction]:
+        others = [peer for peer in self._parts.neighbours.connected() if peer != source]
+        return [send_control(peer, copy) for peer, copy in self._parts.link_state.flood(ad, others, now)]
+
+    def follow(self, now: float, cause: EventId | None) -> list[Instruction]:
+        """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
+        parts, instructions = self._parts, list[Instruction]()
+        asks = parts.asks.of(Role.SUBSCRIBER)
+        ad = parts.link_state.advertise(parts.neighbours.reports(now), now, self._confirmed, asks, self.site)
+        if ad is not None:
+            instructions += self._flood(ad, None, now)
+        if self.up_to_date:
+            return instructions
+        self._followed = parts.link_state.version
+        before = parts.live.failed
+        changed, slower = parts.live.update(parts.link_state.failed_links(), parts.link_state.measured())
+        parts.routes.observe(now)
+        if changed:
+            cause = self._note_colour(before, now, cause)
+            for frame in parts.forwarder.parked.release(now):
+                instructions += parts.forwarder.reroute(frame, now)
+        if changed or slower:
+            if parts.nearest.network_changed():
+                parts.flows.choices_changed()
+                instructions.append(ForgetRoutes(EVERYTHING))
+            instructions += self.send_routes(parts.routes.network_changed(now, cause, links=changed))
+        if parts.contracts.heard(parts.link_state.asks()):
+            instructions += self._mend_routes(now, None)
+        return instructions
+
+    def _note_colour(self, before: frozenset[SitePair], now: float, cause: EventId | None) -> EventId:
+        """Other tables are in force: because of what happened here, or at an end of the link elsewhere."""
+        live, cause_of = self._parts.live, self._parts.link_state.cause_of
+        failed, recovered = live.failed - before, before - live.failed
+        if cause is None:
+            told = [cause_of(link, link in recovered) for link in sorted(failed | recovered)]
+            cause = next((event for event in told if event), None)
+        happening = ColourChanged(
+            colour=live.colour,
+            prepared=live.exact,
+            failed=tuple(sorted(failed)),
+            recovered=tuple(sorted(recovered)),
+            risk_group=live.risk_group,
+        )
+        return self._parts.events.note(happening, now, cause)
+
+    # -- endangered regions -------------------------------------------------------------------------------
+
+    def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
+        """An operator says that a region is endangered, or no longer; InputError if that makes no sense."""
+        dangers, cause = self._parts.live.dangers, self._parts.events.next_id
+        if request.centre is None:
+            notice = dangers.end(request.name, now, cause)
+        else:
+            notice = dangers.declare(request, now, cause)
+        return self._dangers_changed(notice, None, now)
+
+    def receive_danger(self, peer: str, notice: DangerNotice, now: float) -> list[Instruction]:
+        """Word of a region from elsewhere."""
+        ack = DangerAck(name=notice.name, version=notice.version, told_at=notice.told_at)
+        instructions: list[Instruction] = [send_control(peer, ack)]
+        if self._parts.live.dangers.receive(notice, now):
+            instructions += self._dangers_changed(notice, peer, now)
+        return instructions
+
+    def _dangers_changed(self, notice: DangerNotice, source: str | None, now: float) -> list[Instruction]:
+        """Tell the others, and let contracts leave or return."""
+        dangers = self._parts.live.dangers
+        others = [peer for peer in self._parts.neighbours.connected() if peer != source]
+        told = dangers.tell(notice.name, others, now)
+        active = {region.name: region for region in dangers.regions(now)}
+        region = active.get(notice.name)
+        happening: RegionEndangered | RegionSafe
+        if region is None:
+            happening = RegionSafe(name=notice.name, reason="an operator said so")
+        else:
+            happening = RegionEndangered(
+                name=region.name,
+                centre=region.centre,
+                radius_km=region.radius_km,
+                left_s=round(region.left_s, 3),
+                sites=region.sites,
+                links=len(region.links),
+            )
+        cause = self._parts.events.note(happening, now, None if source is None else notice.cause or None)
+        self._parts.routes.observe(now)
+        return [*(send_control(peer, each) for peer, each in told), *self._mend_routes(now, cause)]
+
+    # -- routes -------------------------------------------------------------------------------------------
+
+    def asks_changed(self, now: float) -> list[Instruction]:
+        """Publishers here ask for other routes, or subscribers for something that the others must hear of."""
+        self._parts.contracts.own_changed()
+        return [*self._mend_routes(now, None), *self.follow(now, None)]
+
+    def _mend_routes(self, now: float, cause: EventId | None) -> list[Instruction]:
+        return self.send_routes(self._parts.routes.network_changed(now, cause, links=True))
+
+    def send_routes(self, messages: Sequence[tuple[str, RouteMessage]]) -> list[Instruction]:
+        """Send route messages to neighbours that can be reached; what is lost is asked for again."""
+        instructions: list[Instruction] = []
+        for peer, message in messages:
+            if self._parts.neighbours.reachable(peer):
+                instructions.append(send_control(peer, message))
+            else:
+                self.ignored["route message without a way"] += 1
+        return instructions
