@@ -16,6 +16,7 @@ from mangrove.model.topics import Contract
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.path_choice import choose_paths
+from mangrove.overlay.routes.path_pool import shared
 from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.routing.paths.resilience import with_ends_up
 
@@ -86,6 +87,11 @@ def test_out_of_the_region_if_the_contract_allows_for_it(
         return  # the deadline is missed anyway; what is fastest counts
     assert set(chosen) <= set(allowed)
     assert len(chosen) == min(count, len(allowed)) or len(chosen) == 1
-    assert len(inside) == max(0, len(chosen) - len(outside)), "as many outside as there are"
+    if count == 1:
+        assert bool(inside) == (not outside)
+    elif deadline is None and any(not shared(pair) for pair in itertools.combinations(outside, 2)):
+        assert not inside, "two paths outside share nothing"
+    elif outside and not any(not shared(pair) for pair in itertools.combinations(allowed, 2)):
+        assert len(inside) < len(chosen), "at least one is outside, since nothing is gained by staying"
     unmet = [each for each in view.assess(chosen) if each.name == "outside" and not each.met]
     assert bool(unmet) == bool(inside)

@@ -218,6 +218,25 @@ def test_of_two_paths_one_leaves_if_there_is_room_for_one_outside() -> None:
     assert ways(net) == {"twice": {CENTRE, NORTH}}
 
 
+def test_a_second_path_through_the_region_is_kept_if_the_promise_needs_it() -> None:
+    """To leave would cost now what the region would cost later: one failure outside, and nothing is left."""
+    every = shape()
+    ring = msgspec.structs.replace(
+        every,
+        domains={name: domain for name, domain in every.domains.items() if name != "s"},
+        links=tuple(link for link in every.links if "s" not in link.between),
+        topics=TopicRules((Contract(match="sure", resiliency=0.99999),)),
+    )
+    net = SimulatedOverlay(ring, 1)
+    net.subscribe("d", "sure")
+    net.run(2.0)
+    net.avoid("a", MIDDLE)
+    net.run(4.0)
+    assert ways(net) == {"sure": {CENTRE, NORTH}}
+    (stays,) = status(net).exposed
+    assert (stays.path, stays.reason) == (CENTRE, "no other way is within the contract")
+
+
 def test_a_fibre_through_the_region_is_left_although_its_sites_lie_outside() -> None:
     net = started(federation=shape(via={("a", "m"): ((-20.0, 5.0),)}))
     net.avoid("a", AvoidRequest(name="quake", centre=(-20.0, 5.0), radius_km=100.0))

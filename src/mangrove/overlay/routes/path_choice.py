@@ -1,7 +1,7 @@
 """Which paths a contract should use, on the network as it is now (Harmony §3.2, thesis §5.2).
 
 Several things may be asked at once. If the network cannot give them all, they yield in this order: the rate
-first, then the separation, then the resiliency, then keeping out of endangered regions, then the number of
+first, then the separation, then keeping out of endangered regions, then the resiliency, then the number of
 paths, then the hops, and the deadline last. What yields is still brought as near to what was asked as the
 stronger ones allow.
 """
@@ -50,7 +50,7 @@ class Choice:
 
 
 CLEARLY = 0.1
-STRENGTH = ("deadline_ms", "max_hops", "paths", "outside", "resiliency", "separation_km", "rate_mbps")
+STRENGTH = ("deadline_ms", "max_hops", "paths", "resiliency", "outside", "separation_km", "rate_mbps")
 
 
 def _shortfall(choice: Choice, name: str) -> float:
@@ -70,9 +70,11 @@ def choose_paths(view: PathView, kept: Sequence[SitePath] = ()) -> Choice:
     if not any(dangers.touches(path) for path in found.paths):
         return found
     around = _choose(view.around(), [path for path in kept if not dangers.touches(path)])
-    # All outside, or as many as the network has there and the rest where it is.
-    for other in (judged(view, around.paths), _choose(view, around.paths)):
-        if other.better_than(found):
+    # All outside, or one of those and the rest where it is. A link or site that all paths need is a danger
+    # too: no more of those are taken on.
+    options = [judged(view, around.paths), *(_choose(view, [path]) for path in around.paths)]
+    for other in options:
+        if other.better_than(found) and shared(other.paths) <= shared(found.paths):
             found = other
     return found
 
