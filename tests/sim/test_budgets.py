@@ -94,3 +94,26 @@ def test_nothing_oscillates_under_constant_load(
     assert max(moves.values(), default=0) <= 1, happened
     assert max(changes.values(), default=0) <= 1, happened
     net.validate()
+
+
+@pytest.mark.parametrize("order", [Urgency.LAXITY, Urgency.BUDGET])
+@pytest.mark.parametrize("flood", [150.0, 250.0, 400.0])
+def test_a_deadline_that_no_way_can_keep_does_not_go_back_and_forth(order: Urgency, flood: float) -> None:
+    """Every way is too slow once the flood is on it: after some tries the routes stay where they are."""
+    net = ladder(order, ROOMY_MS)
+    for pair in LADDER:
+        net.link(*pair).bytes_per_s = 60_000
+    rates = {("a", "alarm"): 40.0, ("a", "reading"): 60.0, ("b", "flood"): flood}
+    offer(net, rates, 12.0)
+    first = moves_of(net)
+    offer(net, rates, 24.0)
+    later = moves_of(net)
+    assert max(first.values(), default=0) <= 4, first
+    assert max(later.values(), default=0) <= 2, later
+    net.validate()
+
+
+def moves_of(net: SimulatedOverlay) -> Counter[tuple[str, str]]:
+    """Routes that were asked for since the last look, by source and topic."""
+    happened = [event.happening for engine in net.engines.values() for event in engine.take_events()]
+    return Counter((each.path[0], each.topic) for each in happened if isinstance(each, RouteRequested))

@@ -4,9 +4,15 @@ A set that misses something is left at once for one that misses less, by at leas
 is full leave it one after the other, and then stay for a while. A set that gives
 all that was promised is left only for fewer paths that promise it with room to spare, or for paths less than
 half as long, and only when the set has been as it is for a while.
+
+Delays follow the load, and the load follows the routes: a deadline that no way can keep under its own load
+would make its topic look for a better one for ever. So who moves for the sake of a deadline stays for a
+second, and four times as long after each further move of the last minutes.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from mangrove.overlay.routes.path_choice import Choice
 from mangrove.overlay.routes.path_pool import shared
@@ -25,6 +31,34 @@ SPARE = 0.5
 """Fewer paths must be down for at most this part of the time that the promise allows."""
 MUCH_LESS = 0.5
 LESS = 0.8
+FIRST_STAY_S = 1.0
+MAX_STAY_S = 60.0
+UNREST_HALF_LIFE_S = 120.0
+
+
+@dataclass(slots=True)
+class Unrest:
+    """How often the routes of a topic to a destination moved of late because of their delay alone."""
+
+    moves: float = 0.0
+    moved_at: float = float("-inf")
+    stay_until: float = float("-inf")
+
+    def may_move(self, now: float) -> bool:
+        """Whether a delay is reason enough to move now."""
+        return now >= self.stay_until
+
+    def moved(self, now: float) -> None:
+        """A delay was reason enough."""
+        recent = (
+            float(self.moves * 0.5 ** ((now - self.moved_at) / UNREST_HALF_LIFE_S)) if self.moves else 0.0
+        )
+        self.stay_until = now + min(MAX_STAY_S, FIRST_STAY_S * 4.0**recent)
+        self.moves, self.moved_at = recent + 1.0, now
+
+    def forgive(self) -> None:
+        """Links have come or gone: it was not the load alone (flapping links are damped themselves)."""
+        self.moves, self.stay_until = 0.0, float("-inf")
 
 
 def crowded(view: PathView, choice: Choice) -> bool:

@@ -9,6 +9,7 @@ from mangrove.overlay.routes.damping import (
     HOLD_S,
     IMPROVE_EVERY_S,
     LOOK_EVERY_S,
+    Unrest,
     crowded,
     may_improve,
     worth_changing,
@@ -20,7 +21,9 @@ from mangrove.overlay.routes.path_pool import shared
 from mangrove.overlay.routes.path_view import PathView
 
 
-def better_choice(view: PathView, current: Choice, routes: RouteSet, now: float, *, improve: bool) -> Choice:
+def better_choice(
+    view: PathView, current: Choice, routes: RouteSet, unrest: Unrest, now: float, *, improve: bool
+) -> Choice:
     """What should be used from now on: what is, or something that is better by enough.
 
     With `improve` also something that gives as much for less; then, while nothing is known to have changed,
@@ -39,7 +42,7 @@ def better_choice(view: PathView, current: Choice, routes: RouteSet, now: float,
             fresh = choose_paths(view)
             if not found.better_than(fresh):
                 found = fresh
-        if worth_changing(view, current, found, full=full):
+        if worth_changing(view, current, found, full=full) and _settled(routes, current, full, unrest, now):
             return found
     unchanged_s = now - routes.changed_at
     if improve and not lately and may_improve(view, current, unchanged_s):
@@ -48,6 +51,19 @@ def better_choice(view: PathView, current: Choice, routes: RouteSet, now: float,
         if worth_improving(view, current, found, unchanged_s):
             return found
     return current
+
+
+def _settled(routes: RouteSet, current: Choice, full: bool, unrest: Unrest, now: float) -> bool:
+    """Whether a set may move. If nothing is missed but the deadline it must have stayed long enough."""
+    intact = bool(current.paths) and set(current.paths) == set(routes.chosen)
+    missed = {each.name for each in current.requirements if not each.met}
+    if not intact or full or missed != {"deadline_ms"}:
+        return True
+    if not unrest.may_move(now):
+        routes.look_at = min(routes.look_at, unrest.stay_until)
+        return False
+    unrest.moved(now)
+    return True
 
 
 def turn(source: str, key: tuple[int, str], occasion: int = 0) -> float:

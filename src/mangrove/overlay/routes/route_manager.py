@@ -21,7 +21,7 @@ from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.control_messages import RouteAck
-from mangrove.overlay.routes.damping import LOOK_EVERY_S
+from mangrove.overlay.routes.damping import LOOK_EVERY_S, Unrest
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.establishment import Establishment, Messages, RouteSet
 from mangrove.overlay.routes.path_choice import choose_paths, judged
@@ -57,6 +57,7 @@ class RouteManager:
         self._sets: dict[Key, RouteSet] = {}
         self._surroundings = Surroundings(federation, domain, live, self._estimates, self._sets)
         self._wanted: set[Key] = set()
+        self._unrest: dict[Key, Unrest] = {}
         self._review_at = float("inf")
         self._review_all = False
         self._cause: EventId | None = None
@@ -69,6 +70,7 @@ class RouteManager:
     def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
         self._wanted = set(wanted)
+        self._unrest = {key: unrest for key, unrest in self._unrest.items() if key in self._wanted}
         return self._review(now, None)
 
     def observe(self, now: float) -> None:
@@ -84,6 +86,8 @@ class RouteManager:
         messages: Messages = []
         for routes in self._sets.values() if links else ():
             messages += self._signalling.drop_broken(routes, now, cause)
+        for unrest in self._unrest.values() if links else ():
+            unrest.forgive()
         return messages
 
     @property
@@ -151,12 +155,16 @@ class RouteManager:
         messages: Messages = []
         for key in [key for key in self._sets if key not in self._wanted or not self._needed(key, now)]:
             messages += self._signalling.tear_down(self._sets.pop(key))
+            if key in self._wanted:
+                self._unrest_of(key).moved(now)
         for key in sorted(self._wanted):
             if key not in self._sets and not self._needed(key, now):
                 continue
             routes, contract = self._sets.get(key), self._contracts.at(*key)
             if routes is None:
                 routes = self._sets[key] = RouteSet(key[0], contract, key[1])
+                if not contract.always_routed:
+                    self._unrest_of(key).moved(now)
                 routes.look_at = now + LOOK_EVERY_S * (1 + turn(self._domain, key))
                 if self._endangered(key[1]):
                     routes.evading = self._live.dangers.version
@@ -182,8 +190,13 @@ class RouteManager:
             standing = []
         if standing and not unmet_text(view.assess(standing)):
             return True
+        if not self._unrest_of(key).may_move(now) and not (routes is not None and self._returns(routes)):
+            return routes is not None
         table = self._live.table_path(key[1])
         return not table or bool(unmet_text(view.assess([table])))
+
+    def _unrest_of(self, key: Key) -> Unrest:
+        return self._unrest.setdefault(key, Unrest())
 
     def _endangered(self, destination: str) -> bool:
         """Whether the tables lead through an endangered region."""
@@ -206,7 +219,7 @@ class RouteManager:
         view = self._surroundings.view(routes.contract, key, now, routes)
         alive = {route.path for route in routes.routes}
         current = judged(view, [path for path in routes.chosen if path in alive])
-        chosen = better_choice(view, current, routes, now, improve=improve)
+        chosen = better_choice(view, current, routes, self._unrest_of(key), now, improve=improve)
         if self._returns(routes):
             chosen = choose_paths(view)
         dangers = self._live.dangers
