@@ -25,7 +25,7 @@ from rich.console import Console
 
 from mangrove.agent.avoidance import Avoidance, settle, tell
 from mangrove.agent.inspection import inspect, wait_for_interest
-from mangrove.cli.tables.table import Table, name_column, number_column
+from mangrove.cli.measurement.phase_figures import own_pause_ms, show_phases
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
 from mangrove.model.endpoints import DomainEndpoints
@@ -206,28 +206,10 @@ def missed(result: dict[str, object]) -> list[str]:
 def render(result: dict[str, object], console: Console) -> None:
     """One table, a section for each phase, and how long the moves took."""
     phases = _phases(result)
-    table = Table(
-        f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms",
-        name_column("phase, topic"),
-        *map(number_column, ("sent", "lost", "twice", "order", "gap", "worst", "p50")),
-    )
-    for phase, topics in phases.items():
-        table.section(phase)
-        for topic, row in topics.items():
-            table.add(
-                f"  {topic}",
-                f"{row.sent:,}",
-                f"{row.lost:,}",
-                f"{row.duplicated:,}",
-                f"{row.out_of_order:,}",
-                f"{row.longest_gap_ms:,.0f}",
-                "–" if row.longest_latency_ms is None else f"{row.longest_latency_ms:,.0f}",
-                "–" if row.p50_ms is None else f"{row.p50_ms:,.0f}",
-            )
-    table.show(console)
+    show_phases(msgspec.convert(result["rate_msg_s"], float), phases, console, late=False)
     fails = phases[REGION_FAILS]
     worst = max(fails[topic].longest_gap_ms for topic in CONTRACTS)
-    pause = max(row.longest_send_gap_ms for topics in phases.values() for row in topics.values())
+    pause = own_pause_ms(phases)
     console.print(
         f"order: came after a later one; gap: longest silence at the subscriber (the publisher's own: "
         f"{pause:,.0f} ms); worst, p50: latency."

@@ -27,7 +27,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.agent.inspection import inspect, wait_for_interest
-from mangrove.cli.tables.table import Table, name_column, number_column
+from mangrove.cli.measurement.phase_figures import own_pause_ms, show_phases
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
 from mangrove.model.endpoints import DomainEndpoints
@@ -225,27 +225,8 @@ def missed(result: dict[str, object]) -> list[str]:
 def render(result: dict[str, object], console: Console) -> None:
     """One table, a section for each phase."""
     phases = _phases(result)
-    table = Table(
-        f"{result['rate_msg_s']:,.0f} messages/s on each topic; times in ms",
-        name_column("phase, topic"),
-        *map(number_column, ("sent", "lost", "twice", "order", "gap", "worst", "p50", "late")),
-    )
-    for phase, topics in phases.items():
-        table.section(phase)
-        for topic, row in topics.items():
-            table.add(
-                f"  {topic}",
-                f"{row.sent:,}",
-                f"{row.lost:,}",
-                f"{row.duplicated:,}",
-                f"{row.out_of_order:,}",
-                f"{row.longest_gap_ms:,.0f}",
-                _ms(row.longest_latency_ms),
-                _ms(row.p50_ms),
-                f"{row.late / max(row.sent, 1):.1%}",
-            )
-    table.show(console)
-    pause = max(row.longest_send_gap_ms for topics in phases.values() for row in topics.values())
+    show_phases(msgspec.convert(result["rate_msg_s"], float), phases, console, late=True)
+    pause = own_pause_ms(phases)
     console.print(
         f"order: came after a later one; gap: longest silence at the subscriber (the publishers' own: "
         f"{pause:,.0f} ms); worst, p50: "
@@ -258,7 +239,3 @@ def render(result: dict[str, object], console: Console) -> None:
         f"longest gap in the black hole: native leaf node {native:,.0f} ms, paths: 1 {ours:,.0f} ms "
         f"(ratio {native / max(ours, 0.001):.1f})"
     )
-
-
-def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}"
