@@ -19,6 +19,7 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
+from mangrove.gateway.special_flows import Question, Refused, Unreadable
 from mangrove.model.subjects import (
     LETTER_SUBJECT,
     READY_QUESTION,
@@ -39,6 +40,7 @@ from mangrove.overlay.protocol.bodies import (
     Entry,
     FanOut,
     Flow,
+    Gathered,
     Message,
     Rewrite,
     WireError,
@@ -48,7 +50,6 @@ from mangrove.overlay.protocol.bodies import (
 
 log = logging.getLogger(__name__)
 
-NOT_UTF8 = "the subject is not UTF-8"
 QUEUE_FULL = "queue to the head broker full"
 MALFORMED = "malformed body"
 NO_MEMBER = "no member of the queue group is left"
@@ -97,9 +98,9 @@ class HeadConnection:
         self._onlookers: set[tuple[str, str]] = set()
         """Subscriptions in this domain under which markers fall."""
         self._waiting_markers: deque[bytes] = deque(maxlen=MAX_WAITING_MARKERS)
-        self._too_large = _Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
-        self._no_inbox = _Refused(ledger, NO_INBOX)
-        self._too_many_groups = _Refused(ledger, TOO_MANY_GROUPS)
+        self._too_large = Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
+        self._no_inbox = Refused(ledger, NO_INBOX)
+        self._too_many_groups = Refused(ledger, TOO_MANY_GROUPS)
         self._departed: list[bytes] = []
         """Messages for queue groups that have no member here any more."""
         self.sorter = LineTable(self._outbound, self._forget_lines)
@@ -297,7 +298,7 @@ class HeadConnection:
             if readable(line) == line:
                 raise
             skip = parse_message_line(readable(line)).skip
-            return Entry(skip, _Unreadable(self._ledger, len(line) + skip))
+            return Entry(skip, Unreadable(self._ledger, len(line) + skip))
         if message.groups:
             raise WireError(f"the broker names queue groups that were never asked for: {line[:80]!r}")
         subject, reply = message.subject, message.reply
@@ -308,7 +309,7 @@ class HeadConnection:
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
-                return Entry(message.skip, _Question(self._attachment, reply), once=True)
+                return Entry(message.skip, Question(self._attachment, reply), once=True)
             if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)
@@ -354,7 +355,7 @@ class HeadConnection:
 
         Returns False, and does nothing, if nobody has: then they must wait.
         """
-        home = _Gathered()
+        home = Gathered()
         outcome = retarget_body(body, away, hop_limit, self._engine, home)
         if outcome.stays:
             return False
@@ -396,54 +397,8 @@ class HeadConnection:
         outlet = self._attachment.outlet(line, message, groups)
         if missing:
             named = message.line(message.subject, message.reply, missing)
-            elsewhere = Rewrite(line, named, message.skip, _Gathered(self._departed))
+            elsewhere = Rewrite(line, named, message.skip, Gathered(self._departed))
             outlet = FanOut((outlet, elsewhere))
         if message.reply or is_internal(message.subject):
             return Entry(message.skip, outlet, once=True)
         return Entry(message.skip, outlet, message.subject)
-
-
-class _Gathered:
-    """A flow that keeps its messages."""
-
-    def __init__(self, messages: list[bytes] | None = None) -> None:
-        self.messages: list[bytes] = [] if messages is None else messages
-
-    def take(self, messages: bytes) -> None:
-        self.messages.append(messages)
-
-
-class _Question:
-    """The flow of a question whether all subscriptions that were made before it are known here."""
-
-    def __init__(self, attachment: Attachment, inbox: str) -> None:
-        self._attachment = attachment
-        answer = Message(inbox, "", -1, 0)
-        line = answer.line(inbox, "", ())
-        self._outlet = attachment.outlet(line, answer, ())
-        self._answer = line + b"\r\n\r\n"
-
-    def take(self, messages: bytes) -> None:
-        self._attachment.after_interest(lambda: self._outlet.take(self._answer))
-
-
-class _Refused:
-    """The flow of messages that are refused for a reason, and booked by topic."""
-
-    def __init__(self, ledger: Ledger, reason: str) -> None:
-        self._ledger = ledger
-        self._reason = reason
-
-    def take(self, messages: bytes) -> None:
-        self._ledger.drop_body(messages, self._reason)
-
-
-class _Unreadable:
-    """The flow of one line whose subject cannot be read: there is no topic to book its messages under."""
-
-    def __init__(self, ledger: Ledger, message_bytes: int) -> None:
-        self._ledger = ledger
-        self._message_bytes = message_bytes
-
-    def take(self, messages: bytes) -> None:
-        self._ledger.drop_unnamed(NOT_UTF8, len(messages) // self._message_bytes)

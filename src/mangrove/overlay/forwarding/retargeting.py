@@ -17,6 +17,7 @@ from mangrove.overlay.protocol.bodies import (
     Entry,
     FanOut,
     Flow,
+    Gathered,
     Message,
     Rewrite,
     WireError,
@@ -105,7 +106,7 @@ def _stays(target: Retargeted, away: int) -> bool:
 def jobs_apart(body: bytes) -> tuple[bytes, bytes]:
     """The messages of a body that name no queue groups, with what is malformed, and those that do."""
     known: dict[bytes, Entry] = {}
-    plain, jobs = _Gathered(), _Gathered()
+    plain, jobs = Gathered(), Gathered()
 
     def resolve(line: bytes) -> Entry:
         message = parse_message_line(line)
@@ -118,20 +119,6 @@ def jobs_apart(body: bytes) -> tuple[bytes, bytes]:
         return body, b""
     rest = body[plain.size_bytes + jobs.size_bytes :]
     return b"".join([*plain.messages, rest]), b"".join(jobs.messages)
-
-
-class _Gathered:
-    """A flow that keeps its messages."""
-
-    def __init__(self) -> None:
-        self.messages: list[bytes] = []
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(map(len, self.messages))
-
-    def take(self, messages: bytes) -> None:
-        self.messages.append(messages)
 
 
 def _named(line: bytes, message: Message, groups: tuple[str, ...], flow: Flow) -> Flow:

@@ -90,6 +90,22 @@ class Rewrite:
             self._flow.take(self._new_line + rest)
 
 
+class Gathered:
+    """A flow that keeps its messages."""
+
+    def __init__(self, messages: list[bytes] | None = None) -> None:
+        self.messages: list[bytes] = [] if messages is None else messages
+
+    @property
+    def size_bytes(self) -> int:
+        """How much was kept."""
+        return sum(map(len, self.messages))
+
+    def take(self, messages: bytes) -> None:
+        """Keep a run of messages."""
+        self.messages.append(messages)
+
+
 class FanOut:
     """A flow that hands the same messages to several."""
 

@@ -1,0 +1,48 @@
+"""Where lines from the head broker lead that go to no other domain: they are answered, or booked."""
+
+from __future__ import annotations
+
+from mangrove.broker.attachment import Attachment
+from mangrove.gateway.ledger import Ledger
+from mangrove.overlay.protocol.bodies import Message
+
+NOT_UTF8 = "the subject is not UTF-8"
+
+
+class Question:
+    """The flow of a question whether all subscriptions that were made before it are known here."""
+
+    def __init__(self, attachment: Attachment, inbox: str) -> None:
+        self._attachment = attachment
+        answer = Message(inbox, "", -1, 0)
+        line = answer.line(inbox, "", ())
+        self._outlet = attachment.outlet(line, answer, ())
+        self._answer = line + b"\r\n\r\n"
+
+    def take(self, messages: bytes) -> None:
+        """Answer, once they are."""
+        self._attachment.after_interest(lambda: self._outlet.take(self._answer))
+
+
+class Refused:
+    """The flow of messages that are refused for a reason, and booked by topic."""
+
+    def __init__(self, ledger: Ledger, reason: str) -> None:
+        self._ledger = ledger
+        self._reason = reason
+
+    def take(self, messages: bytes) -> None:
+        """Book a run of messages."""
+        self._ledger.drop_body(messages, self._reason)
+
+
+class Unreadable:
+    """The flow of one line whose subject cannot be read: there is no topic to book its messages under."""
+
+    def __init__(self, ledger: Ledger, message_bytes: int) -> None:
+        self._ledger = ledger
+        self._message_bytes = message_bytes
+
+    def take(self, messages: bytes) -> None:
+        """Book a run of messages."""
+        self._ledger.drop_unnamed(NOT_UTF8, len(messages) // self._message_bytes)
