@@ -109,7 +109,7 @@ def _document(found: Avoidance) -> dict[str, object]:
 
 
 def _show(runtime: Runtime, found: Avoidance) -> None:
-    from mangrove.cli.federation.status_tables import endangered_table, exposed_table
+    from mangrove.cli.federation.region_tables import endangered_table, exposed_table
 
     console = stdout_console()
     if not found.regions:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mangrove.cli.federation.contract_tables import (
+    answering,
+    arrivals_table,
+    asks_table,
+    promises_table,
+    routes_table,
+)
+from mangrove.cli.federation.region_tables import endangered_now, exposed_now
 from mangrove.cli.tables.table import (
     EXTRA,
     USEFUL,
@@ -22,7 +30,6 @@ from mangrove.cli.tables.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
     from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
 
 BUSIEST = 10
@@ -36,12 +43,12 @@ def show_status(found: FederationStatus, console: Console) -> None:
         _brokers,
         _gateways,
         _links,
-        _routes,
-        _promises,
-        _asks,
-        _endangered,
-        _exposed,
-        _arrivals,
+        routes_table,
+        promises_table,
+        asks_table,
+        endangered_now,
+        exposed_now,
+        arrivals_table,
         _busiest,
         _drops,
         _others,
@@ -134,7 +141,7 @@ def _links(found: FederationStatus) -> Table:
         number_column("waiting"),
         details_column("note"),
     )
-    for domain, gateway in _answering(found):
+    for domain, gateway in answering(found):
         for link in gateway.links:
             table.add(
                 domain,
@@ -154,178 +161,6 @@ def _links(found: FederationStatus) -> Table:
     return table
 
 
-def _routes(found: FederationStatus) -> Table:
-    table = Table(
-        "Routes",
-        name_column("topic"),
-        name_column("to"),
-        number_column("predicted ms"),
-        number_column("deadline ms"),
-        number_column("resiliency", USEFUL),
-        details_column("path"),
-        details_column("note"),
-    )
-    for _, gateway in _answering(found):
-        for route in gateway.routes:
-            table.add(
-                route.topic,
-                route.destination,
-                f"{route.predicted_ms:.1f}",
-                "–" if route.deadline_ms is None else f"{route.deadline_ms:g}",
-                f"{route.resiliency:.3%}",
-                " → ".join(route.path),
-                bad(route.unmet) if route.unmet else "" if route.active else "being established",
-                matters=bool(route.unmet),
-            )
-    return table
-
-
-def _asks(found: FederationStatus) -> Table:
-    table = Table(
-        "Asked for beyond the contracts",
-        name_column("topic"),
-        name_column("domain"),
-        name_column("by"),
-        number_column("sessions"),
-        number_column("deadline ms"),
-        number_column("paths"),
-        number_column("resiliency"),
-    )
-    for domain, gateway in _answering(found):
-        for ask in gateway.asks:
-            table.add(
-                ask.topic,
-                domain,
-                f"{ask.role}s",
-                f"{ask.sessions:,}",
-                "–" if ask.deadline_ms is None else f"{ask.deadline_ms:g}",
-                "–" if ask.paths is None else str(ask.paths),
-                "–" if ask.resiliency is None else f"{ask.resiliency:g}",
-            )
-    return table
-
-
-def _promises(found: FederationStatus) -> Table:
-    """What contracts ask of their paths, and what they get: a row for each set and key."""
-    from mangrove.model.status import amount
-
-    table = Table(
-        "Promises",
-        name_column("topic"),
-        name_column("from"),
-        name_column("to"),
-        word_column("asks for"),
-        number_column("asked"),
-        number_column("given"),
-        details_column("apart from"),
-    )
-    for domain, gateway in _answering(found):
-        sets = {(route.topic, route.destination): route.requirements for route in gateway.routes}
-        for (topic, destination), requirements in sets.items():
-            for each in requirements:
-                given = amount(each.name, each.achieved)
-                table.add(
-                    topic,
-                    domain,
-                    destination,
-                    each.name,
-                    amount(each.name, each.asked),
-                    given if each.met else bad(given),
-                    each.apart_from,
-                    matters=not each.met,
-                )
-    return table
-
-
-def _endangered(found: FederationStatus) -> Table:
-    """What any gateway knows to be endangered."""
-    regions = {region.name: region for _, gateway in _answering(found) for region in gateway.endangered}
-    return endangered_table([regions[name] for name in sorted(regions)])
-
-
-def endangered_table(regions: Iterable[EndangeredRegion]) -> Table:
-    """Regions, and what of the network they touch."""
-    table = Table(
-        "Endangered regions",
-        name_column("region"),
-        number_column("centre"),
-        number_column("radius km"),
-        number_column("left"),
-        name_column("told at", USEFUL),
-        details_column("sites inside"),
-        details_column("links touched"),
-    )
-    for region in regions:
-        table.add(
-            region.name,
-            f"{region.centre[0]:g},{region.centre[1]:g}",
-            f"{region.radius_km:g}",
-            _left(region.left_s),
-            region.told_at,
-            ", ".join(region.sites) or "none",
-            ", ".join("–".join(link) for link in region.links) or "none",
-        )
-    return table
-
-
-def _left(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _exposed(found: FederationStatus) -> Table:
-    return exposed_table((domain, path) for domain, gateway in _answering(found) for path in gateway.exposed)
-
-
-def exposed_table(exposed: Iterable[tuple[str, ExposedPath]]) -> Table:
-    """Paths of contracts that lead through endangered regions, and why."""
-    table = Table(
-        "Still in an endangered region",
-        name_column("topic"),
-        name_column("from"),
-        name_column("to"),
-        name_column("region"),
-        details_column("path"),
-        details_column("why"),
-    )
-    for domain, path in exposed:
-        table.add(
-            path.topic,
-            domain,
-            path.destination,
-            ", ".join(path.regions),
-            " → ".join(path.path),
-            bad(path.reason) if path.reason else "is leaving",
-            matters=bool(path.reason),
-        )
-    return table
-
-
-def _arrivals(found: FederationStatus) -> Table:
-    table = Table(
-        "Arrivals",
-        name_column("topic"),
-        name_column("from"),
-        name_column("to"),
-        number_column("observed ms"),
-        number_column("deadline ms"),
-        number_column("late"),
-    )
-    for domain, gateway in _answering(found):
-        for arrival in gateway.arrivals:
-            table.add(
-                arrival.topic,
-                arrival.origin,
-                domain,
-                f"{arrival.observed_ms:.1f}",
-                "–" if arrival.deadline_ms is None else f"{arrival.deadline_ms:g}",
-                f"{arrival.late:,}",
-                matters=bool(arrival.late),
-            )
-    return table
-
-
 def _drops(found: FederationStatus) -> Table:
     table = Table(
         "Dropped messages",
@@ -334,7 +169,7 @@ def _drops(found: FederationStatus) -> Table:
         number_column("count"),
         details_column("reason"),
     )
-    for domain, gateway in _answering(found):
+    for domain, gateway in answering(found):
         for drop in gateway.drops:
             table.add(domain, drop.topic, f"{drop.count:,}", drop.reason)
     return table
@@ -342,7 +177,7 @@ def _drops(found: FederationStatus) -> Table:
 
 def _others(found: FederationStatus) -> Table:
     table = Table("Also counted", name_column("gateway"), number_column("count"), details_column("what"))
-    for domain, gateway in _answering(found):
+    for domain, gateway in answering(found):
         for what, count in _also_counted(gateway):
             table.add(domain, f"{count:,}", what)
     return table
@@ -372,7 +207,7 @@ def _busiest(found: FederationStatus) -> Table:
     """Over all gateways: what a topic's sites sent and received across domains."""
     sent: Counter[str] = Counter()
     delivered: Counter[str] = Counter()
-    for _, gateway in _answering(found):
+    for _, gateway in answering(found):
         sent.update(gateway.busiest_sent)
         delivered.update(gateway.busiest_delivered)
     table = Table(
@@ -386,13 +221,6 @@ def _busiest(found: FederationStatus) -> Table:
         table.add(topic, f"{sent[topic]:,}", f"{delivered[topic]:,}")
     table.leave_out(max(len(both) - BUSIEST, 0))
     return table
-
-
-def _answering(found: FederationStatus) -> Iterator[tuple[str, GatewayStatus]]:
-    """Domains whose gateway answers."""
-    for domain in found.domains:
-        if domain.gateway is not None:
-            yield domain.domain, domain.gateway
 
 
 def _link_note(link: LinkStatus) -> str:
