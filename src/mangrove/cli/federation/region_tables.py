@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mangrove.cli.federation.contract_tables import answering
 from mangrove.cli.tables.table import (
     USEFUL,
     Table,
@@ -17,9 +18,6 @@ from mangrove.cli.tables.table import (
 if TYPE_CHECKING:
     from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
     from mangrove.model.status import FederationStatus
-
-
-from mangrove.cli.federation.contract_tables import answering
 
 
 def endangered_now(found: FederationStatus) -> Table:
