@@ -157,10 +157,13 @@ class Gateway:
             self._carry_out(self._engine.flush(monotonic()))
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
+        served: set[str] = set()
         for instruction in instructions:
             match instruction:
                 case ServeLink(peer):
-                    self._links[peer].serve(monotonic())
+                    if peer not in served:  # all that waited when the engine spoke has left, or cannot
+                        served.add(peer)
+                        self._links[peer].serve(monotonic())
                 case SendFrame(peer, frame):
                     self._links[peer].send(frame)
                 case CloseLink(peer, reason):

@@ -100,15 +100,16 @@ class Forwarder:
         instructions: list[Instruction] = []
         left = frame.destinations
         if frame.topic_class < len(self._rules.contracts) and self._routes.sets:
-            for position, name in enumerate(self._order):
-                bit = 1 << position
-                routes = self._routes.sets.get((frame.topic_class, name)) if left & bit else None
-                usable = [
-                    route
-                    for route in (routes.active() if routes is not None else ())
-                    if self._neighbours.usable(route.path[1])
-                ]
-                if routes is not None and usable:
+            open_ = left
+            while open_:
+                bit = open_ & -open_
+                open_ ^= bit
+                name = self._order[bit.bit_length() - 1]
+                routes = self._routes.sets.get((frame.topic_class, name))
+                if routes is None:
+                    continue
+                usable = [route for route in routes.active() if self._neighbours.usable(route.path[1])]
+                if usable:
                     left &= ~bit
                     routes.sent_bytes += len(frame.body)
                     for route in usable:
@@ -144,6 +145,8 @@ class Forwarder:
             due, budget_s = self._due(frame, left_ms, now)
             until = now + left_ms / 1000 if contract.late is Late.DROP else FOREVER
             displaced = neighbour.outgoing.push(frame, due, now, until, budget_s)
+        if not displaced:
+            return [neighbour.serve]
         drops = [DropMessages(other, f"queue to {peer} full") for other in displaced]
         return [*drops, neighbour.serve]
 
@@ -152,14 +155,13 @@ class Forwarder:
         way = self._live.way_ahead(frame.destinations, frame.topic_class)
         if way is None:  # a part of the map is not known; the frame's neighbour may know more
             return now + left_ms / 1000, FOREVER
-        budget_ms = first_budget_ms(left_ms, way, by_load=self._urgency is not Urgency.EQUAL_BUDGET)
-        match self._urgency:
-            case Urgency.LAXITY:
-                return now + (left_ms - way.ahead_ms) / 1000, budget_ms / 1000
-            case Urgency.ARRIVAL:
-                return None, budget_ms / 1000
-            case Urgency.BUDGET | Urgency.EQUAL_BUDGET:
-                return now + (budget_ms - overdue_ms(left_ms, way)) / 1000, budget_ms / 1000
+        urgency = self._urgency
+        budget_ms = first_budget_ms(left_ms, way, by_load=urgency is not Urgency.EQUAL_BUDGET)
+        if urgency is Urgency.LAXITY:
+            return now + (left_ms - way.ahead_ms) / 1000, budget_ms / 1000
+        if urgency is Urgency.ARRIVAL:
+            return None, budget_ms / 1000
+        return now + (budget_ms - overdue_ms(left_ms, way)) / 1000, budget_ms / 1000
 
     # -- no way -------------------------------------------------------------------------------------------
 

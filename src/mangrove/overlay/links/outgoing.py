@@ -60,7 +60,7 @@ class Outgoing:
     @property
     def backlogged(self) -> bool:
         """Whether there is anything to pull."""
-        return bool(self.waiting) or bool(self._cutting)
+        return bool(self.waiting or self._cutting)
 
     @property
     def unacknowledged(self) -> int:
@@ -76,6 +76,9 @@ class Outgoing:
     def pull(self, now: float) -> Frame | None:
         """The frame to send now. None if there is none, or too much is unacknowledged."""
         if self._sent_bytes >= self._limit_bytes:
+            return None
+        if not self.backlogged:
+            self._rate.idle()
             return None
         cutting = self._cutting[-1] if self._cutting else None
         if cutting is None or (len(self._cutting) < MAX_STREAMS and self.waiting.overtakes(cutting.rank)):
