@@ -80,6 +80,7 @@ class _Run:
         self.problems: list[str] = []
         self.expected: dict[tuple[str, bytes], Stream] = {}
         """Deliveries that should be, of what was accepted."""
+        self.sent_at: dict[bytes, float] = {}
         self.number = 0
 
     def play(self) -> ScheduleResult:
@@ -110,6 +111,7 @@ class _Run:
             return
         self.number += 1
         body = f"{stream.subject} {self.number}".encode()
+        self.sent_at[body] = self.net.now
         if self.net.publish(stream.source, stream.subject, body):
             for name in stream.receivers:
                 self.expected[name, body] = stream
@@ -212,7 +214,11 @@ class _Run:
                 self.problems.append(f"{count} messages of {stream.subject} out of order {where}")
 
     def _out_of_order(self) -> Counter[tuple[Stream, str]]:
-        """How many messages of a stream came to a receiver after one that was sent later."""
+        """How many messages of a stream came to a receiver after one that was sent later.
+
+        A deadline is stronger than order: others do not wait until they are late, so what comes after its
+        deadline may come out of turn.
+        """
         latest: dict[tuple[Stream, str], int] = {}
         found: Counter[tuple[Stream, str]] = Counter()
         for name, body in self.net.delivered:
@@ -220,9 +226,15 @@ class _Run:
             if stream is None:
                 continue
             number = int(body.split()[1])
-            found[stream, name] += number < latest.get((stream, name), 0)
+            overtaken = number < latest.get((stream, name), 0)
+            found[stream, name] += overtaken and not self._late(stream, name, body)
             latest[stream, name] = max(number, latest.get((stream, name), 0))
         return +found
+
+    def _late(self, stream: Stream, receiver: str, body: bytes) -> bool:
+        deadline_ms = RULES.contract_of(stream.subject).deadline_ms
+        took_ms = 1000 * (self.net.delivered_at[receiver, body] - self.sent_at[body])
+        return deadline_ms is not None and took_ms > deadline_ms
 
     def _promised(self, stream: Stream, receiver: str) -> bool:
         """Whether the contract promises that the only fault costs nothing between two domains."""
