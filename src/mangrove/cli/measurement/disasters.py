@@ -11,8 +11,8 @@ from mangrove.cli.measurement.options import (
     PlotOption,
     SeedOption,
     SeedsOption,
-    conclude,
     plain,
+    report,
     seed_range,
     told,
 )
@@ -67,12 +67,7 @@ def backbones(
         from mangrove.evaluation.drawings.networks import draw_collection
 
         draw_collection(result, plot)
-    missed = result.missed()
-    if as_json:
-        print_json({"experiment": "backbones", **plain(result), "missed": missed})
-    else:
-        _show_collection(result)
-    conclude(missed)
+    report("backbones", plain(result), result.missed(), lambda: _show_collection(result), as_json=as_json)
 
 
 def disasters(
@@ -121,12 +116,7 @@ def disasters(
         from mangrove.evaluation.drawings.networks import draw_survival
 
         draw_survival(result, plot)
-    missed = result.missed()
-    if as_json:
-        print_json({"experiment": "disasters", **plain(result), "missed": missed})
-    else:
-        _show_survival(result)
-    conclude(missed)
+    report("disasters", plain(result), result.missed(), lambda: _show_survival(result), as_json=as_json)
 
 
 def _chosen(groups: str, min_nodes: int, max_nodes: int) -> dict[str, Graph]:

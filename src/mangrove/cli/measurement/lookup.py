@@ -10,12 +10,12 @@ from mangrove.cli.measurement.options import (
     PlotOption,
     SeedOption,
     SeedsOption,
-    conclude,
     plain,
+    report,
     seed_range,
     told,
 )
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.output import JsonOption, stderr_console, stdout_console
 from mangrove.cli.pipeline.calibrate import whole_numbers
 
 if TYPE_CHECKING:
@@ -47,12 +47,7 @@ def lookup(
         from mangrove.evaluation.drawings.networks import draw_lookup
 
         draw_lookup(result, plot)
-    missed = result.missed()
-    if as_json:
-        print_json({"experiment": "lookup", **plain(result), "missed": missed})
-    else:
-        _show(result)
-    conclude(missed)
+    report("lookup", plain(result), result.missed(), lambda: _show(result), as_json=as_json)
 
 
 def _show(result: LookupResult) -> None:

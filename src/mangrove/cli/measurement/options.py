@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mangrove.cli.output import stderr_console
+from mangrove.cli.output import print_json, stderr_console
 from mangrove.errors import EXIT_NEGATIVE, InputError
 
 SeedsOption = Annotated[int, typer.Option("--seeds", help="Number of runs; each is a seed of its own.")]
@@ -34,6 +35,22 @@ def plain(value: object) -> dict[str, object]:
     document = msgspec.to_builtins(value, str_keys=True)
     assert isinstance(document, dict)
     return document
+
+
+def report(
+    experiment: str,
+    document: dict[str, object],
+    missed: list[str],
+    show: Callable[[], None],
+    *,
+    as_json: bool,
+) -> None:
+    """Give the result, for programs or for people, and end as `conclude` does."""
+    if as_json:
+        print_json({"experiment": experiment, **document, "missed": missed})
+    else:
+        show()
+    conclude(missed)
 
 
 def conclude(missed: list[str]) -> None:

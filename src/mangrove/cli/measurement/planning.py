@@ -89,21 +89,11 @@ def broker_costs(
     as_json: JsonOption = False,
 ) -> None:
     """Measure t_rcv, t_fltr and t_tx of nats-server on this machine, with 95 % intervals."""
-    from itertools import product
-
-    from mangrove.cli.pipeline.calibrate import measure_grid, whole_numbers
+    from mangrove.cli.pipeline.calibrate import combinations, measure_grid
     from mangrove.cli.running import run_async
     from mangrove.evaluation.broker_costs import BrokerRun, fit_costs
-    from mangrove.testbed.calibration_load import Combination
 
-    grid = [
-        Combination(*point)
-        for point in product(
-            whole_numbers("--subscribers", subscribers, least=1),
-            whole_numbers("--filters", filters, least=0),
-            whole_numbers("--sizes", sizes, least=1),
-        )
-    ]
+    grid = combinations(subscribers, filters, sizes)
     rows = run_async(measure_grid(grid * repeats, messages, None, seed))
     runs = [
         BrokerRun(

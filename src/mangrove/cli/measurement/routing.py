@@ -12,11 +12,11 @@ from mangrove.cli.measurement.options import (
     PlotOption,
     SeedOption,
     SeedsOption,
-    conclude,
     plain,
+    report,
     seed_range,
 )
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.output import JsonOption, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from mangrove.evaluation.separation.gap import GapSetup, GapSummary
@@ -101,12 +101,7 @@ def gap(
         from mangrove.evaluation.drawings.figures import draw_gap
 
         draw_gap(summary, plot)
-    missed = summary.missed()
-    if as_json:
-        print_json({"experiment": "gap", **_gap_document(summary), "missed": missed})
-    else:
-        _show_gap(summary)
-    conclude(missed)
+    report("gap", _gap_document(summary), summary.missed(), lambda: _show_gap(summary), as_json=as_json)
 
 
 def tables(
@@ -134,12 +129,7 @@ def tables(
         from mangrove.evaluation.drawings.figures import draw_tables
 
         draw_tables(result, plot)
-    missed = result.missed()
-    if as_json:
-        print_json({"experiment": "tables", **plain(result), "missed": missed})
-    else:
-        _show_tables(result)
-    conclude(missed)
+    report("tables", plain(result), result.missed(), lambda: _show_tables(result), as_json=as_json)
 
 
 def _placed(topology: str) -> Graph:

@@ -34,16 +34,8 @@ def calibrate(
     """Measure the broker at saturation over subscribers × filters × message size."""
     from mangrove.lake.writer import LakeWriter  # what is missing is missed before anything is measured
     from mangrove.model.telemetry import CALIBRATION_RUNS
-    from mangrove.testbed.calibration_load import Combination
 
-    grid = [
-        Combination(*point)
-        for point in product(
-            whole_numbers("--subscribers", subscribers, least=1),
-            whole_numbers("--filters", filters, least=0),
-            whole_numbers("--sizes", sizes, least=1),
-        )
-    ]
+    grid = combinations(subscribers, filters, sizes)
     rows = run_async(measure_grid(grid * repeats, messages, broker_type, seed))
     writer = LakeWriter(lake)
     writer.add(CALIBRATION_RUNS, rows)
@@ -117,6 +109,20 @@ def _version() -> str:
         [nats_server_binary(), "--version"], capture_output=True, text=True, check=True
     ).stdout
     return f"nats-server-{text.strip().rpartition('v')[2]}"
+
+
+def combinations(subscribers: str, filters: str, sizes: str) -> list[Combination]:
+    """Every combination of what the options of these names list."""
+    from mangrove.testbed.calibration_load import Combination
+
+    return [
+        Combination(*point)
+        for point in product(
+            whole_numbers("--subscribers", subscribers, least=1),
+            whole_numbers("--filters", filters, least=0),
+            whole_numbers("--sizes", sizes, least=1),
+        )
+    ]
 
 
 def whole_numbers(option: str, text: str, *, least: int) -> list[int]:
