@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mangrove.model.address import Address, checked_host
+from mangrove.model.balancing import Placement
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import (
     DEFAULT_MAX_MESSAGE_BYTES,
@@ -86,10 +87,13 @@ class Strict(BaseModel):
 
 
 class EdgeDocument(Strict):
-    """An edge broker."""
+    """What is known of a head or edge broker; what is not known is never judged too loaded."""
 
     capacity: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="Messages per second that this broker can handle, if known."
+    )
+    bandwidth_mbps: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Megabits per second that it can take in, and give out, if known."
     )
 
 
@@ -116,6 +120,7 @@ class DomainDocument(Strict):
     failure_probability: Probability | None = Field(
         default=None, description="Share of time in which the site is down, if known; see `failures`."
     )
+    head: EdgeDocument = Field(default=EdgeDocument(), description="Properties of the head broker.")
     edges: Annotated[list[EdgeDocument], BeforeValidator(_edges), Field(max_length=MAX_EDGES)] = Field(
         default=[], description="Number of edge brokers, or a list with the properties of each."
     )
@@ -124,6 +129,17 @@ class DomainDocument(Strict):
         default=None, description="First of the ports that the site uses; by default 7000, 7100, …"
     )
     external: ExternalDocument | None = Field(default=None, description="Brokers that we do not start.")
+    placement: Placement = Field(
+        default=Placement.LAN,
+        description="New subscribers go to the edge with most headroom (`lan`), or to the nearest (`wan`).",
+    )
+    accept_load_from: list[Name] = Field(
+        default=[], description="Domains of the same owner whose clients may be moved here."
+    )
+    move_plain_clients: bool = Field(
+        default=False,
+        description="Whether clients without the SDK may be disconnected from an overloaded broker.",
+    )
 
 
 class LinkDocument(Strict):
@@ -235,6 +251,64 @@ class RiskGroupDocument(Strict):
     sites: list[Name] = Field(default=[], description="Domains.")
 
 
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class BalancingDocument(Strict):
+    """How agents detect load and move it. The defaults are those of ePEER, where it has some."""
+
+    enabled: bool = Field(default=True, description="Whether load is moved; it is watched in any case.")
+    method: str = Field(
+        default="drd", description="What is moved: `drd`, `drd-optimal`, `peer` or `peer-drd`."
+    )
+    distribution: str = Field(
+        default="headroom",
+        description="Where new topics go: `headroom` (or the nearest edge, in a `wan`), `round-robin`, "
+        "`least-connections` or `random`.",
+    )
+    low: Share = Field(default=0.90, description="From this utilisation on a broker takes no more.")
+    high: Share = Field(default=0.95, description="From this utilisation on a broker is overloaded.")
+    ceiling: Share | None = Field(
+        default=None, description="Up to where a broker is filled by moves; by default up to `high`."
+    )
+    target: Share | None = Field(
+        default=None, description="Down to where an overloaded broker is relieved; by default to `high`."
+    )
+    period_s: Annotated[float, Field(ge=0.2, le=60)] = Field(
+        default=1.0, description="How often brokers are looked at."
+    )
+    window: Annotated[int, Field(ge=1, le=60)] = Field(
+        default=2, description="Over how many looks utilisation is smoothed; the latest weigh more."
+    )
+    confirm_periods: Annotated[int, Field(ge=1, le=60)] = Field(
+        default=1, description="How many looks in a row must find overload."
+    )
+    cooldown_s: Annotated[float, Field(ge=0, le=3600)] = Field(
+        default=3.0, description="Rest of a broker after its load was moved."
+    )
+    migration_timeout_s: Annotated[float, Field(ge=1, le=600)] = Field(
+        default=30.0, description="How long clients may take to move."
+    )
+    delay_ms: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="A broker through which a probe takes longer is overloaded."
+    )
+    cpu_percent: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="A broker that uses more of a processor is overloaded; 100 is one core."
+    )
+    memory_mb: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="A broker that uses more memory is overloaded."
+    )
+    pending_bytes: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="A broker where more bytes wait, and rise for five looks, is overloaded."
+    )
+    imbalance: Share = Field(
+        default=0.10, description="For `peer` and `peer-drd`: the difference of two edges that starts moves."
+    )
+    publish_at_edges: bool = Field(
+        default=False, description="Whether topics with subscribers at one edge alone are published there."
+    )
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -266,6 +340,9 @@ class FederationDocument(Strict):
         default=Urgency.LAXITY,
         description="What leaves a queue first: what has the least time to spare in all (`laxity`) or for "
         "this hop (`budget`, `equal-budget`), or what came first (`arrival`).",
+    )
+    balancing: BalancingDocument = Field(
+        default=BalancingDocument(), description="How agents detect load and move it."
     )
 
 

@@ -16,6 +16,7 @@ from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.address import Address
+from mangrove.model.balancing import Balancing
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.model.federation import (
     Domain,
@@ -116,7 +117,9 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "domains": document.DomainDocument,
         "links": document.LinkDocument,
         "topics": document.TopicDocument,
+        "head": document.EdgeDocument,
         "edges": document.EdgeDocument,
+        "balancing": document.BalancingDocument,
         "limits": document.LimitsDocument,
         "regions": document.RegionDocument,
         "risk_groups": document.RiskGroupDocument,
@@ -164,7 +167,8 @@ def _federation(document: FederationDocument, failures: FailuresFile) -> Federat
             name=name,
             location=domain.location,
             failure_probability=_first(domain.failure_probability, failures.sites.get(name)),
-            edges=tuple(Edge(capacity=edge.capacity) for edge in domain.edges),
+            head=msgspec.convert(domain.head.model_dump(), Edge),
+            edges=tuple(msgspec.convert(edge.model_dump(), Edge) for edge in domain.edges),
             address=domain.address,
             base_port=domain.base_port or default_base_port(position),
             external=None
@@ -176,6 +180,9 @@ def _federation(document: FederationDocument, failures: FailuresFile) -> Federat
                 edges=tuple(external.edges),
                 kind=external.kind,
             ),
+            placement=domain.placement,
+            accept_load_from=tuple(domain.accept_load_from),
+            move_plain_clients=domain.move_plain_clients,
         )
     return Federation(
         name=document.federation,
@@ -194,6 +201,7 @@ def _federation(document: FederationDocument, failures: FailuresFile) -> Federat
         },
         prepare=document.prepare,
         urgency=document.urgency,
+        balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
     )
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from mangrove.model.address import Address
+from mangrove.model.balancing import Balancing, Placement
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import TopicRules
@@ -61,9 +62,10 @@ class RiskGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """An edge broker of a domain; `capacity` in messages per second, if known."""
+    """What is known of a head or edge broker: messages per second, and megabits per second each way."""
 
     capacity: float | None = None
+    bandwidth_mbps: float | None = None
 
 
 class External(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,10 +85,16 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     location: tuple[float, float] | None = None
     failure_probability: float | None = None
     """Share of time in which the site is down, as far as is known beforehand."""
+    head: Edge = Edge()
     edges: tuple[Edge, ...] = ()
     address: str = "127.0.0.1"
     base_port: int
     external: External | None = None
+    placement: Placement = Placement.LAN
+    accept_load_from: tuple[str, ...] = ()
+    """Domains of the same owner whose clients may be moved here."""
+    move_plain_clients: bool = False
+    """Whether clients that cannot be told to move may be disconnected, so that they go elsewhere."""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +158,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     risk_groups: dict[str, RiskGroup] = {}
     prepare: Prepare = Prepare.SINGLES
     urgency: Urgency = Urgency.LAXITY
+    balancing: Balancing = Balancing()
 
     @property
     def domain_order(self) -> tuple[str, ...]:

@@ -1,0 +1,85 @@
+"""What an agent's brain wants done; the agent daemon, or a simulation, does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.peers import PeerMessage
+from mangrove.model.agents.registration import AgentStarted, ClientOrder, Registered
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRegistration:
+    """Answer the registration with this token; the shell adds its exchange key."""
+
+    token: int
+    answer: Registered
+
+
+@dataclass(frozen=True, slots=True)
+class TellClient:
+    """Tell one client of this domain."""
+
+    client: str
+    order: ClientOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell all clients of this domain."""
+
+    announcement: AgentStarted
+
+
+@dataclass(frozen=True, slots=True)
+class PushDirectory:
+    """Tell whoever watches the directory."""
+
+    changes: DirectoryChanges
+
+
+@dataclass(frozen=True, slots=True)
+class TellPeer:
+    """Tell the agent of a linked domain; it may get lost."""
+
+    peer: str
+    message: PeerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWrite:
+    """A value under a key of a bucket (`directory` or `sessions`); None removes it."""
+
+    bucket: str
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write all of these; `Stored` or `StoreFailed` follows with the same number."""
+
+    write: int
+    writes: tuple[StoreWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtClients:
+    """Ask a broker for its connections and what each subscribes to."""
+
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class KickClient:
+    """Have a broker disconnect one connection that cannot be told to move."""
+
+    broker: str
+    cid: int
+    reason: str
+
+
+Instruction = (
+    AnswerRegistration | TellClient | Announce | PushDirectory | TellPeer | Store | LookAtClients | KickClient
+)

@@ -1,0 +1,125 @@
+"""What an agent's brain is told: everything that comes from outside, already decoded and authenticated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.load import BrokerSample
+from mangrove.model.agents.peers import PeerMessage
+from mangrove.model.agents.registration import ClientMessage, Registration
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipTaken:
+    """This agent leads its domain, in a term of its own, with what the store holds of earlier ones."""
+
+    term: int
+    directory: tuple[DirectoryRecord, ...] = ()
+    sessions: tuple[bytes, ...] = ()
+    """Records of sessions that were open, as the brain wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """Another agent leads, or nobody knows: this one decides nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSampled:
+    """A broker has told how it is."""
+
+    sample: BrokerSample
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnreachable:
+    """A broker did not answer."""
+
+    broker: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRegistered:
+    """A client has registered, with a signature that is its own; `token` names it in the answer."""
+
+    registration: Registration
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSaid:
+    """A client has reported, confirmed or left, under its own seal."""
+
+    message: ClientMessage
+
+
+@dataclass(frozen=True, slots=True)
+class PlainClient:
+    """A connection that is no SDK's: what it is handed, by pattern, in messages since it connected."""
+
+    cid: int
+    name: str
+    patterns: tuple[tuple[str, int], ...]
+    """Pattern and messages handed over so far."""
+    bytes_out: int
+    pending_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainClientsSeen:
+    """A broker's page of connections, asked for by `LookAtClients`."""
+
+    broker: str
+    clients: tuple[PlainClient, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsCounted:
+    """What the gateway carried in the last `span_s`: topics of this domain's publishers, and arrivals."""
+
+    span_s: float
+    sent: dict[str, int]
+    delivered: dict[str, int]
+    remote_interest: dict[str, int]
+    """Subjects that other domains want of this one, as far as the gateway tells: domain → how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSaid:
+    """The agent of a linked domain has said something."""
+
+    peer: str
+    message: PeerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A write is in the store."""
+
+    write: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFailed:
+    """A write did not come about in time; it may or may not be in the store."""
+
+    write: int
+    problem: str
+
+
+Stimulus = (
+    LeadershipTaken
+    | LeadershipLost
+    | BrokerSampled
+    | BrokerUnreachable
+    | ClientRegistered
+    | ClientSaid
+    | PlainClientsSeen
+    | TopicsCounted
+    | PeerSaid
+    | Stored
+    | StoreFailed
+)

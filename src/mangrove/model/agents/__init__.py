@@ -1,0 +1,1 @@
+"""What agents, clients and gateways say to each other on a domain's management broker."""

@@ -1,0 +1,75 @@
+"""The directory: which brokers of a domain serve a topic, since when and by which decision (GEMOM §V)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class DirectoryRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a topic is served in a domain. Of two records of a topic the one of the later epoch counts."""
+
+    topic: str
+    """As subscribed to: a subject or a pattern."""
+    domain: str
+    epoch: int
+    """Grows with every decision of the domain: a leader's term in the upper 32 bits, a count below."""
+    edges: tuple[str, ...] = ()
+    """Names of the brokers that serve subscribers; none: withdrawn."""
+    publish_at: str = ""
+    """Where local publishers publish it; empty: at the head."""
+    since: float = 0.0
+    """Seconds since 1970."""
+    decision: str = ""
+    """The event that decided it."""
+
+
+class DirectoryChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """New records, as they are pushed."""
+
+    term: int
+    records: tuple[DirectoryRecord, ...]
+
+
+class DirectoryQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for records and advertisements of topics that overlap `topic`; empty: of all, in pages."""
+
+    topic: str = ""
+    after: str = ""
+    """The last topic of the page before."""
+    limit: int = 1000
+
+
+class Advertised(msgspec.Struct, frozen=True, kw_only=True):
+    """Who publishes a topic: a domain, and what is known of its publishers."""
+
+    topic: str
+    source: str
+    epoch: int
+    by: str = ""
+    """How it is known: `sdk`, `gateway`, or the neighbour that told."""
+    publishers: int = 0
+    """SDK publishers, where known."""
+
+
+class ServedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """What `mangrove directory` shows of a topic."""
+
+    topic: str
+    record: DirectoryRecord | None = None
+    published_by: tuple[Advertised, ...] = ()
+    subscribers: int = 0
+    """SDK subscriptions in this domain."""
+    subscriber_class: str = ""
+    """Sr, Sl, Sr-l or Sn: where its publishers are."""
+    publisher_class: str = ""
+    """Pr, Pl, Pr-l or Pn: where its subscribers are, if it is published here."""
+    deadline_ms: float | None = None
+
+
+class DirectoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the directory, in order of topics."""
+
+    domain: str
+    term: int
+    topics: tuple[ServedTopic, ...]
+    more: bool = False

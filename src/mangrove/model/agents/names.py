@@ -1,0 +1,59 @@
+"""Subjects on a domain's management broker by which agents, clients and the gateway reach each other."""
+
+from __future__ import annotations
+
+AGENT_READY = "agent ready"
+"""What an agent logs once it serves."""
+
+AGENT_USER = "mangrove-agent"
+"""Who an agent is in the system account of the data brokers of its domain."""
+
+
+def agent_process(domain: str) -> str:
+    """What the agent of a domain is called as a process."""
+    return f"{domain}-agent"
+
+
+def register_subject(domain: str) -> str:
+    """Requests: `Registration` → `Registered`."""
+    return f"mangrove.{domain}.agent.register"
+
+
+def report_subject(domain: str) -> str:
+    """Messages of clients that need no answer: `Report`, `Migrated` or `Leave`, each in a `Sealed`."""
+    return f"mangrove.{domain}.agent.reports"
+
+
+def agent_status_subject(domain: str) -> str:
+    """Requests: nothing → `AgentStatus`."""
+    return f"mangrove.{domain}.agent.status"
+
+
+def directory_subject(domain: str) -> str:
+    """Requests: `DirectoryQuestion` → `DirectoryAnswer`."""
+    return f"mangrove.{domain}.agent.directory"
+
+
+def directory_changes_subject(domain: str) -> str:
+    """Pushed to whoever subscribes: `DirectoryChanges`."""
+    return f"mangrove.{domain}.directory"
+
+
+def client_subject(domain: str, client: str) -> str:
+    """Where one client hears from the agent: `Order`."""
+    return f"mangrove.{domain}.client.{client}"
+
+
+def announcement_subject(domain: str) -> str:
+    """Where all clients hear that an agent has taken over: `AgentStarted`."""
+    return f"mangrove.{domain}.agent.started"
+
+
+def to_peer_subject(domain: str, peer: str) -> str:
+    """What an agent publishes here the gateway carries to the management broker of a linked domain."""
+    return f"mangrove.{domain}.peers.to.{peer}"
+
+
+def from_peer_subject(domain: str, peer: str) -> str:
+    """What the agent of a linked domain has sent, as the gateway hands it over."""
+    return f"mangrove.{domain}.peers.from.{peer}"

@@ -1,0 +1,68 @@
+"""An agent's account of itself, for `mangrove load`, the recorder and the live view."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mangrove.model.agents.load import BrokerLoad, ClusterLoad
+
+
+class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A linked domain's agent as seen from here."""
+
+    domain: str
+    online: bool
+    load: ClusterLoad | None = None
+    load_age_s: float | None = None
+    accepts: bool = False
+    """Whether it takes load from this domain."""
+
+
+class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What moves in a session, or moved."""
+
+    topic: str
+    to: str
+    subscriptions: int
+    confirmed: int
+    domain: str = ""
+
+
+class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An offload session, open or ended."""
+
+    id: str
+    broker: str
+    state: str
+    scope: str
+    """`domain` or `neighbours`."""
+    metrics: tuple[str, ...]
+    since_s: float
+    moves: tuple[MoveStatus, ...] = ()
+    outcome: str = ""
+
+
+class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a domain is loaded, and what its agent does about it."""
+
+    domain: str
+    agent: str
+    term: int
+    leads: bool
+    uptime_s: float
+    brokers: tuple[BrokerLoad, ...]
+    peers: tuple[PeerStatus, ...] = ()
+    sessions: tuple[SessionStatus, ...] = ()
+    clients: int = 0
+    subscriptions: int = 0
+    records: int = 0
+    advertised: int = 0
+    moves: int = 0
+    """Subscriptions and publishers moved since the agent started."""
+    congested: tuple[str, ...] = ()
+    """Brokers for which no other has room."""
+    refused: dict[str, int] = {}
+    """Messages that were refused, by reason."""
+    store_problem: str = ""
+    method: str = ""
+    distribution: str = ""
