@@ -78,13 +78,13 @@ class PlainClientsSeen:
 
 @dataclass(frozen=True, slots=True)
 class TopicsCounted:
-    """What the gateway carried in the last `span_s`: topics of this domain's publishers, and arrivals."""
+    """What the gateway carried in the last `span_s`."""
 
     span_s: float
     sent: dict[str, int]
+    """Messages of this domain's publishers to other domains: these topics have remote subscribers."""
     delivered: dict[str, int]
-    remote_interest: dict[str, int]
-    """Subjects that other domains want of this one, as far as the gateway tells: domain → how many."""
+    """Messages of other domains' publishers to this one: these topics have remote publishers."""
 
 
 @dataclass(frozen=True, slots=True)
