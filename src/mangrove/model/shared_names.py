@@ -19,6 +19,9 @@ TIME_HEADER = "Mangrove-Time"
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 
+SDK_NAME = "mangrove-sdk"
+"""What connections of the SDK begin their names with at brokers: so an agent knows them."""
+
 TAP_NAME = "mangrove-telemetry"
 """What the telemetry tap calls itself at a broker, so that its subscriptions count for nobody's."""
 
