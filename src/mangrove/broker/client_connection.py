@@ -1,8 +1,8 @@
 """The seam between the SDK and one broker, whatever kind of broker that is.
 
-A connection belongs to the broker's kind: it finds a broker in a list of URLs, comes back to one whenever it is
-lost, and says all subscriptions again. Messages cross the seam in whole buffers: a sink gets everything that
-one buffer held for its subscription as one list. All calls, in both directions, happen in the event loop.
+A connection belongs to the broker's kind: it finds a broker in a list of URLs, comes back to one whenever it
+is lost, and says all subscriptions again. Messages cross the seam in whole buffers: a sink gets everything
+that one buffer held for its subscription as one list. All calls, in both directions, happen in the event loop.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ClientConnection(Protocol):
 
     counts: ConnectionCounts
     full: bool
-    """Whether publishers should wait for `drained` before they publish more. Never while the broker is away."""
+    """Whether publishers should wait for `drained` before they publish more; never while the broker is away."""
 
     @property
     def connected(self) -> bool:
@@ -123,7 +123,7 @@ class ClientConnection(Protocol):
         """Publish; it leaves at the end of the event loop's turn.
 
         While the broker is away a bounded amount waits for the next one; BrokerAwayError when that is full.
-        Who publishes much waits for `drained` whenever `full`, or gets the same error. Subjects must be valid.
+        Who publishes much waits for `drained` whenever `full`, or gets the same error. The subject is valid.
         """
 
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
