@@ -2,7 +2,8 @@
 
 A connection belongs to the broker's kind: it finds a broker in a list of URLs, comes back to one whenever it
 is lost, and says all subscriptions again. Messages cross the seam in whole buffers: a sink gets everything
-that one buffer held for its subscription as one list. All calls, in both directions, happen in the event loop.
+that one buffer held for its subscription as one list. All calls, in both directions, are made in the event
+loop.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class ClientConnection(Protocol):
 
     counts: ConnectionCounts
     full: bool
-    """Whether publishers should wait for `drained` before they publish more; never while the broker is away."""
+    """Whether publishers should wait for `drained` before they publish; never while no broker is there."""
 
     @property
     def connected(self) -> bool:
