@@ -14,6 +14,10 @@ class Placement(StrEnum):
     WAN = "wan"
 
 
+OFFLOADING_METHODS = ("drd", "drd-optimal", "peer", "peer-drd")
+DISTRIBUTIONS = ("headroom", "round-robin", "least-connections", "random")
+
+
 class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of detection, distribution and offloading; the defaults are ePEER's where it has some."""
 
