@@ -44,9 +44,9 @@ def brain(edges: int = 2) -> AgentBrain:
     )
 
 
-def leading(edges: int = 2, **taken: tuple[DirectoryRecord, ...]) -> AgentBrain:
+def leading(edges: int = 2, directory: tuple[DirectoryRecord, ...] = ()) -> AgentBrain:
     made = brain(edges)
-    told = made.handle(LeadershipTaken(term=3, **taken), 0.0)
+    told = made.handle(LeadershipTaken(term=3, directory=directory), 0.0)
     assert [type(each) for each in told] == [Announce]
     return made
 
