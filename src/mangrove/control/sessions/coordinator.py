@@ -27,10 +27,10 @@ from mangrove.control.clients.placements import WishId
 from mangrove.control.events.happenings import CongestionCleared, CongestionDeclared
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, SessionOpened, TopicMoved
 from mangrove.control.instructions import Instruction, Store, StoreWrite, TellClient
-from mangrove.control.load.capacity import accepts
+from mangrove.control.load.capacity import accepts, need_of
 from mangrove.control.offloading.problem import Acceptor, Move, Problem, Scope
 from mangrove.control.offloading.registry import method_named
-from mangrove.control.offloading.trigger import Start, acceptor, needs, next_start
+from mangrove.control.offloading.trigger import Start, acceptor, next_start
 from mangrove.control.sessions.closing import Closing
 from mangrove.control.sessions.moved_topics import MovedTopics
 from mangrove.control.sessions.neighbour_talk import NeighbourTalk
@@ -254,7 +254,7 @@ class Coordinator:
         """All neighbours have answered, or had their time."""
         load = self._around.loads(now)[session.broker]
         acceptors = foreign_acceptors(session.rooms)
-        session.need = needs(load, self._balancing) if load.measured is LoadState.OVERLOAD else {}
+        session.need = need_of(load, self._balancing) if load.measured is LoadState.OVERLOAD else {}
         if not session.need:
             return self._end(session, Step.GIVEN_UP, "no longer overloaded", now)
         if not acceptors:
