@@ -13,6 +13,7 @@ from mangrove.broker.kinds import kind_of
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
+from mangrove.model.agents.directions import directions_of
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings
@@ -130,6 +131,7 @@ class Site:
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_url=self._own.management.client_url,
+            directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),
             events_path=str(self._run.events_of(self.domain)),
