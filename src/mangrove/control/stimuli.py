@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.peers import PeerMessage
+from mangrove.model.agents.plain_clients import PlainClient as PlainClient
 from mangrove.model.agents.registration import ClientMessage, Registration
 
 
@@ -53,18 +54,6 @@ class ClientSaid:
     """A client has reported, confirmed or left, under its own seal."""
 
     message: ClientMessage
-
-
-@dataclass(frozen=True, slots=True)
-class PlainClient:
-    """A connection that is no SDK's: what it is handed, by pattern, in messages since it connected."""
-
-    cid: int
-    name: str
-    patterns: tuple[tuple[str, int], ...]
-    """Pattern and messages handed over so far."""
-    bytes_out: int
-    pending_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

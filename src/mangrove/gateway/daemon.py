@@ -17,7 +17,6 @@ import msgspec
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
 from mangrove.gateway.delivery_journal import DeliveryJournal
-from mangrove.gateway.event_file import EventFile
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
@@ -28,6 +27,7 @@ from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
+from mangrove.host.event_file import EventFile
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest

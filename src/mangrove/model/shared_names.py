@@ -19,6 +19,9 @@ TIME_HEADER = "Mangrove-Time"
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 
+SDK_NAME = "mangrove-sdk"
+"""How the names begin by which clients of the SDK call themselves at brokers: they can be told to move."""
+
 TAP_NAME = "mangrove-telemetry"
 """What the telemetry tap calls itself at a broker, so that its subscriptions count for nobody's."""
 

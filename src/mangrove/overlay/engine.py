@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mangrove.errors import MangroveError
+from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
-from mangrove.overlay.events.event_log import Event, EventId, EventLog
 from mangrove.overlay.events.happenings import (
     BudgetKept,
     BudgetOverrun,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 from mangrove.model.site_pair import SitePair
@@ -22,7 +23,6 @@ from mangrove.model.status import (
 )
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
-from mangrove.overlay.events.event_log import EventLog
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.interest.remote_interest import RemoteInterest
 from mangrove.overlay.links.liveness import LinkCondition

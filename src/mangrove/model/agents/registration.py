@@ -56,6 +56,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """Ed25519; the id is derived from it."""
     exchange_key: bytes
     """X25519, of this process alone."""
+    domain: str = ""
+    """With whose agent; an agent refuses what names another domain, so that nothing can be used twice."""
     name: str = ""
     """For people."""
     complete: bool = True

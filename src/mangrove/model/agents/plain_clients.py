@@ -1,0 +1,17 @@
+"""Connections of clients that do not speak with an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlainClient:
+    """A connection that is no SDK's: what it is handed, by pattern, in messages since it connected."""
+
+    cid: int
+    name: str
+    patterns: tuple[tuple[str, int], ...]
+    """Pattern and messages handed over so far."""
+    bytes_out: int
+    pending_bytes: int
