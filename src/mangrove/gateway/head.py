@@ -313,11 +313,12 @@ class HeadConnection:
         if subject == self._marker_in and self._markers is not None:
             return Entry(message.skip, self._markers)
         if subject == DIRECTIONS_SUBJECT and self._directions and reply.startswith(INBOX_PREFIX):
-            return Entry(message.skip, Answered(self._attachment, reply, self._directions), once=True)
+            answer = Answered(self._attachment, reply, self._directions)
+            return Entry(message.skip, answer, once=True, booked=False)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
-                return Entry(message.skip, Question(self._attachment, reply), once=True)
+                return Entry(message.skip, Question(self._attachment, reply), once=True, booked=False)
             if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)
