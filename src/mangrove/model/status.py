@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.agents.status import AgentStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
 
@@ -292,11 +293,13 @@ class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One domain: its brokers, and its gateway if it answers."""
+    """One domain: its brokers, and its gateway and its agent if they answer."""
 
     domain: str
     brokers: tuple[BrokerStatus, ...]
     gateway: GatewayStatus | None
+    agent: AgentStatus | None = None
+    agent_expected: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -304,6 +307,7 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
         return (
             all(broker.reachable for broker in self.brokers)
             and self.gateway is not None
+            and (self.agent is not None or not self.agent_expected)
             and self.gateway.head_connected
             and all(link.up for link in self.gateway.links)
         )

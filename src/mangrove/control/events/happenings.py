@@ -106,6 +106,8 @@ class TopicPlaced(Happening, frozen=True, kw_only=True):
     candidates: dict[str, float | None]
     """Headroom by broker; None where no capacity is known."""
     why: str
+    crowded: bool = False
+    """No broker had room for it."""
 
     def sentence(self) -> str:
         """Where, and why there."""

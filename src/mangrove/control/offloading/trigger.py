@@ -6,17 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mangrove.control.load.capacity import accepts, need_of, room_of
+from mangrove.control.load.cluster import ranking_headroom
 from mangrove.control.offloading.plan import amount_text
 from mangrove.control.offloading.problem import Acceptor
 from mangrove.model.agents.load import UNLIMITED, Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
-
-MARGIN = 1e-6
-"""Of a capacity: equality with a threshold is already the higher state, so needs and rooms stay clear of
-it."""
-
-EQUALISED = 0.5
-"""PEER brings two brokers closer until they differ by this share of the threshold that started it."""
 
 
 class StartedBy(StrEnum):
@@ -47,7 +42,6 @@ def next_start(
     *,
     resting: Collection[str] = (),
     settling: Collection[str] = (),
-    equalised: float = EQUALISED,
 ) -> Start | None:
     """The most pressing session that may start now, or None.
 
@@ -58,33 +52,7 @@ def next_start(
     known = sorted((load for load in loads if load.reachable), key=lambda load: load.broker)
     if started_by is StartedBy.OVERLOAD:
         return _overload(known, balancing, resting, settling)
-    return _imbalance(known, balancing, resting, settling, equalised)
-
-
-def may_accept(load: BrokerLoad) -> bool:
-    """Whether a broker may take load: LOW, and in no session."""
-    return load.state is LoadState.LOW and load.measured is LoadState.LOW and load.reachable
-
-
-def needs(load: BrokerLoad, balancing: Balancing) -> dict[Metric, float]:
-    """How much must go from an overloaded broker, by overloaded metric, in absolute units.
-
-    A broker that is overloaded by another sign (its delay, processor, memory, or pending bytes) while no
-    metric is: the width of the band between the thresholds, of the metric that is used most, or of the
-    messages.
-    """
-    target = balancing.high if balancing.target is None else balancing.target
-    over = {
-        metric: (load.utilisation[metric] - target + MARGIN) * load.capacity[metric]
-        for metric in load.overloaded
-    }
-    if over or not load.triggers:
-        return over
-    band = balancing.high - balancing.low
-    if not load.utilisation:
-        return {Metric.MATCHING: band * load.messages_in_s}
-    worst = max(sorted(load.utilisation), key=lambda metric: load.utilisation[metric])
-    return {worst: band * load.utilisation[worst] * load.capacity[worst]}
+    return _imbalance(known, balancing, resting, settling)
 
 
 def acceptor(
@@ -96,17 +64,10 @@ def acceptor(
     cap: Amounts = UNLIMITED,
     rtt_ms: float | None = None,
 ) -> Acceptor:
-    """A broker as one that may take load: its room up to the ceiling; no metric of unknown capacity binds."""
-    ceiling = balancing.high if balancing.ceiling is None else balancing.ceiling
-    room = {
-        metric: (ceiling - load.utilisation[metric] - MARGIN) * load.capacity[metric]
-        for metric in load.utilisation
-    }
-    limited = Amounts(
-        *(min(room.get(metric, limit), limit) for metric, limit in zip(Metric, cap, strict=True))
-    )
-    headroom = float("inf") if load.headroom is None else load.headroom
-    return Acceptor(load.broker, domain, limited, headroom, topics, rtt_ms)
+    """A broker as one that may take load: its room up to the ceiling, or the cap if that is less."""
+    room = room_of(load, balancing)
+    limited = Amounts(*(min(pair) for pair in zip(room, cap, strict=True)))
+    return Acceptor(load.broker, domain, limited, ranking_headroom(load), topics, rtt_ms)
 
 
 def _overload(
@@ -125,13 +86,13 @@ def _overload(
     free = [
         load
         for load in loads
-        if may_accept(load)
+        if accepts(load)
         and load.role == source.role
         and load.broker != source.broker
         and load.broker not in settling
     ]
-    free.sort(key=lambda load: (-_headroom(load), load.broker))
-    need = needs(source, balancing)
+    free.sort(key=lambda load: (-ranking_headroom(load), load.broker))
+    need = need_of(source, balancing)
     return Start(
         source.broker,
         need,
@@ -142,16 +103,12 @@ def _overload(
 
 
 def _imbalance(
-    loads: Sequence[BrokerLoad],
-    balancing: Balancing,
-    resting: Collection[str],
-    settling: Collection[str],
-    equalised: float,
+    loads: Sequence[BrokerLoad], balancing: Balancing, resting: Collection[str], settling: Collection[str]
 ) -> Start | None:
     edges = [load for load in loads if load.role == "edge" and load.state is not LoadState.BUSY]
     best: tuple[float, Metric, BrokerLoad, BrokerLoad] | None = None
     for low in edges:
-        if not may_accept(low) or low.broker in settling:
+        if not accepts(low) or low.broker in settling:
             continue
         for high in edges:
             if high is low or high.broker in resting:
@@ -162,27 +119,37 @@ def _imbalance(
                     best = (difference, metric, high, low)
     if best is None:
         return None
-    widest, metric, high, low = best
-    stop = balancing.imbalance * equalised
+    widest, widest_on, high, low = best
+    stop = balancing.imbalance / 2 if balancing.imbalance_stop is None else balancing.imbalance_stop
+    need, cap, shares = _closer(high, low, balancing.imbalance, min(stop, balancing.imbalance))
+    why = (
+        f"{high.broker} and {low.broker} differ by {widest:.1%} on {widest_on.value}, more than"
+        f" {balancing.imbalance:.0%}"
+    )
+    return Start(high.broker, need, (low.broker,), cap, why, shares)
+
+
+def _closer(
+    high: BrokerLoad, low: BrokerLoad, most: float, stop: float
+) -> tuple[dict[Metric, float], Amounts, dict[Metric, float]]:
+    """What must go from one to the other so that they differ by no more than `stop`, what may go, and why.
+
+    The acceptor does not end above the source where it was below it, nor so far above it elsewhere that the
+    next session would lead the topics back.
+    """
     need: dict[Metric, float] = {}
     shares: dict[Metric, float] = {}
     cap = UNLIMITED._asdict()
-    for one, share in high.utilisation.items():
-        difference = share - low.utilisation.get(one, share)
+    for one in [metric for metric in high.utilisation if metric in low.utilisation]:
+        difference = high.utilisation[one] - low.utilisation[one]
+        both = 1.0 / (1.0 / high.capacity[one] + 1.0 / low.capacity[one])
         if difference > stop:
-            both = 1.0 / (1.0 / high.capacity[one] + 1.0 / low.capacity[one])
             need[one] = (difference - stop) * both
             shares[one] = difference
             cap[one.value] = difference * both
-    why = (
-        f"{high.broker} and {low.broker} differ by {widest:.1%} on {metric.value}, more than"
-        f" {balancing.imbalance:.0%}"
-    )
-    return Start(high.broker, need, (low.broker,), Amounts(**cap), why, shares)
-
-
-def _headroom(load: BrokerLoad) -> float:
-    return float("inf") if load.headroom is None else load.headroom
+        else:
+            cap[one.value] = max(0.0, most + difference) * both
+    return need, Amounts(**cap), shares
 
 
 def _why_overloaded(load: BrokerLoad, balancing: Balancing, need: Mapping[Metric, float]) -> str:

@@ -8,11 +8,9 @@ from mangrove.control.offloading.trigger import (
     Start,
     StartedBy,
     acceptor,
-    may_accept,
-    needs,
     next_start,
 )
-from mangrove.model.agents.load import BrokerLoad, LoadState, Metric, Trigger
+from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
 
 PAPER = Balancing()
@@ -79,34 +77,14 @@ def test_a_head_has_no_acceptor_among_edges() -> None:
     assert start.acceptors == ()
 
 
-def test_the_need_reaches_below_the_target() -> None:
-    load = edge("a", 0.97)
-    assert needs(load, PAPER)[Metric.MATCHING] > 0.02 * 20_000
-    deeper = needs(load, Balancing(target=0.90))
-    assert deeper[Metric.MATCHING] == pytest.approx(0.07 * 20_000, rel=1e-4)
-
-
-def test_another_sign_of_overload_asks_for_the_band_between_the_thresholds() -> None:
-    slow = edge("a", 0.5, LoadState.OVERLOAD, triggers=(Trigger.DELAY,))
-    assert needs(slow, PAPER) == {Metric.MATCHING: pytest.approx(0.05 * 0.5 * 20_000)}
-    unknown = edge(
-        "a",
-        0.5,
-        LoadState.OVERLOAD,
-        triggers=(Trigger.CPU,),
-        utilisation={},
-        capacity={},
-        messages_in_s=400.0,
-    )
-    assert needs(unknown, PAPER) == {Metric.MATCHING: pytest.approx(20.0)}
-
-
-def test_room_goes_up_to_the_ceiling_and_unknown_capacities_do_not_bind() -> None:
-    room = acceptor(edge("a", 0.40), Balancing(low=0.8, high=0.9), domain="d").room
-    assert room.matching == pytest.approx(10_000.0, rel=1e-4)
-    assert room.input == float("inf")
-    lower = acceptor(edge("a", 0.40), Balancing(ceiling=0.5), domain="d").room
-    assert lower.matching == pytest.approx(2000.0, rel=1e-4)
+def test_an_acceptor_has_its_room_or_the_cap_if_that_is_less() -> None:
+    load = edge("a", 0.45)
+    free = acceptor(load, PAPER, domain="d", topics=frozenset({"t"}))
+    assert free.room.matching == pytest.approx(10_000.0, rel=1e-4)
+    assert (free.broker, free.domain) == ("a", "d")
+    assert free.headroom == pytest.approx(0.5)
+    capped = acceptor(load, PAPER, domain="d", cap=Amounts(matching=300.0, input=7.0))
+    assert capped.room == Amounts(7.0, 0.0, 300.0)
 
 
 def test_two_edges_that_differ_by_more_than_the_threshold_start_peer() -> None:
@@ -117,6 +95,22 @@ def test_two_edges_that_differ_by_more_than_the_threshold_start_peer() -> None:
     assert start.need == {Metric.MATCHING: pytest.approx(0.07 * 10_000)}, "until they differ by half of it"
     assert start.cap.matching == pytest.approx(0.12 * 10_000), "and b does not end above a"
     assert "12.0%" in start.why
+
+
+def test_how_close_two_edges_are_brought_may_be_set() -> None:
+    further = Balancing(imbalance_stop=0.02)
+    start = next_start(StartedBy.IMBALANCE, (edge("a", 0.62), edge("b", 0.50)), further)
+    assert start is not None
+    assert start.need == {Metric.MATCHING: pytest.approx(0.10 * 10_000)}
+
+
+def test_peer_leads_no_more_to_an_edge_than_would_come_back() -> None:
+    a = edge("a", 0.5, utilisation={Metric.MATCHING: 0.50, Metric.OUTPUT: 0.42}, capacity=_both())
+    b = edge("b", 0.3, utilisation={Metric.MATCHING: 0.30, Metric.OUTPUT: 0.50}, capacity=_both())
+    start = imbalance(a, b)
+    assert start is not None
+    assert start.source == "a"
+    assert start.cap.output == pytest.approx(0.02 * 125e6 / 2), "b is at most 10 % above a on output"
 
 
 def test_peer_waits_for_low_acceptors_and_for_brokers_in_sessions() -> None:
@@ -138,7 +132,6 @@ def test_peer_sees_the_widest_metric() -> None:
 
 def test_an_unreachable_broker_neither_starts_nor_takes() -> None:
     gone = edge("b", 0.1, reachable=False)
-    assert not may_accept(gone)
     start = overload(edge("a", 0.99), gone)
     assert start is not None
     assert start.acceptors == ()
