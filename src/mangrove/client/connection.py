@@ -20,6 +20,7 @@ from mangrove.broker.client_connection import (
 )
 from mangrove.broker.message_heads import encode_head
 from mangrove.client.asks import Asks
+from mangrove.client.callbacks import Callbacks
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
 from mangrove.client.publisher import Publisher
@@ -89,6 +90,7 @@ class Connection:
         self._subscriber = subscriber
         self._ids = MessageIds()
         self._outlets: dict[str, Outlet] = {}
+        self._callbacks = Callbacks()
         self._legs: dict[Subscription, Leg] = {}
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
@@ -212,7 +214,7 @@ class Connection:
             await end()
 
         ready = partial(self._ready, subject, queue)
-        subscription = Subscription(subject, queue, callback, self.dropped, ready, ended)
+        subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
         try:
             self._legs[subscription] = self._leg(self._subscriber, subscription)
             await self._subscriber.flush(SUBSCRIBE_S)
