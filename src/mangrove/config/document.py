@@ -312,6 +312,10 @@ class BalancingDocument(Strict):
     imbalance: Share = Field(
         default=0.10, description="For `peer` and `peer-drd`: the difference of two edges that starts moves."
     )
+    imbalance_stop: Share | None = Field(
+        default=None,
+        description="For `peer` and `peer-drd`: down to which difference; by default half of `imbalance`.",
+    )
     publish_at_edges: bool = Field(
         default=False, description="Whether topics with subscribers at one edge alone are published there."
     )

@@ -43,5 +43,7 @@ class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     """So many pending bytes that have risen over five samples are a trigger."""
     imbalance: float = 0.10
     """PEER: the difference of two edges' loads that starts a session."""
+    imbalance_stop: float | None = None
+    """PEER: the difference down to which they are brought; None: half of `imbalance`."""
     publish_at_edges: bool = False
     """Whether topics with subscribers at one edge of the domain alone are published there."""

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mangrove.control.brain import NOT_LEADING, PUSH_S, AgentBrain
+from mangrove.control.brain import NOT_LEADING, AgentBrain
 from mangrove.control.instructions import (
     Announce,
     AnswerRegistration,
@@ -15,6 +15,7 @@ from mangrove.control.instructions import (
     Store,
     TellClient,
 )
+from mangrove.control.leadership import PUSH_S
 from mangrove.control.stimuli import (
     ClientRegistered,
     ClientSaid,
@@ -44,9 +45,9 @@ def brain(edges: int = 2) -> AgentBrain:
     )
 
 
-def leading(edges: int = 2, **taken: tuple[DirectoryRecord, ...]) -> AgentBrain:
+def leading(edges: int = 2, directory: tuple[DirectoryRecord, ...] = ()) -> AgentBrain:
     made = brain(edges)
-    told = made.handle(LeadershipTaken(term=3, **taken), 0.0)
+    told = made.handle(LeadershipTaken(term=3, directory=directory), 0.0)
     assert [type(each) for each in told] == [Announce]
     return made
 

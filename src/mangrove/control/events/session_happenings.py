@@ -152,13 +152,10 @@ class SessionResumed(Happening, frozen=True, kw_only=True):
     session: str
     broker: str
     topics: int
-    clients: int
 
     def sentence(self) -> str:
         """Which one."""
-        return (
-            f"session {self.session} of {self.broker} goes on: {self.topics} topics, {clients(self.clients)}"
-        )
+        return f"session {self.session} of {self.broker} goes on with {self.topics} topics"
 
 
 class SessionUndone(Happening, frozen=True, kw_only=True):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mangrove.control.offloading.problem import Scope
+from mangrove.control.offloading.problem import Bundle, Move, Scope
 from mangrove.control.sessions.moved_topics import MovedTopic
 from mangrove.control.sessions.orders import OrderBook
 from mangrove.control.sessions.states import SessionState, Step, next_state, timeout_s
 from mangrove.model.agents.load import Metric
-from mangrove.model.agents.peers import EdgeRoom, Incoming
+from mangrove.model.agents.peers import EdgeRoom
 from mangrove.model.agents.status import MoveStatus, SessionStatus
 from mangrove.model.balancing import Balancing
 from mangrove.model.events.event_log import EventId
@@ -91,9 +91,14 @@ class Session:
     orders: OrderBook = field(default_factory=OrderBook)
     asked: dict[str, float] = field(default_factory=dict)
     """Neighbours that have not answered, and when each is asked again."""
+    asked_topics: tuple[str, ...] = ()
     rooms: dict[str, tuple[EdgeRoom, ...]] = field(default_factory=dict)
-    wanted: dict[str, tuple[Incoming, ...]] = field(default_factory=dict)
-    """What each neighbour is asked to take."""
+    bundles: dict[str, Bundle] = field(default_factory=dict)
+    """What could leave, when it was last looked at."""
+    chosen: tuple[Move, ...] = ()
+    """What neighbours are asked to take."""
+    admitted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Topic → URL of the broker, and of the management broker, of the neighbour that takes it."""
     peers: tuple[str, ...] = ()
     """Neighbours whose brokers are BUSY for it."""
     write: int = -1
@@ -149,12 +154,12 @@ class Session:
         return {topic: self.orders.waiting(topic) for topic in self.moves}
 
 
-_decoder = msgspec.msgpack.Decoder(StoredSession | StoredMoved)
+_decoder = msgspec.json.Decoder(StoredSession | StoredMoved)
 
 
 def encode(record: StoredSession | StoredMoved) -> bytes:
     """As the store has it."""
-    return msgspec.msgpack.encode(record)
+    return msgspec.json.encode(record)
 
 
 def decode(value: bytes) -> StoredSession | StoredMoved | None:

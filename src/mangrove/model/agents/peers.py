@@ -77,6 +77,8 @@ class RoomAsked(msgspec.Struct, frozen=True, kw_only=True, tag="room?"):
     session: str
     publishers: bool = False
     """Whether publishers are to be moved to its head, and not subscribers to its edges."""
+    topics: tuple[str, ...] = ()
+    """What may be moved: a broker that serves a topic already has more room for it."""
 
 
 class EdgeRoom(msgspec.Struct, frozen=True, kw_only=True):
