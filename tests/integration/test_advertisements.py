@@ -1,4 +1,4 @@
-"""Who publishes what where, with real agents and gateways: told two links away, withdrawn by leave and by lease."""
+"""Who publishes what where, with real agents and gateways: known two links away, and withdrawn."""
 
 from __future__ import annotations
 
