@@ -262,6 +262,8 @@ def _link_note(link: LinkStatus) -> str:
     notes = [link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else "")]
     notes += [f"{topic} waits {waited:.1f} ms" for topic, waited in link.waits_ms.items()]
     notes += [f"{topic} overruns its budget in {share:.0%}" for topic, share in link.overruns.items()]
+    dropped = link.management.dropped
+    notes += [f"{count:,} of the agents' messages dropped: {reason}" for reason, count in dropped.items()]
     return "; ".join(note for note in notes if note)
 
 
