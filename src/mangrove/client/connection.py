@@ -20,6 +20,7 @@ from mangrove.broker.client_connection import (
 from mangrove.broker.message_heads import encode_head
 from mangrove.client.asks import Asks
 from mangrove.client.broker_pool import BrokerPool
+from mangrove.client.callbacks import Callbacks
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.legs import Legs
 from mangrove.client.management.link import ManagementLink
@@ -84,6 +85,7 @@ class Connection:
         """Of subjects that are not published at the head."""
         self._ids = MessageIds()
         self._outlets: dict[str, Outlet] = {}
+        self._callbacks = Callbacks()
         self._legs = Legs(self._respond)
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
@@ -239,7 +241,7 @@ class Connection:
             await end()
 
         ready = partial(self._ready, subject, queue)
-        subscription = Subscription(subject, queue, callback, self.dropped, ready, ended)
+        subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
         try:
             wire = self._subscriber
             if self._managed is not None:
