@@ -1,0 +1,163 @@
+"""The seam between the SDK and one broker, whatever kind of broker that is.
+
+A connection belongs to the broker's kind: it finds a broker in a list of URLs, comes back to one whenever it
+is lost, and says all subscriptions again. Messages cross the seam in whole buffers: a sink gets everything
+that one buffer held for its subscription as one list. All calls, in both directions, are made in the event
+loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from mangrove.errors import MangroveError
+
+
+class BrokerAwayError(MangroveError):
+    """There is no broker, and no more room for what waits for one; or the connection was closed."""
+
+
+class NoResponderError(MangroveError):
+    """The broker says that nobody listens to what was asked."""
+
+
+class RawMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message as a broker delivered it; `head` is its header block as in a frame's body, or empty."""
+
+    subject: str
+    data: bytes
+    head: bytes
+    reply: str
+    origin: Any = None
+    """What the subscriber gave along, the same for all messages of a subscription."""
+
+
+Form = Callable[[str, bytes, bytes, str, Any], Any]
+"""Makes a message of subject, data, head, reply and origin: `RawMessage`, or what looks like it."""
+
+Sink = Callable[[list[Any], int], None]
+"""Takes all messages that one buffer held for a subscription, and how many bytes they were on the wire."""
+
+
+class Subscribed(Protocol):
+    """A subscription at one broker connection; it outlives the loss of a broker."""
+
+    @property
+    def subject(self) -> str:
+        """What is subscribed to."""
+
+    @property
+    def queue(self) -> str:
+        """The queue group, or an empty string."""
+
+
+class Outlet(Protocol):
+    """Publishes on one subject with heads that differ in two numbers alone: the way for most messages."""
+
+    messages: int
+    """Messages published so far."""
+    size_bytes: int
+    """Bytes of payload published so far."""
+
+    def publish(self, payload: bytes, first: int, second: int) -> None:
+        """Publish as `ClientConnection.publish` does."""
+
+
+@dataclass(slots=True)
+class ConnectionCounts:
+    """What happened to one connection."""
+
+    received_messages: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    connects: int = 0
+    """How often a broker accepted the connection."""
+    lost: Counter[str] = field(default_factory=Counter)
+    """Why brokers were lost, by one of few reasons."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """What brokers complained of, by one of few words."""
+    unsent_messages: int = 0
+    """Messages that were refused because no broker was there and the room was full."""
+
+
+class ClientConnectionOwner(Protocol):
+    """What the owner of a connection is told."""
+
+    def lost(self, url: str, reason: str) -> None:
+        """The broker is gone; the connection looks for another by itself."""
+
+    def back(self, url: str) -> None:
+        """A broker is there again and has been told all subscriptions."""
+
+
+class ClientConnection(Protocol):
+    """A connection to one of several brokers that is made again whenever it breaks."""
+
+    counts: ConnectionCounts
+    full: bool
+    """Whether publishers should wait for `drained` before they publish; never while no broker is there."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a broker is there."""
+
+    @property
+    def url(self) -> str:
+        """The broker that is, or was last, connected, without its user info; empty before the first."""
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message, head and payload, that the broker takes."""
+
+    async def connect(self, timeout_s: float) -> None:
+        """Connect to the first broker that takes us. BrokerAwayError tells why none did."""
+
+    async def close(self) -> None:
+        """Send what waits, disconnect, and end everything. Closing twice is no error."""
+
+    def publish(self, subject: str, payload: bytes, *, reply: str = "", head: bytes = b"") -> None:
+        """Publish; it leaves at the end of the event loop's turn.
+
+        While the broker is away a bounded amount waits for the next one; BrokerAwayError when that is full.
+        Who publishes much waits for `drained` whenever `full`, or gets the same error. The subject is valid.
+        """
+
+    def outlet(self, subject: str, head_form: bytes) -> Outlet:
+        """A quick way to publish on a subject.
+
+        `head_form` makes a head of two numbers by `%`; whatever they are, it must be equally long.
+        """
+
+    async def drained(self) -> None:
+        """Hand what waits to the broker, and wait until there is room for more or the broker is lost."""
+
+    def subscribe(
+        self, subject: str, sink: Sink, *, queue: str = "", form: Form = RawMessage, origin: Any = None
+    ) -> Subscribed:
+        """Ask for the messages of a subject or pattern; the broker has heard of it after `flush`."""
+
+    def unsubscribe(self, subscribed: Subscribed) -> None:
+        """End a subscription; its sink is not called any more. Ending it twice is no error."""
+
+    async def flush(self, timeout_s: float) -> None:
+        """Wait until the broker has taken all that was said so far; if it is away, for its return first.
+
+        TimeoutError if that takes too long, BrokerAwayError if the broker is lost meanwhile.
+        """
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        timeout_s: float,
+        head: bytes = b"",
+        form: Form = RawMessage,
+        origin: Any = None,
+    ) -> Any:
+        """The first answer. NoResponderError if nobody listens, TimeoutError if nobody answers."""
