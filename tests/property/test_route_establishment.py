@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.kit.engines import federation
 
+from mangrove.model.events.event_log import EventLog
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.events.event_log import EventLog
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase

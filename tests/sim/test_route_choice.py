@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import pytest
 
+from mangrove.model.events.event_log import Event
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.status import RouteStatus
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.events.event_log import Event
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 

@@ -98,9 +98,13 @@ class ClientConnectionOwner(Protocol):
 class ClientConnection(Protocol):
     """A connection to one of several brokers that is made again whenever it breaks."""
 
-    counts: ConnectionCounts
-    full: bool
-    """Whether publishers should wait for `drained` before they publish; never while no broker is there."""
+    @property
+    def counts(self) -> ConnectionCounts:
+        """What happened so far."""
+
+    @property
+    def full(self) -> bool:
+        """Whether publishers should wait for `drained` before they publish; not while no broker is there."""
 
     @property
     def connected(self) -> bool:
@@ -113,6 +117,14 @@ class ClientConnection(Protocol):
     @property
     def max_payload(self) -> int:
         """The largest message, head and payload, that the broker takes."""
+
+    @property
+    def client_id(self) -> int:
+        """The number by which the broker's own pages call this connection; 0 if it does not say."""
+
+    @property
+    def server_id(self) -> str:
+        """The broker's own name for itself."""
 
     async def connect(self, timeout_s: float) -> None:
         """Connect to the first broker that takes us. BrokerAwayError tells why none did."""

@@ -12,7 +12,9 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.broker.nats.kind import NatsKind
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
+from mangrove.broker.system import BrokerSystem
 from mangrove.host.process import ManagedProcess
+from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.status import BrokerStatus
@@ -44,11 +46,12 @@ class Kind(Protocol):
         site: str,
         attach_to: str | None = None,
         head_is_ours: bool = True,
+        system_user: Credentials | None = None,
     ) -> ManagedProcess:
         """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`.
 
         What the brokers of a `site` keep for their clients they keep in one place, at the head, if that
-        is a broker of ours.
+        is a broker of ours. The `system_user` may watch the broker; all others need no name.
         """
 
     def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
@@ -56,6 +59,9 @@ class Kind(Protocol):
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""
+
+    def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
+        """How an agent watches a broker; without credentials, as anybody could."""
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""

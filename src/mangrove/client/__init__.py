@@ -1,7 +1,8 @@
 """The SDK: publish and subscribe with contracts."""
 
 from mangrove.client.asks import AskRefusedError
-from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError, connect
+from mangrove.client.connecting import connect
+from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError
 from mangrove.client.message import Message
 from mangrove.client.publisher import Publisher
 from mangrove.client.subscription import Subscription

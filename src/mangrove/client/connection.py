@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
-import nats
-import nats.errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    NoResponderError,
+    Outlet,
+    Subscribed,
+)
+from mangrove.broker.message_heads import encode_head
 from mangrove.client.asks import Asks
+from mangrove.client.callbacks import Callbacks
 from mangrove.client.gateway_questions import GatewayQuestions
-from mangrove.client.message import Message, MessageIds, stamped
+from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
 from mangrove.client.publisher import Publisher
 from mangrove.client.readiness import Readiness
-from mangrove.client.recent_ids import RecentIds
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.errors import InputError, MangroveError
-from mangrove.host.runtime_file import find_running
-from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.questions.session_quality import Quality, Role
-from mangrove.model.subjects import subject_problem
+from mangrove.model.subjects import is_internal, subject_problem
 
 log = logging.getLogger(__name__)
 
-RECONNECT_S = 0.25
-CONNECT_TIMEOUT_S = 5.0
+SUBSCRIBE_S = 10.0
+MAX_OUTLETS = 1 << 14
+"""Subjects whose lines are kept, and that are counted one by one."""
 
 
 class NotConnectedError(MangroveError):
@@ -53,14 +54,32 @@ class MessageTooLargeError(MangroveError):
         )
 
 
+class Leg(NamedTuple):
+    """Where a subscription is served: a connection, and the subscription there."""
+
+    wire: ClientConnection
+    handle: Subscribed
+
+    def end(self) -> None:
+        """Serve it no longer."""
+        self.wire.unsubscribe(self.handle)
+
+
+@dataclass(slots=True)
+class Published:
+    """How much was published, in messages and bytes of payload."""
+
+    messages: int = 0
+    size_bytes: int = 0
+
+
 class Connection:
     """Publish and subscribe in one domain of a federation. Made by `mangrove.connect`."""
 
     def __init__(
         self,
-        publisher: Client,
-        subscriber: Client,
-        dropped: Counter[str],
+        publisher: ClientConnection,
+        subscriber: ClientConnection,
         questions: GatewayQuestions | None = None,
     ) -> None:
         """`questions` go to the domain's gateway, if it is known."""
@@ -70,22 +89,73 @@ class Connection:
         self._publisher = publisher
         self._subscriber = subscriber
         self._ids = MessageIds()
-        self.dropped = dropped
+        self._outlets: dict[str, Outlet] = {}
+        self._callbacks = Callbacks()
+        self._legs: dict[Subscription, Leg] = {}
+        self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
         self.refused: Counter[str] = Counter()
         """Messages that were too large to be sent, by subject."""
+        self.published_elsewhere = Published()
+        """What was published on subjects that are not counted one by one: replies, and beyond a limit."""
 
     async def publish(
         self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        """Publish a message with a unique id and the present time in its headers."""
-        _check(subject, wildcards=False)
-        all_headers = stamped(headers, self._ids)
-        self._check_size(subject, data, all_headers)
+        """Publish a message with a unique id and the present time in its headers.
+
+        Waits while the broker takes no more. What is published while the broker is away waits for its return,
+        up to a limit; then NotConnectedError.
+        """
+        wire = self._publisher
+        while wire.full:
+            await wire.drained()
+        if headers or reply:
+            self.publish_nowait(subject, data, headers=headers, reply=reply)
+            return
+        # As in publish_nowait, without the way there: most messages go here.
+        outlet = self._outlets.get(subject)
+        if outlet is None or len(data) > wire.max_payload - HEAD_BYTES:
+            self.publish_nowait(subject, data)
+            return
         try:
-            await self._publisher.publish(subject, data, reply=reply, headers=all_headers)
-        except (nats.errors.Error, OSError) as error:
-            raise NotConnectedError(f"could not publish on {subject}: {error}") from None
+            outlet.publish(data, self._ids.count(), time.time_ns())
+        except BrokerAwayError as error:
+            raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
+
+    def publish_nowait(
+        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+    ) -> None:
+        """Publish from code that cannot wait: NotConnectedError if the broker takes no more for now."""
+        outlet = self._outlets.get(subject) or self._new_outlet(subject)
+        try:
+            if outlet is not None and not headers and not reply:
+                self._check_size(subject, HEAD_BYTES + len(data))
+                outlet.publish(data, self._ids.count(), time.time_ns())
+                return
+            head = encode_head(stamped(headers, self._ids))
+            self._check_size(subject, len(head) + len(data))
+            self._publisher.publish(subject, data, reply=reply, head=head)
+        except BrokerAwayError as error:
+            raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
+        counted = outlet or self.published_elsewhere
+        counted.messages += 1
+        counted.size_bytes += len(data)
+
+    def _new_outlet(self, subject: str) -> Outlet | None:
+        """An outlet for a subject that is published on for the first time; None if it is not worth one."""
+        _check(subject, wildcards=False)
+        if is_internal(subject) or len(self._outlets) >= MAX_OUTLETS:
+            return None
+        outlet = self._outlets[subject] = self._publisher.outlet(subject, self._ids.head_form)
+        return outlet
+
+    def published(self) -> dict[str, Published]:
+        """What was published so far, by subject."""
+        return {
+            subject: Published(outlet.messages, outlet.size_bytes)
+            for subject, outlet in self._outlets.items()
+        }
 
     async def publisher(
         self,
@@ -139,20 +209,37 @@ class Connection:
     async def _subscribe(
         self, subject: str, queue: str, callback: Callback | None, end: Callable[[], Awaitable[None]]
     ) -> Subscription:
-        recent = RecentIds()
-        if callback is None:
-            inner = await self._subscriber.subscribe(subject, queue=queue)
-        else:
-            handler = callback
+        async def ended(subscription: Subscription) -> None:
+            self._leave(subscription)
+            await end()
 
-            async def call(raw: Msg) -> None:
-                message = self._convert(raw)
-                if recent.is_new(message.subject, message.id):
-                    await handler(message)
+        ready = partial(self._ready, subject, queue)
+        subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
+        try:
+            self._legs[subscription] = self._leg(self._subscriber, subscription)
+            await self._subscriber.flush(SUBSCRIBE_S)
+        except (BrokerAwayError, TimeoutError) as error:
+            subscription.finish()
+            self._leave(subscription)
+            raise NotConnectedError(f"could not subscribe to {subject}: {error}") from None
+        return subscription
 
-            inner = await self._subscriber.subscribe(subject, queue=queue, cb=call)
-        await self._subscriber.flush()
-        return Subscription(inner, self._convert, recent, partial(self._ready, subject, queue), end)
+    def _leg(self, wire: ClientConnection, subscription: Subscription) -> Leg:
+        """Serve a subscription from one more connection."""
+        handle = wire.subscribe(
+            subscription.subject,
+            subscription.feed,
+            queue=subscription.queue,
+            form=Message,
+            origin=self._respond,
+        )
+        return Leg(wire, handle)
+
+    def _leave(self, subscription: Subscription) -> None:
+        """Serve a subscription no longer."""
+        leg = self._legs.pop(subscription, None)
+        if leg is not None:
+            leg.end()
 
     async def ready(self, subject: str, *, queue: str = "", timeout: float = 10.0) -> None:
         """Wait until a subject that somebody in this domain wants is known wherever it may be published.
@@ -169,7 +256,7 @@ class Connection:
         await self._readiness.wait(subject, queue, timeout, self._ask_gateway)
 
     async def _ask_gateway(self, subject: str, timeout: float) -> None:
-        await self._subscriber.request(subject, timeout=timeout)
+        await self._subscriber.request(subject, b"", timeout_s=timeout)
 
     async def request(
         self,
@@ -181,25 +268,28 @@ class Connection:
     ) -> Message:
         """Send a request and wait for the first answer, from whichever domain."""
         _check(subject, wildcards=False)
-        all_headers = stamped(headers, self._ids)
-        self._check_size(subject, data, all_headers)
+        head = encode_head(stamped(headers, self._ids))
+        self._check_size(subject, len(head) + len(data))
+        wire = self._publisher
         try:
-            answer = await self._publisher.request(subject, data, timeout=timeout, headers=all_headers)
-        except nats.errors.NoRespondersError:
+            answer: Message = await wire.request(
+                subject, data, timeout_s=timeout, head=head, form=Message, origin=self._respond
+            )
+        except NoResponderError:
             raise MangroveError(
                 f"nobody in the federation answers on {subject}", hint="start the service, or wait for it"
             ) from None
-        except nats.errors.TimeoutError:
+        except TimeoutError:
             raise TimeoutError(f"no answer on {subject} within {timeout:g} s") from None
-        except (nats.errors.Error, OSError) as error:
-            raise NotConnectedError(f"could not send a request on {subject}: {error}") from None
-        return self._convert(answer)
+        except BrokerAwayError as error:
+            raise NotConnectedError(f"could not send a request on {subject}: {error.message}") from None
+        return answer
 
-    async def flush(self, timeout: int = 5) -> None:
+    async def flush(self, timeout: float = 5) -> None:
         """Wait until the broker has taken everything that was published."""
         try:
-            await self._publisher.flush(timeout=timeout)
-        except (nats.errors.Error, OSError) as error:
+            await self._publisher.flush(timeout)
+        except (BrokerAwayError, TimeoutError) as error:
             raise NotConnectedError(f"the broker did not confirm: {error}") from None
 
     async def close(self) -> None:
@@ -208,13 +298,11 @@ class Connection:
             await self._asks.close()
         if self._questions is not None:
             await self._questions.close()
-        for client in {self._publisher, self._subscriber}:
-            if client.is_connected:
-                try:
-                    await client.flush(timeout=2)
-                except (nats.errors.Error, OSError) as error:
-                    log.warning("messages may be unsent: %s", error)
-            await client.close()
+        for subscription in list(self._legs):
+            subscription.finish()
+            self._leave(subscription)
+        for wire in {self._publisher, self._subscriber}:
+            await wire.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -224,17 +312,13 @@ class Connection:
     ) -> None:
         await self.close()
 
-    def _convert(self, message: Msg) -> Message:
-        return Message(message.subject, message.data, message.headers or {}, message.reply, self._respond)
-
     async def _respond(self, reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
         await self.publish(reply, data, headers=headers)
 
-    def _check_size(self, subject: str, data: bytes, headers: Mapping[str, str]) -> None:
-        size = len(data) + sum(len(name) + len(value) + 4 for name, value in headers.items()) + 12
-        if size > self._publisher.max_payload:
+    def _check_size(self, subject: str, size_bytes: int) -> None:
+        if size_bytes > self._publisher.max_payload:
             self.refused[subject] += 1
-            error = MessageTooLargeError(subject, size, self._publisher.max_payload)
+            error = MessageTooLargeError(subject, size_bytes, self._publisher.max_payload)
             log.error("%s", error.message)
             raise error
 
@@ -254,113 +338,3 @@ def _check(subject: str, *, wildcards: bool) -> None:
     problem = subject_problem(subject, wildcards=wildcards)
     if problem:
         raise InputError(f"{subject!r} is not a valid subject: {problem}")
-
-
-class Connecting:
-    """A connection that is being made: `await` it, or use it in `async with`."""
-
-    def __init__(self, opening: Coroutine[None, None, Connection]) -> None:
-        self._opening = opening
-        self._connection: Connection | None = None
-
-    def __await__(self) -> Generator[None, None, Connection]:
-        return self._opening.__await__()
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._opening
-        return self._connection
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-
-
-def connect(
-    servers: str | Sequence[str] | None = None,
-    *,
-    edges: Sequence[str] = (),
-    domain: str | None = None,
-    federation: str | None = None,
-    run_dir: Path | None = None,
-    name: str = "mangrove-sdk",
-) -> Connecting:
-    """Connect to a domain: `async with mangrove.connect(domain="seattle") as connection:`.
-
-    Either give URLs: `servers` for publishing and, if subscriptions should go elsewhere, `edges`. Or name a
-    `domain` of a federation that runs on this machine.
-    """
-    return Connecting(_connect(servers, edges, domain, federation, run_dir, name))
-
-
-async def _connect(
-    servers: str | Sequence[str] | None,
-    edges: Sequence[str],
-    domain: str | None,
-    federation: str | None,
-    run_dir: Path | None,
-    name: str,
-) -> Connection:
-    questions: GatewayQuestions | None = None
-    if servers is None:
-        endpoints = _endpoints_of(domain, federation, run_dir)
-        questions = GatewayQuestions(endpoints.domain, endpoints.management.client_url)
-        servers = [endpoints.head.client_url]
-        edges = edges or [edge.client_url for edge in endpoints.edges]
-    elif domain is not None:
-        raise InputError("give either servers or a domain, not both")
-    head_urls = [servers] if isinstance(servers, str) else list(servers)
-    dropped: Counter[str] = Counter()
-    publisher = await _client(head_urls, name, dropped)
-    if not edges:
-        return Connection(publisher, publisher, dropped, questions)
-    try:
-        # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
-        order = random.sample(list(edges), len(edges))
-        subscriber = await _client([*order, *head_urls], name, dropped)
-    except BaseException:
-        await publisher.close()
-        raise
-    return Connection(publisher, subscriber, dropped, questions)
-
-
-def _endpoints_of(domain: str | None, federation: str | None, run_dir: Path | None) -> DomainEndpoints:
-    runtime = find_running(federation, run_dir)
-    if domain is None:
-        domain = next(iter(runtime.domains))
-    endpoints = runtime.domains.get(domain)
-    if endpoints is None:
-        raise InputError(
-            f"the federation {runtime.federation.name!r} has no domain {domain!r}",
-            hint=f"choose one of: {', '.join(runtime.domains)}",
-        )
-    return endpoints
-
-
-async def _client(urls: list[str], name: str, dropped: Counter[str]) -> Client:
-    async def report(error: Exception) -> None:
-        if isinstance(error, nats.errors.SlowConsumerError):
-            dropped[error.subject] += 1
-            if dropped[error.subject] == 1:
-                log.warning("this client is too slow for %s: messages are dropped", error.subject)
-        else:
-            log.info("broker connection: %s", error)
-
-    try:
-        # Once connected, the client reconnects for ever; so it would also try for ever to connect at all.
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            return await nats.connect(
-                urls,
-                name=name,
-                error_cb=report,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=RECONNECT_S,
-                connect_timeout=2,
-                dont_randomize=True,
-            )
-    except (nats.errors.Error, OSError) as error:  # TimeoutError is an OSError
-        raise NotConnectedError(
-            f"cannot connect to {', '.join(urls)}: {str(error) or 'no answer'}",
-            hint="is the federation running? mangrove status tells",
-        ) from None

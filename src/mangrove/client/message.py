@@ -3,57 +3,100 @@
 from __future__ import annotations
 
 import itertools
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
+
+from mangrove.broker.message_heads import decode_head, header_problem
 from mangrove.errors import InputError
 from mangrove.model.shared_names import ID_HEADER, TIME_HEADER
 
+PREFIX_BYTES = 12
+COUNT_DIGITS = 11
+ID_BYTES = PREFIX_BYTES + 1 + COUNT_DIGITS
+
+ID_START = b"NATS/1.0\r\n%b: " % ID_HEADER.encode()
+"""How a head begins that the SDK made: the id is its first header, and always equally long."""
+ID_END = len(ID_START) + ID_BYTES
+TIME_START = b"\r\n%b: " % TIME_HEADER.encode()
+HEAD_BYTES = ID_END + len(TIME_START) + 19 + 4
+"""The size of a head that has nothing else in it."""
+_TIME = re.compile(rb"\r\n%b:[ \t]*(\d{1,20})[ \t]*\r\n" % TIME_HEADER.encode())
+_ID = re.compile(rb"\r\n%b:[ \t]*([^\r\n]*?)[ \t]*\r\n" % ID_HEADER.encode())
+
 
 class MessageIds:
-    """Unique message ids: a random name for this publisher, and a count."""
+    """Unique message ids: a random name for this publisher, and a count.
+
+    All are equally long, so that a head is made of a form, and ids of one publisher sort by their count.
+    """
 
     def __init__(self) -> None:
-        self._prefix = secrets.token_urlsafe(9)
-        self._count = itertools.count(1)
+        self.prefix = secrets.token_urlsafe(9)
+        self.count = itertools.count(1).__next__
+        """Takes the next number."""
+        self.head_form = b"%b%b.%%0%dx%b%%019d\r\n\r\n" % (
+            ID_START,
+            self.prefix.encode(),
+            COUNT_DIGITS,
+            TIME_START,
+        )
+        """A head, of a count and a time in nanoseconds."""
 
     def next(self) -> str:
         """The next id."""
-        return f"{self._prefix}.{next(self._count)}"
+        return f"{self.prefix}.{self.count():0{COUNT_DIGITS}x}"
 
 
 def stamped(headers: Mapping[str, str] | None, ids: MessageIds) -> dict[str, str]:
     """The user's headers with a unique id and the time of publishing (nanoseconds since 1970, UTC)."""
     result = dict(headers or {})
     for name, value in result.items():
-        if not name or any(c in name for c in ":\r\n ") or "\r" in value or "\n" in value:
+        if header_problem(name, value):
             raise InputError(f"the header {name!r}: {value!r} cannot be sent", hint="use one-line text")
     result.setdefault(ID_HEADER, ids.next())
     result.setdefault(TIME_HEADER, str(time.time_ns()))
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A received message."""
+Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[None]]
+
+
+class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """A received message. Its headers are read when they are asked for."""
 
     subject: str
     data: bytes
-    headers: Mapping[str, str]
+    head: bytes | Mapping[str, str]
+    """The headers as they came, or as somebody made them."""
     reply: str
-    _respond: Callable[[str, bytes, Mapping[str, str] | None], Awaitable[None]] = field(repr=False)
+    _respond: Respond
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """All headers."""
+        if isinstance(self.head, bytes):
+            return decode_head(self.head) if self.head else {}
+        return self.head
 
     @property
     def id(self) -> str | None:
         """The unique id, if the publisher used this SDK."""
-        return self.headers.get(ID_HEADER)
+        if not isinstance(self.head, bytes):
+            return self.head.get(ID_HEADER)
+        identity = identity_of(self.head)
+        return None if identity is None else identity.decode(errors="replace")
 
     @property
     def published_at(self) -> float | None:
         """When it was published, in seconds since 1970, by the publisher's clock."""
-        text = self.headers.get(TIME_HEADER, "")
+        if isinstance(self.head, bytes):
+            found = _TIME.search(self.head)
+            return None if found is None else int(found[1]) / 1e9
+        text = self.head.get(TIME_HEADER, "")
         return int(text) / 1e9 if text.isascii() and text.isdigit() else None
 
     async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -61,3 +104,31 @@ class Message:
         if not self.reply:
             raise InputError(f"the message on {self.subject} did not ask for a reply")
         await self._respond(self.reply, data, headers)
+
+    def __repr__(self) -> str:
+        return f"Message(subject={self.subject!r}, data={self.data!r}, reply={self.reply!r}, id={self.id!r})"
+
+
+def identity_of(head: bytes) -> bytes | None:
+    """The id in a head, whoever made it; None if there is none."""
+    if head.startswith(ID_START):
+        end = head.find(b"\r\n", len(ID_START))
+        if end > 0:
+            return head[len(ID_START) : end].strip()
+    found = _ID.search(head)
+    return None if found is None else found[1]
+
+
+def origin_and_count(head: bytes) -> tuple[bytes, int] | None:
+    """Which publisher made a message, and its how manieth it is; None if its id was not made by an SDK.
+
+    One publisher's counts rise over all its subjects.
+    """
+    prefix = head[len(ID_START) : len(ID_START) + PREFIX_BYTES]
+    count = head[ID_END - COUNT_DIGITS : ID_END]
+    if not (head.startswith(ID_START) and head[ID_END : ID_END + 2] == b"\r\n" and count.isalnum()):
+        return None
+    try:
+        return prefix, int(count, 16)
+    except ValueError:
+        return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import nats.errors
-
+from mangrove.broker.client_connection import BrokerAwayError, NoResponderError
 from mangrove.client.gateway_questions import ANSWER_S, GatewayQuestions
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest, Stamp
 from mangrove.model.shared_names import gateway_interest_subject
@@ -53,7 +52,7 @@ class Readiness:
         """Whether the gateway has taken in all subscriptions made so far; it may not be there yet."""
         try:
             await question(f"{REPLY_PREFIX}{self._domain}.{READY_QUESTION}", ANSWER_S)
-        except (nats.errors.Error, OSError):
+        except (BrokerAwayError, NoResponderError, TimeoutError):
             return False
         return True
 

@@ -14,6 +14,10 @@ class Placement(StrEnum):
     WAN = "wan"
 
 
+OFFLOADING_METHODS = ("drd", "drd-optimal", "peer", "peer-drd")
+DISTRIBUTIONS = ("headroom", "round-robin", "least-connections", "random")
+
+
 class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of detection, distribution and offloading; the defaults are ePEER's where it has some."""
 
@@ -32,12 +36,14 @@ class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     cooldown_s: float = 3.0
     migration_timeout_s: float = 30.0
     delay_ms: float | None = None
-    """A broker through which a probe takes longer is overloaded; None: that is no trigger."""
+    """A broker through which a probe takes so long is overloaded; None: that is no trigger."""
     cpu_percent: float | None = None
     memory_mb: float | None = None
     pending_bytes: int | None = None
-    """Pending bytes beyond it that have risen over five samples are a trigger."""
+    """So many pending bytes that have risen over five samples are a trigger."""
     imbalance: float = 0.10
     """PEER: the difference of two edges' loads that starts a session."""
+    imbalance_stop: float | None = None
+    """PEER: the difference down to which they are brought; None: half of `imbalance`."""
     publish_at_edges: bool = False
     """Whether topics with subscribers at one edge of the domain alone are published there."""

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import Role
 from mangrove.model.site_pair import SitePair
-from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import ColourChanged, RegionEndangered, RegionSafe
 from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.forwarding.forwarder import Forwarder

@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-HEAVY = ("pydantic", "yaml", "pyarrow", "numpy", "mangrove.config", "mangrove.testbed", "mangrove.broker")
+HEAVY = (
+    "pydantic",
+    "yaml",
+    "pyarrow",
+    "numpy",
+    "mangrove.config",
+    "mangrove.testbed",
+    "mangrove.broker.kinds",
+)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
+from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import BrokerEndpoints
 
 # MQTT keeps its sessions in JetStream; these bounds are ample for that and keep a broker from filling a disk.
@@ -27,11 +28,14 @@ def data_broker_config(
     jetstream_domain: str,
     head_leaf_url: str | None = None,
     own_jetstream: bool = True,
+    system_user: Credentials | None = None,
 ) -> str:
     """Configuration of a head broker, or of an edge broker that is a leaf node of `head_leaf_url`.
 
     The MQTT sessions and messages of a broker are kept in `jetstream_domain`: by itself, or, without
-    `own_jetstream`, by the head (docs/decisions/0010-one-jetstream-domain-for-each-site.md).
+    `own_jetstream`, by the head (docs/decisions/0010-one-jetstream-domain-for-each-site.md). The
+    `system_user` may ask for statistics; all others go on without a name
+    (docs/decisions/0032-agents-watch-by-the-system-account.md).
     """
     sections = [_common(endpoints, directory, max_message_bytes)]
     if own_jetstream:
@@ -52,6 +56,9 @@ def data_broker_config(
             f'leafnodes {{ reconnect: "{RECONNECT}", remotes: [ {{ url: {_quoted(head_leaf_url)} }} ] }}',
             f"reconnect_error_reports: {RECONNECTS_FOR_A_REPORT}",
         ]
+    if system_user is not None:
+        user = f"{{ user: {_quoted(system_user.user)}, password: {_quoted(system_user.password)} }}"
+        sections.append(f"accounts {{ $SYS {{ users: [ {user} ] }} }}")
     return "\n".join(sections) + "\n"
 
 

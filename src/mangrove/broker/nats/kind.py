@@ -14,9 +14,13 @@ from mangrove.broker.nats.retained import NatsRetainedStore
 from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
+from mangrove.broker.nats.watching.foreign import ForeignBroker
+from mangrove.broker.nats.watching.system import NatsSystem
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
+from mangrove.broker.system import BrokerSystem
 from mangrove.host.process import ManagedProcess
+from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.status import BrokerStatus
 
@@ -45,6 +49,7 @@ class NatsKind:
         site: str,
         attach_to: str | None = None,
         head_is_ours: bool = True,
+        system_user: Credentials | None = None,
     ) -> ManagedProcess:
         """A head broker, or an edge broker that is a leaf node of the head at `attach_to`."""
         alone = attach_to is not None and not head_is_ours
@@ -56,6 +61,7 @@ class NatsKind:
             jetstream_domain=broker.name if alone else site,
             head_leaf_url=attach_to,
             own_jetstream=attach_to is None or alone,
+            system_user=system_user,
         )
         return nats_server(broker.name, config, directory)
 
@@ -66,6 +72,12 @@ class NatsKind:
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself."""
         return await broker_status(broker, role)
+
+    def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
+        """The system account of a broker of ours, or what somebody else's shows of itself."""
+        if credentials is None or broker.external:
+            return ForeignBroker(broker)
+        return NatsSystem(broker, credentials)
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""

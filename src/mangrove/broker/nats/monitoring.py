@@ -85,7 +85,8 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
     """A broker's account of itself; without a monitoring page, whether its port answers."""
     known = BrokerStatus(name=endpoints.name, role=role, url=endpoints.client_url, reachable=False)
     if endpoints.monitor_url is None:
-        return msgspec.structs.replace(known, reachable=await _answers(endpoints.host, endpoints.client_port))
+        answers = await port_answers(endpoints.host, endpoints.client_port)
+        return msgspec.structs.replace(known, reachable=answers)
     try:
         page = await fetch(f"{endpoints.monitor_url}/varz")
         if page is None:
@@ -96,9 +97,10 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
     return msgspec.structs.replace(known, reachable=True, **msgspec.structs.asdict(varz.figures()))
 
 
-async def _answers(host: str, port: int) -> bool:
+async def port_answers(host: str, port: int, timeout_s: float = TIMEOUT_S) -> bool:
+    """Whether somebody listens there."""
     try:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError):
         return False

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from mangrove.errors import InputError
+from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 
@@ -29,8 +30,7 @@ def nats_server(name: str, config: str, directory: Path) -> ManagedProcess:
     """A nats-server that will run with this configuration; its files go below `directory`."""
     run = RunDirectory(directory)
     path = run.broker_config(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(config)
+    write_private(path, config.encode())
     # Messages before the log file is open, such as a bad configuration, go to the same file.
     return ManagedProcess(
         name,

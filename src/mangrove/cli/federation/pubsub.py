@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mangrove.client import Message
-    from mangrove.client.connection import Connecting
+    from mangrove.client.connecting import Connecting
     from mangrove.client.subscription import Subscription
 
 DomainOption = Annotated[str | None, typer.Option("--domain", "-d", help="Site to connect to.")]

@@ -38,7 +38,7 @@ def replay(
 
 
 def _document(recording: Recording, result: Replay) -> dict[str, object]:
-    from mangrove.overlay.events.event_log import document
+    from mangrove.model.events.event_log import document
 
     return {
         "file": str(recording.path),

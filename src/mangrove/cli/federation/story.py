@@ -17,7 +17,7 @@ from mangrove.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.overlay.events.event_log import Event
+    from mangrove.model.events.event_log import Event
 
 LAST = 30
 COLOURS = {"good": "green", "bad": "red", "doubtful": "yellow", "neutral": ""}
@@ -38,7 +38,7 @@ def story(
     events = read_events(find_running_directory(federation, run_dir).events)
     chosen = events[-last:] if event_id is None else related(events, event_id)
     if as_json:
-        from mangrove.overlay.events.event_log import document
+        from mangrove.model.events.event_log import document
 
         print_json([document(event) for event in chosen])
         return
@@ -66,13 +66,16 @@ def show_events(events: Sequence[tuple[str, Event]], console: Console) -> None:
 
 
 def read_events(directory: Path) -> list[Event]:
-    """All events of all gateways on this machine, in order of time. Half-written last lines are left out."""
-    from mangrove.overlay.events.event_log import read_event
+    """All events of this machine's gateways and agents, in order of time. Half-written lines are left out."""
+    from mangrove.control.events.kinds import KINDS as AGENT_KINDS
+    from mangrove.model.events.event_log import read_event
+    from mangrove.overlay.events.happenings import KINDS as GATEWAY_KINDS
 
+    kinds = GATEWAY_KINDS | AGENT_KINDS
     events: list[Event] = []
     for path in sorted([*directory.glob("*.old"), *directory.glob("*.jsonl")]):
         lines = path.read_bytes().split(b"\n")[:-1]
-        events += [event for line in lines if (event := read_event(line)) is not None]
+        events += [event for line in lines if (event := read_event(line, kinds)) is not None]
     return sorted(events, key=lambda event: event.at)
 
 

@@ -20,10 +20,10 @@ from itertools import combinations, pairwise
 
 from mangrove.evaluation.confidence import Estimate, estimate
 from mangrove.evaluation.resilience.outages import YEAR_S, Change, Damaged, outages
+from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.events.event_log import EventLog
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.link_state import LinkMeasurements
 from mangrove.overlay.network.live_map import LiveMap

@@ -1,4 +1,7 @@
-"""Subjects on a domain's management broker by which agents, clients and the gateway reach each other."""
+"""Subjects on a domain's management broker by which agents, clients and the gateway reach each other.
+
+Everything said there is JSON, as `msgspec.json` writes it; bytes in it are base64.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from mangrove.model.agents.load import ClusterLoad, Metric
 
 MAX_PEER_MESSAGE_BYTES = 48 << 10
 MAX_TOPICS_A_MESSAGE = 500
+BUCKETS = 128
+"""Into so many parts the topics of a source are divided to find out where two agents differ."""
 
 
 class PeerRegister(msgspec.Struct, frozen=True, kw_only=True, tag="register"):
@@ -40,15 +42,27 @@ class Advertise(msgspec.Struct, frozen=True, kw_only=True, tag="advertise"):
     """Advertisements that are new, or, after a registration, all of them in parts."""
 
     topics: tuple[Advertisement, ...]
+    beats: dict[str, int] = {}
+    """Of the sources named, as in a digest."""
 
 
 class AdvertisedDigest(msgspec.Struct, frozen=True, kw_only=True, tag="digest"):
     """What the sender knows, by source: how many topics, and a hash of them with their epochs.
 
-    A receiver that has another hash sends all that it knows of that source.
+    A receiver that has another hash answers with its `AdvertisedBuckets` of that source.
     """
 
-    sources: dict[str, tuple[int, int]]
+    sources: dict[str, tuple[int, int]] | None = None
+    """None while the sender has not told all that it knows."""
+    beats: dict[str, int] = {}
+    """A number for each source; it grows there, and when it stops, the source is gone."""
+
+
+class AdvertisedBuckets(msgspec.Struct, frozen=True, kw_only=True, tag="buckets"):
+    """Hashes of the buckets of a source's topics. The receiver tells what it has in those that differ."""
+
+    source: str
+    hashes: tuple[int, ...]
 
 
 class LoadTold(msgspec.Struct, frozen=True, kw_only=True, tag="load"):
@@ -63,6 +77,8 @@ class RoomAsked(msgspec.Struct, frozen=True, kw_only=True, tag="room?"):
     session: str
     publishers: bool = False
     """Whether publishers are to be moved to its head, and not subscribers to its edges."""
+    topics: tuple[str, ...] = ()
+    """What may be moved: a broker that serves a topic already has more room for it."""
 
 
 class EdgeRoom(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +141,7 @@ PeerMessage = (
     | PeerRegistered
     | Advertise
     | AdvertisedDigest
+    | AdvertisedBuckets
     | LoadTold
     | RoomAsked
     | RoomTold

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import ClassVar
 
-import msgspec
-
+from mangrove.model.events.happening import Happening, Tone, kinds_by_name
 from mangrove.model.site_pair import SitePair
 from mangrove.model.status import Requirement
-
-
-class Tone(Enum):
-    """How a happening should be read."""
-
-    GOOD = "good"
-    BAD = "bad"
-    DOUBTFUL = "doubtful"
-    NEUTRAL = "neutral"
-
-
-class Happening(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened. Subclasses are the kinds; the name of the class is the name of the kind."""
-
-    tone: ClassVar[Tone] = Tone.NEUTRAL
-
-    def sentence(self) -> str:
-        """One line about it, in plain text. Kinds say it better."""
-        return f"{type(self).__name__} {msgspec.to_builtins(self)}"
 
 
 class LinkFailed(Happening, frozen=True, kw_only=True):
@@ -237,23 +216,20 @@ def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
 
-KINDS: dict[str, type[Happening]] = {
-    kind.__name__: kind
-    for kind in (
-        LinkFailed,
-        LinkRecovered,
-        ColourChanged,
-        RouteRequested,
-        RouteEstablished,
-        RouteRefused,
-        RouteRetired,
-        ContractUnmet,
-        ContractMet,
-        HeadLost,
-        HeadSettled,
-        RegionEndangered,
-        RegionSafe,
-        BudgetOverrun,
-        BudgetKept,
-    )
-}
+KINDS = kinds_by_name(
+    LinkFailed,
+    LinkRecovered,
+    ColourChanged,
+    RouteRequested,
+    RouteEstablished,
+    RouteRefused,
+    RouteRetired,
+    ContractUnmet,
+    ContractMet,
+    HeadLost,
+    HeadSettled,
+    RegionEndangered,
+    RegionSafe,
+    BudgetOverrun,
+    BudgetKept,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mangrove.overlay.events.event_log import EventId
+from mangrove.model.events.event_log import EventId
 from mangrove.overlay.instructions import ServeLink
 from mangrove.overlay.links.liveness import LinkCondition, LinkMonitor, Timing
 from mangrove.overlay.links.outgoing import Outgoing, acknowledge_after_bytes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.status import Requirement
 from mangrove.model.topics import Contract, Scope
-from mangrove.overlay.events.event_log import EventLog
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.path_view import SitePath

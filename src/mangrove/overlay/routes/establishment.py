@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement, unmet_text
 from mangrove.model.topics import Contract
-from mangrove.overlay.events.event_log import EventId, EventLog
 from mangrove.overlay.events.happenings import (
     RouteEstablished,
     RouteRefused,

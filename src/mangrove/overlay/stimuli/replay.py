@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mangrove.model.events.event_log import Event
 from mangrove.overlay.engine import InvariantError, OverlayEngine
-from mangrove.overlay.events.event_log import Event
 from mangrove.overlay.stimuli.stimulus import Outcome, Stimulus, digest
 
 MAX_DIFFERENCES = 10

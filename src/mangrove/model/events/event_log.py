@@ -1,4 +1,4 @@
-"""Events: happenings with a number, a time and the event that caused them, here or at another gateway."""
+"""Events: happenings with a number, a time and the event that caused them, here or in another process."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any
 
 import msgspec
 
-from mangrove.overlay.events.happenings import KINDS, Happening
+from mangrove.model.events.happening import Happening, Kinds
 
 KEPT = 1000
 MAX_FRESH = 10_000
 """Events that nobody has taken yet; beyond it the oldest go, and are counted."""
 
 EventId = str
-"""`<domain>-<number>`: unique in the federation, so that a cause may lie at another gateway."""
+"""`<process>-<number>`: unique in the federation, so that a cause may lie in another process.
+
+A gateway's process is called by its domain alone, an agent's `<domain>-agent`.
+"""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened at one gateway."""
+    """Something that happened in one process."""
 
     id: EventId
     at: float
@@ -57,11 +60,11 @@ def document(event: Event, clock_shift_s: float = 0.0) -> dict[str, object]:
     return plain
 
 
-def read_event(line: bytes) -> Event | None:
-    """An event from the line that was written of it; None if it is cut off or of a kind unknown here."""
+def read_event(line: bytes, kinds: Kinds) -> Event | None:
+    """An event from the line that was written of it; None if it is cut off or of none of the kinds."""
     try:
         found = _decoder.decode(line)
-        kind = KINDS.get(found.kind)
+        kind = kinds.get(found.kind)
         if kind is None:
             return None
         happening = msgspec.convert(found.details, kind)
@@ -70,12 +73,21 @@ def read_event(line: bytes) -> Event | None:
     return Event(id=found.id, at=found.at, cause=found.cause, happening=happening)
 
 
-class EventLog:
-    """Numbers the events of one gateway; keeps the last ones, and hands new ones out to be written down."""
+def event_number(line: bytes) -> int | None:
+    """The number of the event on a line, of whatever kind it is; None if the line is cut off."""
+    try:
+        number = _decoder.decode(line).id.rpartition("-")[2]
+    except msgspec.DecodeError:
+        return None
+    return int(number) if number.isascii() and number.isdigit() else None
 
-    def __init__(self, domain: str, count: int = 0) -> None:
-        """`count` events of earlier lives of this gateway have been written down."""
-        self._domain = domain
+
+class EventLog:
+    """Numbers the events of one process; keeps the last ones, and hands new ones out to be written down."""
+
+    def __init__(self, process: str, count: int = 0) -> None:
+        """`count` events of earlier lives of this process have been written down."""
+        self._process = process
         self._count = count
         self._fresh: deque[Event] = deque(maxlen=MAX_FRESH)
         self.recent: deque[Event] = deque(maxlen=KEPT)
@@ -84,7 +96,7 @@ class EventLog:
     def note(self, happening: Happening, now: float, cause: EventId | None = None) -> EventId:
         """Record that something happened; returns the name by which it can be a cause."""
         self._count += 1
-        event = Event(id=f"{self._domain}-{self._count}", at=now, cause=cause, happening=happening)
+        event = Event(id=f"{self._process}-{self._count}", at=now, cause=cause, happening=happening)
         self.recent.append(event)
         self.lost += len(self._fresh) == MAX_FRESH
         self._fresh.append(event)
@@ -93,7 +105,7 @@ class EventLog:
     @property
     def next_id(self) -> EventId:
         """The name that the next event will have."""
-        return f"{self._domain}-{self._count + 1}"
+        return f"{self._process}-{self._count + 1}"
 
     def take(self) -> list[Event]:
         """Events since the last call."""

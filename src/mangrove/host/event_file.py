@@ -1,4 +1,4 @@
-"""The event log of a gateway on disk: one JSON document a line, so that a story can be told afterwards."""
+"""The event log of a gateway or an agent on disk: a JSON document a line, to tell a story afterwards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from mangrove.overlay.events.event_log import Event, document, read_event
+from mangrove.model.events.event_log import Event, document, event_number
 
 MAX_BYTES = 16 << 20
 
@@ -23,15 +23,14 @@ class EventFile:
             path.parent.mkdir(parents=True, exist_ok=True)
 
     def last_number(self) -> int:
-        """The number of the last event that an earlier life of the gateway wrote; names are never reused."""
+        """The number of the last event that an earlier life of the process wrote; names are never reused."""
         if self._path is None:
             return 0
         for path in (self._path, self._path.with_suffix(".old")):
             if path.exists():
                 for line in reversed(path.read_bytes().splitlines()):
-                    number = event.id.rpartition("-")[2] if (event := read_event(line)) is not None else ""
-                    if number.isascii() and number.isdigit():
-                        return int(number)
+                    if (number := event_number(line)) is not None:
+                        return number
         return 0
 
     def write(self, events: list[Event]) -> None:

@@ -1,0 +1,90 @@
+"""Keeps trying to lead, and tells the brain when that begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from mangrove.control.stimuli import LeadershipTaken
+from mangrove.store.buckets import Buckets, StoreAwayError
+from mangrove.store.directory import read_directory
+from mangrove.store.lease import RENEW_S, Lease
+from mangrove.store.sessions import read_sessions
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+UNUSABLE = "records of the store that could not be used"
+
+
+class Leadership:
+    """The lease of this agent, and what the store held when it was taken."""
+
+    def __init__(
+        self,
+        domain: str,
+        agent: str,
+        buckets: Buckets,
+        taken: Callable[[LeadershipTaken], None],
+        refused: Counter[str],
+    ) -> None:
+        """`taken` is called once for each term, when everything of before has been read.
+
+        What of that could not be used is counted in `refused`.
+        """
+        self._domain = domain
+        self._buckets = buckets
+        self._taken = taken
+        self._refused = refused
+        self._told_term = 0
+        self._new = asyncio.Event()
+        """Set when the lease was taken in a term that the brain does not know of."""
+        self.lease = Lease(buckets, agent)
+        self.problem = ""
+        """Why the store could not be asked, if so."""
+        self.settled = asyncio.Event()
+        """Set once this agent leads, or knows who does."""
+
+    async def run(self) -> None:
+        """Renew or try, and read what is there after each take-over, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep(), name="lease")
+            tasks.create_task(self._take_over(), name="take over")
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                if await self.lease.attempt():
+                    if self.lease.term != self._told_term:
+                        self._new.set()
+                elif self.lease.leader:
+                    self.settled.set()
+                self.problem = ""
+            except StoreAwayError as error:
+                if not self.problem:
+                    log.warning("leadership: %s", error.message)
+                self.problem = error.message
+            await asyncio.sleep(RENEW_S)
+
+    async def _take_over(self) -> None:
+        """A take-over may take seconds, while the lease goes on to be renewed."""
+        while True:
+            await self._new.wait()
+            term = self.lease.term
+            try:
+                directory = await read_directory(self._buckets, self._domain)
+                sessions = await read_sessions(self._buckets)
+            except StoreAwayError as error:
+                log.warning("what was there before cannot be read: %s", error.message)
+                await asyncio.sleep(RETRY_S)
+                continue
+            if self.lease.term == term:
+                self._new.clear()
+                if self.lease.held:
+                    if directory.unusable:
+                        self._refused[UNUSABLE] += directory.unusable
+                    self._told_term = term
+                    self._taken(LeadershipTaken(term, directory.records, sessions))
+                    self.settled.set()

@@ -1,0 +1,33 @@
+"""What an agent process is told when it starts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mangrove.errors import InputError
+from mangrove.host.daemon import WRITTEN_BY
+from mangrove.model.agents.credentials import Credentials
+from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.federation import Federation
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose agent it is, and where its domain's brokers are."""
+
+    federation: Federation
+    domain: str
+    agent: str
+    """Its name among the agents of the domain."""
+    endpoints: DomainEndpoints
+    system_user: Credentials | None = None
+    """Who it is in the system account of the data brokers; None: it reads their monitoring pages."""
+    events_path: str = ""
+
+
+def check(settings: AgentSettings) -> None:
+    """Refuse settings that are about a domain that the federation does not have."""
+    if settings.domain not in settings.federation.domains or settings.endpoints.domain != settings.domain:
+        raise InputError(
+            f"the agent cannot start: the federation has no domain {settings.domain!r} that is described",
+            hint=WRITTEN_BY,
+        )

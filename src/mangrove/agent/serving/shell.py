@@ -1,0 +1,330 @@
+"""Between the management broker and the brain: messages become stimuli, instructions become messages.
+
+The brain is only told what is authentic, and only acts while this agent's lease holds: that is looked at
+before everything that it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import NamedTuple
+
+import msgspec
+
+from mangrove.agent.serving.brain import Brain
+from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
+from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES, Outbox
+from mangrove.agent.serving.store_writer import StoreWriter
+from mangrove.control.instructions import (
+    Announce,
+    AnswerRegistration,
+    Instruction,
+    KickClient,
+    LookAtClients,
+    PushDirectory,
+    Store,
+    TellClient,
+    TellPeer,
+)
+from mangrove.control.stimuli import (
+    ClientRegistered,
+    ClientSaid,
+    LeadershipLost,
+    LeadershipTaken,
+    PeerSaid,
+    Stimulus,
+)
+from mangrove.host.event_file import EventFile
+from mangrove.model.agents.directory import DirectoryAnswer, DirectoryChanges, DirectoryQuestion
+from mangrove.model.agents.names import (
+    announcement_subject,
+    client_subject,
+    directory_changes_subject,
+    to_peer_subject,
+)
+from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
+from mangrove.model.agents.registration import RegisterAgain, Registered, Registration
+from mangrove.model.agents.status import AgentStatus
+from mangrove.store.lease import Lease
+
+log = logging.getLogger(__name__)
+
+MIN_TICK_S = 0.005
+MAX_TICK_S = 5.0
+"""Also without anything to do, leadership is looked at so often."""
+MAX_UNANSWERED = 10_000
+MAX_PAGE = 1_000
+RECORDS_A_PUSH = 2_000
+REMIND_S = 1.0
+"""A client that is not known is told to register at most so often, whoever speaks in its name."""
+MAX_REMINDED = 10_000
+
+_peer_message: msgspec.json.Decoder[PeerMessage] = msgspec.json.Decoder(PeerMessage)
+_question = msgspec.json.Decoder(DirectoryQuestion)
+
+
+class _Asked(NamedTuple):
+    """A registration that the brain has not answered yet."""
+
+    reply: str
+    registration: Registration
+
+
+class Shell:
+    """One agent's ears and hands."""
+
+    def __init__(
+        self,
+        domain: str,
+        brain: Brain,
+        keys: LeaseKeys,
+        events: EventFile,
+        *,
+        neighbours: Iterable[str] = (),
+    ) -> None:
+        """`neighbours` are the linked domains, whose agents are listened to."""
+        self._domain = domain
+        self._brain = brain
+        self._keys = keys
+        self._events = events
+        self._neighbours = frozenset(neighbours)
+        self.refused: Counter[str] = Counter()
+        """What was refused, dropped or not sent, by reason."""
+        self.outbox = Outbox(self.refused)
+        self._writer: StoreWriter | None = None
+        self._lease: Lease | None = None
+        self._watches: dict[str, BrokerWatch] = {}
+        self._led_term = 0
+        """The term in which the brain leads, as far as it knows; 0: in none."""
+        self._tokens = 0
+        self._unanswered: OrderedDict[int, _Asked] = OrderedDict()
+        self._reminded: OrderedDict[str, float] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, lease: Lease, writer: StoreWriter, watches: Iterable[BrokerWatch]) -> None:
+        """From here on everything that the brain asks for can be done."""
+        self._lease = lease
+        self._writer = writer
+        self._watches = {watch.broker: watch for watch in watches}
+        self._tick()
+
+    def close(self) -> None:
+        """Nothing is done by itself any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._events.write(self._brain.take_events())
+
+    @property
+    def leads(self) -> bool:
+        """Whether the brain decides for its domain at this moment."""
+        return bool(self._led_term) and self._led_term == self._term and self._held
+
+    # -- the brain ----------------------------------------------------------------------------------------
+
+    def tell(self, stimulus: Stimulus) -> None:
+        """Tell the brain, and do what it wants done."""
+        now = monotonic()
+        self._notice_the_end(now)
+        if isinstance(stimulus, LeadershipTaken):
+            self._led_term = stimulus.term
+        self._carry_out(self._brain.handle(stimulus, now))
+        self._look_ahead()
+
+    def _notice_the_end(self, now: float) -> None:
+        if self._led_term and not self.leads:
+            self._led_term = 0
+            self._unanswered.clear()
+            log.warning("this agent does not lead any more")
+            self._carry_out(self._brain.handle(LeadershipLost(), now))
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = monotonic()
+        self._notice_the_end(now)
+        self._keys.prune(now)
+        self._carry_out(self._brain.handle_timer(now))
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Write events down, and come back when the brain wants to."""
+        self._events.write(self._brain.take_events())
+        now = monotonic()
+        due = min(max(self._brain.timer(), now + MIN_TICK_S), now + MAX_TICK_S)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due, self._tick)
+
+    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case AnswerRegistration(token, answer):
+                    self._answer_registration(token, answer)
+                case TellClient(client, order):
+                    self.outbox.put(client_subject(self._domain, client), msgspec.json.encode(order))
+                case Announce(announcement):
+                    self.outbox.put(announcement_subject(self._domain), msgspec.json.encode(announcement))
+                case PushDirectory(changes):
+                    self._push(changes)
+                case TellPeer(peer, message):
+                    self._tell_peer(peer, message)
+                case Store() as store:
+                    if self._writer is not None:
+                        self._writer.put(store)
+                case LookAtClients(broker):
+                    if broker in self._watches:
+                        self._watches[broker].look_at_clients()
+                case KickClient(broker, cid, reason):
+                    log.info("%s disconnects connection %d: %s", broker, cid, reason)
+                    if broker not in self._watches or not self._watches[broker].kick(cid):
+                        self.refused["not disconnected: too many wait at the broker"] += 1
+
+    def _push(self, changes: DirectoryChanges) -> None:
+        for start in range(0, len(changes.records), RECORDS_A_PUSH):
+            part = DirectoryChanges(
+                term=changes.term, records=changes.records[start : start + RECORDS_A_PUSH]
+            )
+            self.outbox.put(directory_changes_subject(self._domain), msgspec.json.encode(part))
+
+    def _tell_peer(self, peer: str, message: PeerMessage) -> None:
+        payload = msgspec.json.encode(message)
+        if len(payload) > MAX_PEER_MESSAGE_BYTES:
+            self.refused["not sent: too large for a neighbour"] += 1
+            return
+        self.outbox.put(to_peer_subject(self._domain, peer), payload)
+
+    # -- clients ------------------------------------------------------------------------------------------
+
+    def heard_registration(self, data: bytes, reply: str) -> None:
+        """A client wants to register. Without a leader it is not answered, and goes on by itself."""
+        if not self.leads:
+            return
+        try:
+            registration = self._keys.open_registration(data)
+        except RefusedError as error:
+            self.refused[error.reason.value] += 1
+            self._respond(reply, Registered(term=self._term, problem=error.message))
+            return
+        self._tokens += 1
+        self._unanswered[self._tokens] = _Asked(reply, registration)
+        if len(self._unanswered) > MAX_UNANSWERED:
+            self._unanswered.popitem(last=False)
+            self.refused["registrations that were not answered in time"] += 1
+        self.tell(ClientRegistered(registration, self._tokens))
+
+    def _answer_registration(self, token: int, answer: Registered) -> None:
+        asked = self._unanswered.pop(token, None)
+        if asked is None:
+            return
+        if not answer.problem:
+            try:
+                self._keys.admit(asked.registration, monotonic())
+            except RefusedError as error:
+                self.refused[error.reason.value] += 1
+                answer = Registered(term=answer.term, problem=error.message)
+        self._respond(asked.reply, msgspec.structs.replace(answer, exchange_key=self._keys.exchange_key))
+
+    def _respond(self, reply: str, answer: Registered) -> None:
+        """Answer as completely as a message can be; a client finds records in the directory, too."""
+        if not reply:
+            return
+        payload = msgspec.json.encode(answer)
+        if len(payload) > MAX_MESSAGE_BYTES:
+            payload = msgspec.json.encode(msgspec.structs.replace(answer, records=()))
+        if len(payload) > MAX_MESSAGE_BYTES:
+            problem = "too many wishes at once; register them in parts"
+            payload = msgspec.json.encode(Registered(term=answer.term, problem=problem))
+        self.outbox.put(reply, payload)
+
+    def heard_report(self, data: bytes) -> None:
+        """A client reports, confirms or leaves."""
+        if not self.leads:
+            return
+        try:
+            message = self._keys.open_message(data, monotonic())
+        except RefusedError as error:
+            self.refused[error.reason.value] += 1
+            if error.reason in (Reason.UNKNOWN, Reason.FORGED_SEAL):
+                self._remind(error.client)
+            return
+        self.tell(ClientSaid(message))
+
+    def _remind(self, client: str) -> None:
+        """Tell a client that it is not known: this agent may have been started after it registered."""
+        now = monotonic()
+        if not (client.isascii() and client.isalnum()) or now - self._reminded.get(client, -1e9) < REMIND_S:
+            return
+        self._reminded[client] = now
+        self._reminded.move_to_end(client)
+        if len(self._reminded) > MAX_REMINDED:
+            self._reminded.popitem(last=False)
+        order = RegisterAgain(term=self._term)
+        self.outbox.put(client_subject(self._domain, client), msgspec.json.encode(order))
+
+    @property
+    def _held(self) -> bool:
+        return self._lease is not None and self._lease.held
+
+    @property
+    def _term(self) -> int:
+        return self._lease.term if self._lease is not None else 0
+
+    # -- neighbours ---------------------------------------------------------------------------------------
+
+    def heard_peer(self, peer: str, data: bytes) -> None:
+        """The agent of a linked domain says something."""
+        if not self.leads:
+            return
+        if peer not in self._neighbours:
+            self.refused["from a domain that is not linked"] += 1
+            return
+        if len(data) > MAX_PEER_MESSAGE_BYTES:
+            self.refused[Reason.TOO_LARGE.value] += 1
+            return
+        try:
+            message = _peer_message.decode(data)
+        except msgspec.DecodeError:
+            self.refused[Reason.UNREADABLE.value] += 1
+            return
+        self.tell(PeerSaid(peer, message))
+
+    # -- questions ----------------------------------------------------------------------------------------
+
+    def status(self) -> AgentStatus:
+        """The agent's account of itself."""
+        told = self._brain.status(monotonic())
+        for load in told.brokers:
+            if load.broker in self._watches:
+                self._watches[load.broker].curious = load.measured != "low"
+        problem = self._writer.problem if self._writer is not None else ""
+        return msgspec.structs.replace(
+            told,
+            leads=self.leads,
+            refused=dict(Counter(told.refused) + self.refused),
+            store_problem=told.store_problem or problem,
+        )
+
+    def directory_page(self, data: bytes) -> bytes | None:
+        """The answer to a question about the directory, as large as a message can be; None to nonsense."""
+        try:
+            question = _question.decode(data)
+        except msgspec.DecodeError:
+            self.refused[Reason.UNREADABLE.value] += 1
+            return None
+        limit = min(max(question.limit, 1), MAX_PAGE)
+        while True:
+            asked = msgspec.structs.replace(question, limit=limit)
+            answer: DirectoryAnswer = self._brain.directory_page(asked, monotonic())
+            payload = msgspec.json.encode(answer)
+            if len(payload) <= MAX_MESSAGE_BYTES or limit == 1:
+                return payload
+            limit = max(1, limit // 4)

@@ -1,0 +1,33 @@
+"""The kinds of brokers as their clients see them: one entry for each.
+
+Apart from `kinds`, so that a program that only publishes and subscribes does not load what starts, attaches
+to and watches brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mangrove.broker.client_connection import ClientConnection, ClientConnectionOwner
+from mangrove.broker.nats.client.connection import NatsClientConnection
+from mangrove.model.broker_kinds import BrokerKind
+
+
+class ClientKind(Protocol):
+    """Makes connections to the brokers of one kind."""
+
+    def __call__(
+        self, urls: Sequence[str], name: str, owner: ClientConnectionOwner | None = None
+    ) -> ClientConnection:
+        """A connection to one of the brokers at these URLs, tried in this order; it is not made yet."""
+
+
+CLIENT_KINDS: dict[BrokerKind, ClientKind] = {BrokerKind.NATS: NatsClientConnection}
+
+
+def client_connection(
+    kind: BrokerKind, urls: Sequence[str], name: str, owner: ClientConnectionOwner | None = None
+) -> ClientConnection:
+    """A connection to brokers of this kind."""
+    return CLIENT_KINDS[kind](urls, name, owner)

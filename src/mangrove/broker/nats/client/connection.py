@@ -1,0 +1,311 @@
+"""A client's connection to one of several nats-servers; it comes back by itself, for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any
+
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnectionOwner,
+    ConnectionCounts,
+    Form,
+    Outlet,
+    RawMessage,
+    Sink,
+    Subscribed,
+)
+from mangrove.broker.nats.client.greeting import ServerInfo
+from mangrove.broker.nats.client.outgoing import NatsOutlet, Outgoing
+from mangrove.broker.nats.client.protocol import ClientProtocol, open_socket
+from mangrove.broker.nats.client.requests import Requests
+from mangrove.broker.nats.client.scanner import Inlet, no_message, no_sink
+from mangrove.broker.nats.client.servers import Servers
+from mangrove.errors import InputError
+
+log = logging.getLogger(__name__)
+
+RECONNECT_S = 0.25
+ACCEPT_S = 2.0
+CLOSE_S = 2.0
+MAX_ERROR_WORDS = 32
+
+
+class State(Enum):
+    """Of a connection."""
+
+    NEW = auto()
+    CONNECTED = auto()
+    AWAY = auto()
+    CLOSED = auto()
+
+
+class NatsClientConnection:
+    """See `mangrove.broker.client_connection.ClientConnection`."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        name: str,
+        owner: ClientConnectionOwner | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Servers are tried in the order of their URLs. Those that want TLS are judged by `tls`."""
+        try:
+            self._servers = Servers(urls)
+        except ValueError as error:
+            raise InputError(f"cannot connect to {', '.join(urls)}: {error}") from None
+        self._name = name
+        self._owner = owner
+        self._tls = tls
+        self._state = State.NEW
+        self._protocol: ClientProtocol | None = None
+        self._inlets: dict[int, Inlet] = {}
+        self._next_sid = 1
+        self._returning: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._there = asyncio.Event()
+        self._info = ServerInfo()
+        self._received_before = (0, 0)
+        self._connection_counts = ConnectionCounts()
+        self._outgoing = Outgoing(self._connection_counts)
+        self._requests = Requests(self)
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether a broker is there."""
+        return self._state is State.CONNECTED
+
+    @property
+    def url(self) -> str:
+        """The broker that is, or was last, connected."""
+        return "" if self._state is State.NEW else str(self._servers.present)
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that the broker takes."""
+        return self._info.max_payload
+
+    @property
+    def client_id(self) -> int:
+        """The number by which the broker's own pages call this connection; 0 if it does not say."""
+        return self._info.client_id
+
+    @property
+    def server_id(self) -> str:
+        """The broker's own name for itself."""
+        return self._info.server_id
+
+    @property
+    def full(self) -> bool:
+        """Whether publishers should wait for `drained`."""
+        return self._outgoing.full
+
+    @property
+    def counts(self) -> ConnectionCounts:
+        """What happened so far."""
+        counts = self._connection_counts
+        counts.received_messages, counts.received_bytes = self._received()
+        return counts
+
+    def _received(self) -> tuple[int, int]:
+        messages, size_bytes = self._received_before
+        if self._protocol is not None:
+            messages += self._protocol.received_messages
+            size_bytes += self._protocol.received_bytes
+        return messages, size_bytes
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    async def connect(self, timeout_s: float) -> None:
+        """Connect to the first server that takes us; all are tried again until the time is over."""
+        why = "no answer"
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self.connected:
+                    why = await self._try_next() or why
+        except TimeoutError:
+            tried = ", ".join(map(str, self._servers))
+            raise BrokerAwayError(f"cannot connect to {tried}: {why}") from None
+
+    async def close(self) -> None:
+        """Send what waits, disconnect, and end everything."""
+        if self._state is State.CLOSED:
+            return
+        protocol, self._protocol = self._protocol, None
+        if self.connected and protocol is not None:
+            self._outgoing.write()
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await protocol.ping()
+            except (TimeoutError, BrokerAwayError) as error:
+                log.warning("messages may be unsent: %s", str(error) or "the broker does not answer")
+        self._state = State.CLOSED
+        for task in (self._returning, self._leaving):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._outgoing.close()
+        self._requests.close()
+        self._inlets.clear()
+        self._there.set()
+        if protocol is not None:
+            await protocol.close()
+
+    async def _try_next(self) -> str:
+        """One attempt at the next server; why it failed, or an empty string."""
+        address = await self._servers.next(RECONNECT_S)
+        try:
+            protocol = await open_socket(
+                address, self._name, self._inlets, self._outgoing, self, self._tls, ACCEPT_S
+            )
+            self._info = protocol.info
+            self._servers.learn(address, protocol.info.connect_urls)
+            protocol.serve(self._all_subscriptions())
+        except (OSError, BrokerAwayError) as error:  # TimeoutError and ssl.SSLError are OSErrors
+            why = str(error) or "no answer"
+            log.debug("%s: %s", address, why)
+            return why
+        self._protocol = protocol
+        self._state = State.CONNECTED
+        self._connection_counts.connects += 1
+        self._there.set()
+        return ""
+
+    async def _come_back(self) -> None:
+        while self._state is State.AWAY:
+            await self._try_next()
+        if self.connected:
+            log.info("connected to %s", self.url)
+            if self._owner is not None:
+                self._owner.back(self.url)
+
+    def _all_subscriptions(self) -> bytes:
+        return b"".join([_sub_line(inlet) for inlet in self._inlets.values()])
+
+    # -- what a socket tells ------------------------------------------------------------------------------
+
+    def socket_lost(self, protocol: ClientProtocol, reason: str, why: str) -> None:
+        """Look for another server."""
+        self._received_before = self._received()
+        self._protocol = None
+        self._outgoing.detach()
+        if self._state is State.CLOSED:
+            return
+        self._state = State.AWAY
+        self._there.clear()
+        self._connection_counts.lost[reason] += 1
+        log.info("lost %s: %s", self.url, why)
+        self._returning = asyncio.get_running_loop().create_task(self._come_back(), name="reconnect")
+        if self._owner is not None:
+            self._owner.lost(self.url, reason)
+
+    def complained(self, what: str) -> None:
+        """Count it, and say so."""
+        word = what.partition(" for ")[0].partition('"')[0].strip()[:60]
+        errors = self._connection_counts.errors
+        if word not in errors and len(errors) >= MAX_ERROR_WORDS:
+            word = "other"
+        errors[word] += 1
+        if errors[word] == 1:
+            log.warning("the broker %s complains: %s", self.url, what)
+
+    def informed(self, info: ServerInfo) -> None:
+        """Take in what is new; a server that is about to go is left, if there is another."""
+        self._info = info
+        self._servers.learn(self._servers.present, info.connect_urls)
+        if info.ldm and len(self._servers) > 1 and self._leaving is None and self._protocol is not None:
+            self._leaving = asyncio.get_running_loop().create_task(self._leave(self._protocol), name="leave")
+
+    async def _leave(self, protocol: ClientProtocol) -> None:
+        """Go elsewhere when the server has taken what was said so far."""
+        try:
+            async with asyncio.timeout(ACCEPT_S):
+                await protocol.ping()
+        except (TimeoutError, BrokerAwayError):
+            pass
+        finally:
+            self._leaving = None
+        protocol.end("the broker asked its clients to leave")
+
+    # -- publishing ---------------------------------------------------------------------------------------
+
+    def publish(self, subject: str, payload: bytes, *, reply: str = "", head: bytes = b"") -> None:
+        """Publish; it leaves at the end of the event loop's turn."""
+        to = f"{subject} {reply}" if reply else subject
+        size_bytes = len(head) + len(payload)
+        line = f"HPUB {to} {len(head)} {size_bytes}\r\n" if head else f"PUB {to} {size_bytes}\r\n"
+        self._outgoing.add(b"".join((line.encode(), head, payload, b"\r\n")))
+
+    def outlet(self, subject: str, head_form: bytes) -> Outlet:
+        """A quick way to publish on a subject."""
+        return NatsOutlet(self._outgoing, subject, head_form)
+
+    async def drained(self) -> None:
+        """Wait until there is room."""
+        await self._outgoing.drained()
+
+    # -- subscribing --------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, subject: str, sink: Sink, *, queue: str = "", form: Form = RawMessage, origin: Any = None
+    ) -> Inlet:
+        """Ask for the messages of a subject or pattern."""
+        if self._state is State.CLOSED:
+            raise BrokerAwayError("the connection is closed")
+        inlet = Inlet(self._next_sid, subject, queue, sink, form, origin)
+        self._next_sid += 1
+        self._inlets[inlet.sid] = inlet
+        self._outgoing.say(_sub_line(inlet))
+        return inlet
+
+    def unsubscribe(self, subscribed: Subscribed) -> None:
+        """End a subscription."""
+        inlet = subscribed
+        assert isinstance(inlet, Inlet), "a subscription of this connection"
+        if self._inlets.get(inlet.sid) is not inlet:
+            return
+        del self._inlets[inlet.sid]
+        # Lines that are known still lead to it.
+        inlet.sink, inlet.form, inlet.origin = no_sink, no_message, None
+        self._outgoing.say(b"UNSUB %d\r\n" % inlet.sid)
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    async def flush(self, timeout_s: float) -> None:
+        """Wait until the broker has taken all that was said so far."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._there.wait()
+                if self._protocol is None:
+                    raise BrokerAwayError("the connection is closed")
+                await self._protocol.ping()
+        except TimeoutError:
+            raise TimeoutError(f"the broker {self.url} did not confirm within {timeout_s:g} s") from None
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        timeout_s: float,
+        head: bytes = b"",
+        form: Form = RawMessage,
+        origin: Any = None,
+    ) -> Any:
+        """The first answer."""
+        return await self._requests.ask(subject, payload, head, timeout_s, form, origin)
+
+
+def _sub_line(inlet: Inlet) -> bytes:
+    to = f"{inlet.subject} {inlet.queue}" if inlet.queue else inlet.subject
+    return f"SUB {to} {inlet.sid}\r\n".encode()

@@ -1,0 +1,234 @@
+"""One socket to a nats-server, as one of its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from typing import Protocol
+
+from mangrove import __version__
+from mangrove.broker.client_connection import BrokerAwayError
+from mangrove.broker.nats.client.greeting import ServerAddress, ServerInfo, connect_lines, parse_info
+from mangrove.broker.nats.client.outgoing import Outgoing
+from mangrove.broker.nats.client.scanner import Inlet, Scanner
+from mangrove.host.sockets import prepare
+from mangrove.overlay.protocol.bodies import WireError
+
+WRITE_HIGH_WATER_BYTES = 1 << 18
+PING_S = 20.0
+MAX_UNANSWERED_PINGS = 2
+
+
+class ProtocolOwner(Protocol):
+    """What the owner of a socket is told."""
+
+    def socket_lost(self, protocol: ClientProtocol, reason: str, why: str) -> None:
+        """It ended after it had been accepted; `reason` is one of few, `why` the whole story."""
+
+    def complained(self, what: str) -> None:
+        """The server said -ERR."""
+
+    def informed(self, info: ServerInfo) -> None:
+        """The server has said something new of itself."""
+
+
+class ClientProtocol(asyncio.Protocol):
+    """Speaks with one server from its INFO to the end of the socket. Made by `open_socket`."""
+
+    def __init__(self, inlets: dict[int, Inlet], outgoing: Outgoing, owner: ProtocolOwner) -> None:
+        loop = asyncio.get_running_loop()
+        self._owner = owner
+        self._outgoing = outgoing
+        self._scanner = Scanner(inlets, self._control)
+        self._transport: asyncio.Transport | None = None
+        self._greeted: asyncio.Future[ServerInfo] = loop.create_future()
+        self._accepted: asyncio.Future[None] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
+        self._pongs: deque[asyncio.Future[None] | None] = deque()
+        self._alive: asyncio.TimerHandle | None = None
+        self._unanswered = 0
+        self._serving = False
+        self._end = ("", "")
+        self.info = ServerInfo()
+        self.received_bytes = 0
+
+    @property
+    def received_messages(self) -> int:
+        """Messages that came over this socket."""
+        return self._scanner.messages
+
+    # -- beginning ----------------------------------------------------------------------------------------
+
+    async def introduce(self, name: str, address: ServerAddress, tls: ssl.SSLContext | None) -> None:
+        """Wait for INFO, encrypt if need be, say who we are, and wait until we are accepted."""
+        self.info = await self._greeted
+        if not self.info.headers:
+            raise BrokerAwayError(f"the broker {self.info.version} at {address} does not support headers")
+        if (address.tls or self.info.tls_required) and self._transport is not None:
+            loop = asyncio.get_running_loop()
+            context = tls or ssl.create_default_context()
+            stream = await loop.start_tls(self._transport, self, context, server_hostname=address.host)
+            if stream is None:
+                raise BrokerAwayError(f"{address} ended the connection")
+            self._transport = prepare(stream, high_water_bytes=WRITE_HIGH_WATER_BYTES)
+        self._pongs.append(self._accepted)
+        self._write(connect_lines(name, address, __version__))
+        await self._accepted
+
+    def serve(self, first: bytes) -> None:
+        """From now on the outgoing buffer is this socket's; `first` goes before it."""
+        if self._transport is None or self._closed.done():
+            raise BrokerAwayError("the broker ended the connection")
+        self._serving = True
+        self._outgoing.attach(self._transport, first)
+        self._keep_alive()
+
+    # -- asyncio ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for INFO."""
+        self._transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        """Scan a buffer; bytes that are not the protocol end the connection."""
+        self.received_bytes += len(data)
+        try:
+            self._scanner.feed(data)
+        except WireError as error:
+            self.end("malformed bytes from the broker", error.message)
+
+    def pause_writing(self) -> None:
+        """The socket is full."""
+        if self._serving:
+            self._outgoing.pause()
+
+    def resume_writing(self) -> None:
+        """The socket drained."""
+        if self._serving:
+            self._outgoing.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all who wait, and the owner."""
+        self._transport = None
+        if self._alive is not None:
+            self._alive.cancel()
+        reason, why = self._end
+        reason = reason or "the broker closed the connection"
+        why = why or str(exc or reason)
+        for future in (self._greeted, self._accepted, *self._pongs):
+            if future is not None and not future.done():
+                future.set_exception(BrokerAwayError(why))
+                future.exception()  # whether anybody waits for it or not
+        self._pongs.clear()
+        if not self._closed.done():
+            self._closed.set_result(None)
+        if self._serving:
+            self._serving = False
+            self._owner.socket_lost(self, reason, why)
+
+    # -- talking ------------------------------------------------------------------------------------------
+
+    def ping(self) -> asyncio.Future[None]:
+        """Done when the server has taken all that was said so far."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pongs.append(future)
+        self._outgoing.say(b"PING\r\n")
+        return future
+
+    def end(self, reason: str, why: str = "") -> None:
+        """Close the socket at once."""
+        self._end = self._end if self._end[0] else (reason, why or reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Close the socket after what was written, and wait for its end."""
+        self._serving = False
+        if self._transport is not None:
+            self._transport.close()
+            await asyncio.wait([self._closed], timeout=1.0)
+        self.end("closed")
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _keep_alive(self) -> None:
+        """Ask now and then whether the server is there; a frozen one does not close its sockets."""
+        if self._unanswered >= MAX_UNANSWERED_PINGS:
+            self.end("the broker does not answer", f"no answer to {self._unanswered} pings")
+            return
+        self._unanswered += 1
+        self._pongs.append(None)
+        self._outgoing.say(b"PING\r\n")
+        self._alive = asyncio.get_running_loop().call_later(PING_S, self._keep_alive)
+
+    def _control(self, line: bytes) -> None:
+        verb, _, rest = line.partition(b" ")
+        match verb.upper():
+            case b"PING":
+                self._write(b"PONG\r\n")
+            case b"PONG":
+                self._unanswered = 0
+                future = self._pongs.popleft() if self._pongs else None
+                if future is not None and not future.done():
+                    future.set_result(None)
+            case b"INFO":
+                self._inform(parse_info(rest))
+            case b"-ERR":
+                self._complain(rest.decode(errors="replace").strip().strip("'"))
+            case b"+OK":
+                pass
+            case _:
+                raise WireError(f"a nats-server does not say {line[:80]!r}")
+
+    def _inform(self, info: ServerInfo) -> None:
+        if not self._greeted.done():
+            self._greeted.set_result(info)
+        else:
+            self.info = info
+            if self._serving:
+                self._owner.informed(info)
+
+    def _complain(self, what: str) -> None:
+        """Whether an error ends the connection is the server's to decide, and it does so itself."""
+        if self._serving:
+            self._owner.complained(what)
+        if what.lower() in _ENDS and not self._end[0]:
+            self._end = (_ENDS[what.lower()], what)
+        if not self._accepted.done():
+            self._accepted.set_exception(BrokerAwayError(what))
+            self._accepted.exception()  # whether anybody waits for it or not
+
+
+_ENDS = {
+    "stale connection": "the broker got no answer to its pings",
+    "slow consumer": "the broker found this client too slow",
+    "maximum payload violation": "a message was too large for the broker",
+    "authorization violation": "the broker does not allow this user",
+    "user authentication expired": "the broker does not allow this user",
+    "server shutdown": "the broker shuts down",
+}
+
+
+async def open_socket(
+    address: ServerAddress,
+    name: str,
+    inlets: dict[int, Inlet],
+    outgoing: Outgoing,
+    owner: ProtocolOwner,
+    tls: ssl.SSLContext | None,
+    timeout_s: float,
+) -> ClientProtocol:
+    """A socket that a server has accepted, or OSError or BrokerAwayError."""
+    protocol = ClientProtocol(inlets, outgoing, owner)
+    try:
+        async with asyncio.timeout(timeout_s):
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: protocol, address.host, address.port)
+            await protocol.introduce(name, address, tls)
+    except BaseException:
+        protocol.end("not accepted")
+        raise
+    return protocol

@@ -1,0 +1,60 @@
+"""Requests: one subscription takes the answers to all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from typing import Any
+
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    Form,
+    NoResponderError,
+    RawMessage,
+)
+from mangrove.broker.message_heads import NO_RESPONDERS, status_of
+
+
+class Requests:
+    """Those of one connection that wait for their answers."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._inbox = f"_INBOX.{secrets.token_hex(11)}."
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[RawMessage]] = {}
+        self._listening = False
+
+    async def ask(
+        self, subject: str, payload: bytes, head: bytes, timeout_s: float, form: Form, origin: Any
+    ) -> Any:
+        """The first answer, in the form asked for."""
+        if not self._listening:
+            self._listening = True
+            self._connection.subscribe(f"{self._inbox}*", self._answered)
+        future: asyncio.Future[RawMessage] = asyncio.get_running_loop().create_future()
+        reply = f"{self._inbox}{next(self._numbers)}"
+        self._waiting[reply] = future
+        try:
+            self._connection.publish(subject, payload, reply=reply, head=head)
+            async with asyncio.timeout(timeout_s):
+                answer = await future
+        finally:
+            del self._waiting[reply]
+        if not answer.data and status_of(answer.head) == NO_RESPONDERS:
+            raise NoResponderError(f"nobody listens to {subject}")
+        return form(answer.subject, answer.data, answer.head, answer.reply, origin)
+
+    def close(self) -> None:
+        """Nobody is answered any more."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(BrokerAwayError("the connection is closed"))
+
+    def _answered(self, messages: list[RawMessage], size_bytes: int) -> None:
+        for message in messages:
+            future = self._waiting.get(message.subject)
+            if future is not None and not future.done():
+                future.set_result(message)

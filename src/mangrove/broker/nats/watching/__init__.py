@@ -1,0 +1,1 @@
+"""How an agent watches brokers that are nats-servers."""

@@ -1,0 +1,38 @@
+"""The seam by which an agent watches a broker: how it is, who is connected, and how to send one away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mangrove.errors import MangroveError
+from mangrove.model.agents.load import BrokerSample
+from mangrove.model.agents.plain_clients import PlainClient
+
+
+class BrokerAwayError(MangroveError):
+    """A broker did not answer in time, or not in a way that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The clients of a broker that do not speak with an agent, and how many could not be looked at."""
+
+    clients: tuple[PlainClient, ...] = ()
+    left_out: int = 0
+
+
+class BrokerSystem(Protocol):
+    """One broker as an agent sees it. Everything is bounded in time and raises `BrokerAwayError`."""
+
+    async def sample(self, *, pending: bool = False, delay: bool = False) -> BrokerSample:
+        """What the broker counted; `pending` bytes and the `delay` of a probe cost a message more each."""
+
+    async def connections(self) -> Connections:
+        """Who is connected, besides processes of ours and clients of the SDK."""
+
+    async def kick(self, cid: int) -> None:
+        """Disconnect one client, if the broker lets us."""
+
+    async def close(self) -> None:
+        """Let go of the broker."""

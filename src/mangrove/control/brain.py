@@ -1,0 +1,175 @@
+"""The brain of a domain's agent: everything that is told comes in here, everything it wants done goes out.
+
+It decides only while it leads. Sampling brokers, checking signatures and seals, the store and the wire are
+the shell's; the time is an argument, so the same brain runs in a simulation.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mangrove.control.broker_watch import BrokerWatch
+from mangrove.control.events.happenings import AgentFollows
+from mangrove.control.instructions import AnswerRegistration, Instruction
+from mangrove.control.leadership import Leadership
+from mangrove.control.site import Site
+from mangrove.control.stimuli import (
+    BrokerSampled,
+    BrokerUnreachable,
+    ClientRegistered,
+    ClientSaid,
+    LeadershipLost,
+    LeadershipTaken,
+    PeerSaid,
+    PlainClientsSeen,
+    Stimulus,
+    Stored,
+    StoreFailed,
+    TopicsCounted,
+)
+from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
+from mangrove.model.agents.names import agent_process
+from mangrove.model.agents.registration import Registered
+from mangrove.model.agents.status import AgentStatus
+from mangrove.model.endpoints import DomainEndpoints, fixed_endpoints
+from mangrove.model.events.event_log import Event, EventLog
+from mangrove.model.federation import Federation
+
+NOT_LEADING = "this agent does not lead its domain"
+
+
+class AgentBrain:
+    """Decides for one domain, as long as it leads."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        domain: str,
+        agent: str,
+        *,
+        seed: int,
+        clock_shift_s: float,
+        events_before: int = 0,
+        endpoints: DomainEndpoints | None = None,
+    ) -> None:
+        """`endpoints` say where brokers listen, if not where the federation file has them."""
+        self._site = Site(federation, endpoints or fixed_endpoints(federation.domains[domain]))
+        self._agent = agent
+        self._clock_shift_s = clock_shift_s
+        self._seed = seed
+        self._log = EventLog(agent_process(domain), events_before)
+        self._watch = BrokerWatch(self._site, self._log)
+        self._lead: Leadership | None = None
+        self._last_term = 0
+        self._started: float | None = None
+
+    def handle(self, stimulus: Stimulus, now: float) -> list[Instruction]:
+        """Something was told; what is to be done."""
+        if self._started is None:
+            self._started = now
+        match stimulus:
+            case LeadershipTaken():
+                return self._take_leadership(stimulus, now)
+            case LeadershipLost():
+                self._lose_leadership(now)
+                return []
+            case BrokerSampled(sample=sample):
+                self._watch.sampled(sample, now, noting=self._lead is not None)
+            case BrokerUnreachable(broker=broker, problem=problem):
+                self._watch.unreachable(broker, problem, now, noting=self._lead is not None)
+            case ClientRegistered() if self._lead is None:
+                refusal = Registered(term=self._last_term, problem=NOT_LEADING)
+                return [AnswerRegistration(stimulus.token, refusal)]
+            case _:
+                pass
+        return [] if self._lead is None else self._lead_on(self._lead, stimulus, now)
+
+    def _lead_on(self, lead: Leadership, stimulus: Stimulus, now: float) -> list[Instruction]:
+        match stimulus:
+            case BrokerSampled() | BrokerUnreachable():
+                return lead.loaded(now)
+            case ClientRegistered():
+                return lead.register(stimulus, now)
+            case ClientSaid(message=message):
+                return lead.client_said(message, now)
+            case PeerSaid(peer=peer, message=message):
+                return lead.peer_said(peer, message, now)
+            case Stored(write=write):
+                return lead.stored(write, now)
+            case StoreFailed(write=write, problem=problem):
+                return lead.not_stored(write, problem, now)
+            case TopicsCounted():
+                return lead.counted(stimulus, now)
+            case PlainClientsSeen():
+                lead.profile.plain_clients_seen(stimulus, now)
+                return []
+            case _:
+                return []
+
+    def _take_leadership(self, taken: LeadershipTaken, now: float) -> list[Instruction]:
+        if taken.term <= self._last_term:
+            return []
+        if self._lead is not None:
+            self._lead.drop()
+        self._watch.forget_notes()
+        self._last_term = taken.term
+        self._lead = Leadership(
+            self._site,
+            self._watch,
+            self._log,
+            taken,
+            now,
+            seed=self._seed,
+            clock_shift_s=self._clock_shift_s,
+        )
+        return self._lead.begin(now)
+
+    def _lose_leadership(self, now: float) -> None:
+        lead, self._lead = self._lead, None
+        if lead is not None:
+            self._log.note(AgentFollows(term=lead.term, sessions=len(lead.sessions.sessions(now))), now)
+            lead.drop()
+
+    def timer(self) -> float:
+        """When to be called again; infinite if not before something is told."""
+        return math.inf if self._lead is None else self._lead.timer()
+
+    def handle_timer(self, now: float) -> list[Instruction]:
+        """The time for which `timer` asked has come."""
+        return [] if self._lead is None else self._lead.handle_timer(now)
+
+    # -- questions ------------------------------------------------------------------------------------------
+
+    def status(self, now: float) -> AgentStatus:
+        """How the domain is, and what is done about it."""
+        lead, balancing = self._lead, self._site.balancing
+        started = now if self._started is None else self._started
+        status = AgentStatus(
+            domain=self._site.domain,
+            agent=self._agent,
+            term=self._last_term,
+            leads=lead is not None,
+            uptime_s=now - started,
+            brokers=tuple(self._watch.loads(now).values()),
+            refused=dict(self._watch.refused()),
+            method=balancing.method,
+            distribution=balancing.distribution,
+        )
+        return status if lead is None else lead.status(status, now)
+
+    def directory_page(self, question: DirectoryQuestion, now: float) -> DirectoryAnswer:
+        """A page of the directory; an agent that does not lead has none."""
+        if self._lead is None:
+            return DirectoryAnswer(domain=self._site.domain, term=self._last_term, topics=())
+        return self._lead.pages.page(question, self._lead.term)
+
+    def take_events(self) -> list[Event]:
+        """What happened since the last call."""
+        return self._log.take()
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold; for tests."""
+        if self._lead is not None:
+            return self._lead.problems()
+        busy = self._watch.busy()
+        return [f"{busy} are busy, and nobody leads"] if busy else []

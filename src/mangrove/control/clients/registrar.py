@@ -1,0 +1,235 @@
+"""Answers registrations: where each wish is served, by which record of the directory.
+
+A topic has one edge (ePEER §4.4.2, rule 1), new topics are placed by a policy of distribution. For a while
+after an agent has begun to lead, a client that says where it is served is believed, so that a change of
+leaders moves nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mangrove.control.clients.placements import Served
+from mangrove.control.clients.registry import Client, Clients
+from mangrove.control.directory.directory import Directory
+from mangrove.control.distribution import Candidate, Distributor, Newcomer, Place
+from mangrove.control.events.happenings import TopicPlaced
+from mangrove.control.site import Site
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.load import BrokerLoad
+from mangrove.model.agents.registration import LEASE_S, Assignment, ClientRole, Registered, Registration
+from mangrove.model.events.event_log import EventId, EventLog
+
+SPREAD_S = 2.0
+"""Clients register with a new leader within this time."""
+BELIEVED_S = LEASE_S + SPREAD_S
+MAX_RECORDS_AN_ANSWER = 2000
+
+Loads = Callable[[float], Mapping[str, BrokerLoad]]
+Target = Callable[[str], str]
+"""Where the subscribers of a topic are to go, if something was decided about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a registration led to."""
+
+    answer: Registered
+    placed: tuple[Served, ...] = ()
+    """New wishes, with their brokers."""
+    relocated: tuple[Served, ...] = ()
+    """Known ones whose client says that they are served elsewhere than was known."""
+    ended: tuple[Served, ...] = ()
+
+
+class Registrar:
+    """Places what clients wish for, and keeps the records of the directory true to it."""
+
+    def __init__(
+        self,
+        site: Site,
+        clients: Clients,
+        directory: Directory,
+        distributor: Distributor,
+        log: EventLog,
+        *,
+        loads: Loads,
+        target: Target,
+        expected: Target,
+        clock_shift_s: float,
+    ) -> None:
+        """`target` is where a session of this domain moves a topic, `expected` where one of another does."""
+        self._site = site
+        self._clients = clients
+        self._directory = directory
+        self._distributor = distributor
+        self._log = log
+        self._loads = loads
+        self._target = target
+        self._expected = expected
+        self._clock_shift_s = clock_shift_s
+        self._topics_at: Counter[str] = Counter()
+        self._began = -math.inf
+        self._term = 0
+        self._unseen: set[str] = set()
+        """Topics of records that the store had, for which no client has registered yet."""
+        self._led_by: EventId | None = None
+
+    def begin(self, term: int, now: float, led_by: EventId) -> None:
+        """A term begins: records of before stand until clients had time to register."""
+        self._term, self._began, self._led_by = term, now, led_by
+        self._unseen = set(self._directory)
+        self._topics_at = Counter(edge for topic in self._directory for edge in self._directory.edges(topic))
+
+    def believes(self, now: float) -> bool:
+        """Whether clients may still be those of an earlier leader."""
+        return now < self._began + BELIEVED_S
+
+    def timer(self) -> float:
+        """When records that nobody has confirmed are withdrawn."""
+        return self._began + BELIEVED_S if self._unseen else math.inf
+
+    def handle_timer(self, now: float) -> None:
+        """Withdraw the records of topics that nobody came back for."""
+        if self._unseen and not self.believes(now):
+            unseen, self._unseen = self._unseen, set()
+            for topic in unseen:
+                self.follow(topic, now)
+
+    # -- registrations --------------------------------------------------------------------------------------
+
+    def register(self, registration: Registration, now: float) -> Outcome:
+        """Take a registration in, and say what becomes of each wish."""
+        upsert = self._clients.register(registration, now)
+        client = upsert.client
+        if client is None:
+            return Outcome(Registered(term=self._term, problem=upsert.problem))
+        placed: list[Served] = []
+        relocated: list[Served] = []
+        for served in upsert.ended:
+            self.follow(served.topic, now)
+        for served in upsert.added:
+            self._place(client, served, now)
+            placed.append(served)
+        for served in upsert.kept:
+            if self._said(served) not in ("", served.broker):
+                self._clients.place(served, self._said(served))
+                self.follow(served.topic, now)
+                relocated.append(served)
+        answered = [*placed, *upsert.kept]
+        answer = Registered(
+            term=self._term,
+            assignments={
+                served.wish.key: assignment
+                for served in answered
+                if (assignment := self._assignment(served)) is not None
+            },
+            refused=dict(upsert.refused),
+            records=self._records(answered),
+        )
+        return Outcome(answer, tuple(placed), tuple(relocated), upsert.ended)
+
+    def leave(self, client: str, now: float) -> list[Served]:
+        """A client is gone; its wishes."""
+        gone = self._clients.leave(client)
+        for topic in {served.topic for served in gone}:
+            self.follow(topic, now)
+        return gone
+
+    def relocate(self, served: Served, broker: str, now: float, decision: EventId | None = None) -> None:
+        """A client says that it has moved a wish."""
+        self._clients.place(served, broker)
+        self.follow(served.topic, now, decision)
+
+    def _said(self, served: Served) -> str:
+        """Where a client says that a wish is served, if that can be."""
+        broker = served.wish.broker
+        if self._site.has(broker):
+            return broker
+        return broker if self._site.of_neighbour(broker) else ""
+
+    def _place(self, client: Client, served: Served, now: float) -> None:
+        said = self._said(served)
+        elsewhere = bool(said) and not self._site.has(said)
+        if served.wish.role is ClientRole.PUBLISHER:
+            default = self._directory.publish_at(served.topic) or self._site.head
+            self._clients.place(served, said or default)
+            return
+        if elsewhere or (said and self.believes(now)):
+            self._clients.place(served, said)
+            self.follow(served.topic, now, self._led_by)
+            return
+        loads = self._loads(now)
+        newcomer = Newcomer(
+            topic=served.topic,
+            serving=self._directory.edges(served.topic),
+            target=self._target(served.topic) or self._expected(served.topic),
+            rtt_ms=client.rtt_ms,
+        )
+        candidates = [Candidate(loads[name], self._topics_at[name]) for name in self._site.serving]
+        place = self._distributor.assign(newcomer, candidates, now)
+        decision = None
+        if place.broker not in newcomer.serving and place.broker != newcomer.target:
+            decision = self._placed(served.topic, place, loads, now)
+        self._clients.place(served, place.broker)
+        self.follow(served.topic, now, decision)
+
+    def _placed(self, topic: str, place: Place, loads: Mapping[str, BrokerLoad], now: float) -> EventId:
+        return self._log.note(
+            TopicPlaced(
+                topic=topic,
+                broker=place.broker,
+                policy=self._site.balancing.distribution,
+                candidates={name: loads[name].headroom for name in self._site.serving},
+                why=place.why,
+                crowded=place.crowded,
+            ),
+            now,
+        )
+
+    def _assignment(self, served: Served) -> Assignment | None:
+        """Where to go; nothing is said of what is served in another domain."""
+        broker = served.broker
+        if served.wish.role is ClientRole.PUBLISHER and self._site.has(broker):
+            broker = self._directory.publish_at(served.topic) or self._site.head
+        if not self._site.has(broker):
+            return None
+        return Assignment(
+            broker=broker, url=self._site.url(broker), epoch=self._directory.epoch(served.topic)
+        )
+
+    def _records(self, answered: list[Served]) -> tuple[DirectoryRecord, ...]:
+        topics = dict.fromkeys(served.topic for served in answered[:MAX_RECORDS_AN_ANSWER])
+        found = map(self._directory.get, topics)
+        return tuple(record for record in found if record is not None)
+
+    # -- the directory --------------------------------------------------------------------------------------
+
+    def follow(self, topic: str, now: float, decision: EventId | None = None) -> None:
+        """Make a topic's record say where its subscribers are, or are being moved to."""
+        before = self._directory.edges(topic)
+        serving = self._clients.placements.brokers(ClientRole.SUBSCRIBER, topic)
+        here = [broker for broker in serving if self._site.has(broker)]
+        if topic in self._unseen:
+            if here:
+                self._unseen.discard(topic)
+            elif self.believes(now):
+                return
+        target = self._target(topic)
+        first = [target] if target and self._site.has(target) else []
+        ordered = dict.fromkeys([*first, *(edge for edge in before if edge in serving), *here])
+        edges = tuple(ordered)
+        if edges == before:
+            return
+        self._topics_at.subtract(before)
+        self._topics_at.update(edges)
+        known = self._directory.get(topic)
+        self._directory.decide(
+            topic,
+            edges=edges,
+            decision=decision or ("" if known is None else known.decision),
+            since=now + self._clock_shift_s,
+        )

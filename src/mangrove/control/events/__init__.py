@@ -1,0 +1,1 @@
+"""What happened at an agent, and why: one struct for each kind."""

@@ -1,0 +1,8 @@
+"""All kinds of things that happen at an agent, by name."""
+
+from __future__ import annotations
+
+from mangrove.control.events.happenings import GENERAL
+from mangrove.control.events.session_happenings import SESSIONS
+
+KINDS = GENERAL | SESSIONS

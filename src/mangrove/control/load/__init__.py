@@ -1,0 +1,1 @@
+"""How loaded brokers are: from what they count to states, remaining capacity and a domain's load."""

@@ -1,0 +1,1 @@
+"""Coordination that outlives an agent: JetStream key-value buckets on the management broker."""

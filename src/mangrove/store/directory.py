@@ -1,0 +1,38 @@
+"""Directory records as the store keeps them: MessagePack, as the brain writes them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.store.buckets import DIRECTORY, Buckets
+
+MAX_RECORDS = 1_000_000
+
+_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
+
+
+class StoredDirectory(NamedTuple):
+    """What was found, and how many values could not be used: unreadable, or another domain's."""
+
+    records: tuple[DirectoryRecord, ...]
+    unusable: int
+
+
+async def read_directory(buckets: Buckets, domain: str) -> StoredDirectory:
+    """All records of a domain."""
+    records: list[DirectoryRecord] = []
+    unusable = 0
+    for value in await buckets.read(DIRECTORY, max_records=MAX_RECORDS):
+        try:
+            record = _decoder.decode(value)
+        except msgspec.DecodeError:
+            unusable += 1
+            continue
+        if record.domain == domain and record.topic and record.epoch >= 0:
+            records.append(record)
+        else:
+            unusable += 1
+    return StoredDirectory(tuple(records), unusable)

@@ -1,0 +1,161 @@
+"""Coordination in JetStream: what is kept, who leads, and a store that is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.kit.management_broker import ManagementBroker, management_broker
+from tests.kit.waiting import eventually
+
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.store import buckets as buckets_module
+from mangrove.store import lease as lease_module
+from mangrove.store.buckets import DIRECTORY, SESSIONS, Buckets, StoreAwayError, Write
+from mangrove.store.directory import read_directory
+from mangrove.store.lease import Lease
+from mangrove.store.sessions import read_sessions
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[ManagementBroker]:
+    async with management_broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "TTL_S", 0.4)
+
+
+def record(topic: str, epoch: int = 1, domain: str = "here") -> DirectoryRecord:
+    return DirectoryRecord(topic=topic, domain=domain, epoch=epoch, edges=("here-edge1",))
+
+
+def written(entry: DirectoryRecord) -> Write:
+    return Write(DIRECTORY, entry.topic, msgspec.msgpack.encode(entry))
+
+
+async def connected_again(buckets: Buckets) -> None:
+    async def opens() -> bool:
+        try:
+            await buckets.open()
+        except StoreAwayError:
+            return False
+        return True
+
+    await eventually(opens, "the store should be there again")
+
+
+async def test_what_is_written_outlives_the_broker_and_what_is_removed_is_gone(
+    broker: ManagementBroker,
+) -> None:
+    buckets = Buckets(await broker.connect())
+    assert (await read_directory(buckets, "here")).records == ()
+    many = [record(f"plant.{number}.>") for number in range(2_000)]
+    await buckets.write([written(each) for each in many])
+    await buckets.write([written(record("plant.0.>", epoch=2)), Write(DIRECTORY, "plant.1.>", None)])
+    await buckets.write([Write(SESSIONS, "s-1", b"open"), Write(SESSIONS, "s-2", b"over")])
+    await buckets.write([Write(SESSIONS, "s-2", None)])
+    await broker.process.kill()
+    with pytest.raises(StoreAwayError):
+        await buckets.write([written(record("plant.never"))])
+    await broker.process.start()
+    await connected_again(buckets)
+    found = {each.topic: each for each in (await read_directory(buckets, "here")).records}
+    assert found == {each.topic: each for each in many[2:]} | {"plant.0.>": record("plant.0.>", epoch=2)}
+    assert await read_sessions(buckets) == (b"open",)
+
+
+async def test_records_that_cannot_be_used_are_left_out_and_counted(broker: ManagementBroker) -> None:
+    buckets = Buckets(await broker.connect())
+    elsewhere = record("plant.2", domain="elsewhere")
+    await buckets.write([written(record("plant.1")), written(elsewhere), Write(DIRECTORY, "x", b"\xff{")])
+    found = await read_directory(buckets, "here")
+    assert found.records == (record("plant.1"),)
+    assert found.unusable == 2
+
+
+async def test_a_store_that_hangs_fails_in_time_and_takes_writes_afterwards(
+    broker: ManagementBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+    import signal
+
+    monkeypatch.setattr(buckets_module, "TIMEOUT_S", 0.3)
+    buckets = Buckets(await broker.connect())
+    lease = Lease(buckets, "one")
+    assert await lease.attempt()
+    pid = broker.process.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreAwayError, match="within"):
+            await buckets.write([written(record(f"plant.{number}")) for number in range(600)])
+        with pytest.raises(StoreAwayError):
+            await lease.attempt()
+        assert not lease.held, "a lease ends although nobody could be asked"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await buckets.write([written(record("plant.after"))])
+    first = lease.term
+    assert await lease.attempt()
+    assert lease.term > first, "what was lost is taken anew, in another term"
+
+
+async def test_one_agent_leads_and_another_follows_when_it_is_gone(broker: ManagementBroker) -> None:
+    first = Lease(Buckets(await broker.connect()), "one")
+    second = Lease(Buckets(await broker.connect()), "two")
+    assert await first.attempt()
+    assert not await second.attempt()
+    assert second.leader == "one"
+    for _ in range(6):
+        await asyncio.sleep(0.1)
+        assert await first.attempt()
+        assert not await second.attempt(), "a lease that is renewed is not taken"
+
+    async def taken() -> bool:
+        return await second.attempt()
+
+    await eventually(taken, "the lease of an agent that says nothing more should be taken")
+    assert not first.held
+    assert second.term == first.term + 1
+    assert not await first.attempt()
+    await second.release()
+    assert not second.held
+    assert await first.attempt(), "what was given back is free at once"
+    assert first.term == second.term + 1
+
+
+async def test_only_one_of_two_that_try_at_once_leads(broker: ManagementBroker) -> None:
+    leases = [Lease(Buckets(await broker.connect()), f"agent-{number}") for number in range(5)]
+    held = await asyncio.gather(*(lease.attempt() for lease in leases))
+    assert sum(held) == 1
+
+
+async def test_leadership_survives_the_broker_and_terms_grow_when_everything_is_lost(
+    broker: ManagementBroker, tmp_path: Path
+) -> None:
+    lease = Lease(Buckets(await broker.connect()), "one")
+    assert await lease.attempt()
+    before = lease.term
+    await broker.process.kill()
+    await broker.process.start()
+
+    async def leads() -> bool:
+        try:
+            return await lease.attempt()
+        except StoreAwayError:
+            return False
+
+    await eventually(leads, "the lease should be held again")
+    assert lease.term >= before
+    rival = Lease(Buckets(await broker.connect()), "two")
+    assert not await rival.attempt()
+    jetstream = (await broker.connect()).jetstream()
+    await jetstream.delete_stream("KV_mangrove-leadership")
+    await eventually(leads, "a lease should be found anew where buckets were lost")
+    assert lease.term >= before

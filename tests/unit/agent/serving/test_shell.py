@@ -1,0 +1,262 @@
+"""What reaches the brain, and what becomes of its instructions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+from tests.kit.registrations import SigningClient
+
+from mangrove.agent.serving import shell as shell_module
+from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES
+from mangrove.agent.serving.shell import Shell
+from mangrove.agent.serving.store_writer import StoreWriter
+from mangrove.control.instructions import (
+    AnswerRegistration,
+    Instruction,
+    KickClient,
+    LookAtClients,
+    PushDirectory,
+    Store,
+    TellClient,
+    TellPeer,
+)
+from mangrove.control.stimuli import (
+    ClientRegistered,
+    ClientSaid,
+    LeadershipLost,
+    LeadershipTaken,
+    PeerSaid,
+    Stimulus,
+)
+from mangrove.host.event_file import EventFile
+from mangrove.model.agents.directory import (
+    DirectoryAnswer,
+    DirectoryChanges,
+    DirectoryQuestion,
+    DirectoryRecord,
+    ServedTopic,
+)
+from mangrove.model.agents.load import BrokerLoad, LoadState
+from mangrove.model.agents.peers import PeerRegister, SessionEnded
+from mangrove.model.agents.registration import Assignment, Order, RegisterAgain, Registered
+from mangrove.model.agents.status import AgentStatus
+from mangrove.model.events.event_log import Event
+from mangrove.store.lease import Lease
+
+TERM = 7
+
+
+class ScriptedBrain:
+    """Remembers what it was told, and says what a test put into its mouth."""
+
+    def __init__(self) -> None:
+        self.told: list[Stimulus] = []
+        self.next: list[Instruction] = []
+        self.records: tuple[DirectoryRecord, ...] = ()
+
+    def handle(self, stimulus: Stimulus, now: float) -> Sequence[Instruction]:
+        self.told.append(stimulus)
+        if isinstance(stimulus, ClientRegistered):
+            return [AnswerRegistration(stimulus.token, Registered(term=TERM, records=self.records))]
+        said, self.next = self.next, []
+        return said
+
+    def handle_timer(self, now: float) -> Sequence[Instruction]:
+        return []
+
+    def timer(self) -> float:
+        return float("inf")
+
+    def status(self, now: float) -> AgentStatus:
+        load = BrokerLoad(broker="here-edge1", role="edge", state=LoadState.HIGH, measured=LoadState.HIGH)
+        return AgentStatus(
+            domain="here", agent="a", term=TERM, leads=True, uptime_s=1.0, brokers=(load,), refused={"x": 2}
+        )
+
+    def directory_page(self, question: DirectoryQuestion, now: float) -> DirectoryAnswer:
+        topics = tuple(ServedTopic(topic="t" * 2_000) for _ in range(question.limit))
+        return DirectoryAnswer(domain="here", term=TERM, topics=topics, more=True)
+
+    def take_events(self) -> list[Event]:
+        return []
+
+
+class Setting:
+    """A shell that leads, with its outbox in reach."""
+
+    def __init__(self) -> None:
+        self.brain = ScriptedBrain()
+        self.keys = LeaseKeys("here")
+        self.lease = SimpleNamespace(held=True, term=TERM)
+        self.jobs: list[object] = []
+        self.watch = SimpleNamespace(
+            broker="here-edge1",
+            curious=False,
+            look_at_clients=lambda: self.jobs.append("look"),
+            kick=self._kick,
+        )
+        self.writer = SimpleNamespace(problem="", put=self.jobs.append)
+        self.shell = Shell("here", self.brain, self.keys, EventFile(None), neighbours=["there"])
+        self.shell.begin(
+            cast(Lease, self.lease), cast(StoreWriter, self.writer), [cast(BrokerWatch, self.watch)]
+        )
+        self.shell.tell(LeadershipTaken(TERM))
+
+    def _kick(self, cid: int) -> bool:
+        self.jobs.append(cid)
+        return True
+
+    def sent(self) -> list[tuple[str, bytes]]:
+        waiting = self.shell.outbox._waiting
+        return [waiting.get_nowait() for _ in range(waiting.qsize())]
+
+    def register(self, client: SigningClient) -> Registered:
+        self.shell.heard_registration(client.signed(client.registration("a.>")), "_INBOX.1")
+        [(subject, payload)] = self.sent()
+        assert subject == "_INBOX.1"
+        answer = msgspec.json.decode(payload, type=Registered)
+        if not answer.problem:
+            client.share(answer.exchange_key)
+        return answer
+
+
+@pytest.fixture
+async def setting() -> Setting:
+    return Setting()
+
+
+async def test_a_registration_is_answered_with_a_key_and_reports_follow(setting: Setting) -> None:
+    client = SigningClient()
+    assert setting.register(client).exchange_key == setting.keys.exchange_key
+    report = client.report(plant=(5, 500))
+    setting.shell.heard_report(client.sealed(report))
+    assert setting.brain.told[-1] == ClientSaid(report)
+
+
+async def test_forged_messages_never_reach_the_brain_and_are_counted(setting: Setting) -> None:
+    client, thief = SigningClient(), SigningClient()
+    setting.register(client)
+    before = list(setting.brain.told)
+    thief.key, thief.client = b"k" * 32, client.client
+    setting.shell.heard_report(thief.sealed(client.report()))
+    setting.shell.heard_report(SigningClient().sealed(SigningClient().report()))
+    setting.shell.heard_report(b"nonsense")
+    setting.shell.heard_registration(thief.signed(client.registration()), "_INBOX.2")
+    assert setting.brain.told == before
+    assert sum(setting.shell.status().refused.values()) == 2 + 4
+    reminded = [msgspec.json.decode(payload) for _, payload in setting.sent()]
+    assert {"type": "register-again", "term": TERM} in reminded
+    assert any("refused" in answer.get("problem", "") for answer in reminded)
+
+
+async def test_who_is_unknown_is_told_so_once_a_second_and_never_on_a_wild_subject(setting: Setting) -> None:
+    stranger = SigningClient()
+    stranger.key = b"k" * 32
+    for _ in range(5):
+        setting.shell.heard_report(stranger.sealed(stranger.report()))
+    [(subject, payload)] = setting.sent()
+    assert subject == f"mangrove.here.client.{stranger.client}"
+    assert msgspec.json.decode(payload, type=RegisterAgain) == RegisterAgain(term=TERM)
+    stranger.client = "x.>"
+    setting.shell.heard_report(stranger.sealed(stranger.report()))
+    assert setting.sent() == []
+
+
+async def test_an_agent_whose_lease_has_ended_does_nothing_more(setting: Setting) -> None:
+    client = SigningClient()
+    setting.register(client)
+    setting.lease.held = False
+    setting.shell.heard_report(client.sealed(client.report()))
+    setting.shell.heard_peer("there", msgspec.json.encode(PeerRegister(epoch=1, accepts=True)))
+    setting.shell.heard_registration(client.signed(client.registration()), "_INBOX.3")
+    assert not any(isinstance(each, ClientSaid | PeerSaid) for each in setting.brain.told)
+    assert setting.sent() == []
+    setting.shell.tell(LeadershipLost())
+    assert setting.brain.told[-2:] == [LeadershipLost(), LeadershipLost()], "the end comes first"
+    assert not setting.shell.status().leads
+
+
+async def test_a_lease_that_was_lost_and_taken_again_is_another(setting: Setting) -> None:
+    setting.lease.term = TERM + 1
+    assert not setting.shell.leads, "what the brain knows is of the term before"
+    setting.shell.tell(LeadershipTaken(TERM + 1))
+    assert setting.brain.told[-2:] == [LeadershipLost(), LeadershipTaken(TERM + 1)]
+    assert setting.shell.leads
+
+
+async def test_only_linked_domains_are_listened_to(setting: Setting) -> None:
+    message = PeerRegister(epoch=1, accepts=True)
+    setting.shell.heard_peer("there", msgspec.json.encode(message))
+    assert setting.brain.told[-1] == PeerSaid("there", message)
+    setting.shell.heard_peer("elsewhere", msgspec.json.encode(message))
+    setting.shell.heard_peer("there", b"{}")
+    setting.shell.heard_peer("there", b"x" * (1 << 20))
+    assert setting.brain.told[-1] == PeerSaid("there", message)
+    assert sum(setting.shell.refused.values()) == 3
+
+
+async def test_instructions_are_carried_out_in_their_order(setting: Setting) -> None:
+    order = Order(term=TERM, session="s", key="k", to=Assignment(broker="b", url="u", epoch=1))
+    records = tuple(DirectoryRecord(topic=f"t.{number}", domain="here", epoch=1) for number in range(4_500))
+    store = Store(1, ())
+    setting.brain.next = [
+        PushDirectory(DirectoryChanges(term=TERM, records=records)),
+        TellClient("c", order),
+        TellPeer("there", SessionEnded(session="s")),
+        store,
+        LookAtClients("here-edge1"),
+        KickClient("here-edge1", 12, "overload"),
+        LookAtClients("nowhere"),
+        KickClient("nowhere", 1, "overload"),
+    ]
+    setting.shell.tell(LeadershipTaken(TERM))
+    sent = setting.sent()
+    assert [subject for subject, _ in sent] == [
+        *["mangrove.here.directory"] * 3,
+        "mangrove.here.client.c",
+        "mangrove.here.peers.to.there",
+    ]
+    pushed = [msgspec.json.decode(payload, type=DirectoryChanges).records for _, payload in sent[:3]]
+    assert tuple(record for part in pushed for record in part) == records
+    assert setting.jobs == [store, "look", 12]
+    assert setting.shell.refused.total() == 1
+
+
+async def test_answers_fit_into_messages(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = setting.shell.directory_page(msgspec.json.encode(DirectoryQuestion(limit=5_000)))
+    assert page is not None
+    answer = msgspec.json.decode(page, type=DirectoryAnswer)
+    assert len(page) <= MAX_MESSAGE_BYTES
+    assert len(answer.topics) == 250
+    assert answer.more
+    assert setting.shell.directory_page(b"?") is None
+    setting.brain.records = (DirectoryRecord(topic="t", domain="here", epoch=1),) * 3
+    assert len(setting.register(SigningClient()).records) == 3
+    monkeypatch.setattr(shell_module, "MAX_MESSAGE_BYTES", 300)
+    assert setting.register(SigningClient()).records == ()
+    monkeypatch.setattr(shell_module, "MAX_MESSAGE_BYTES", 10)
+    assert "in parts" in setting.register(SigningClient()).problem
+
+
+async def test_a_broker_under_load_is_asked_for_what_waits_there(setting: Setting) -> None:
+    setting.shell.status()
+    assert setting.watch.curious
+
+
+async def test_the_outbox_is_bounded(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting.shell.outbox._waiting = asyncio.Queue(2)
+    for _ in range(5):
+        setting.brain.next = [TellPeer("there", SessionEnded(session="s"))]
+        setting.shell.tell(LeadershipTaken(TERM))
+    assert setting.shell.refused["not sent: too many waited"] == 3
+    monkeypatch.setattr(shell_module, "MAX_PEER_MESSAGE_BYTES", 10)
+    setting.brain.next = [TellPeer("there", SessionEnded(session="s"))]
+    setting.shell.tell(LeadershipTaken(TERM))
+    assert setting.shell.refused["not sent: too large for a neighbour"] == 1
