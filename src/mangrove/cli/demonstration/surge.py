@@ -64,8 +64,9 @@ class _Watcher:
             style = {"low": "green", "high": "yellow", "overload": "red", "busy": "cyan"}[load.state.value]
             bar = "█" * min(30, round(used * 25))
             lines.append(
-                Text(f"  {load.broker:<16}{load.state.value:<9}{used:>5.0%} {load.messages_in_s:>7,.0f}/s ")
-                .append(bar, style=style)
+                Text(
+                    f"  {load.broker:<16}{load.state.value:<9}{used:>5.0%} {load.messages_in_s:>7,.0f}/s "
+                ).append(bar, style=style)
             )
         for session in status.sessions:
             moved = sum(move.confirmed for move in session.moves)

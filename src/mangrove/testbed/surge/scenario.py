@@ -14,6 +14,7 @@ import msgspec
 from mangrove.agent.launcher import Launcher
 from mangrove.agent.management import ManagementConnection
 from mangrove.errors import MangroveError
+from mangrove.model.agents.directory import DirectoryQuestion
 from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.status import AgentStatus
 from mangrove.testbed.local_federation import LocalFederation
@@ -193,10 +194,10 @@ class Surge:
     async def _serving(self, management: ManagementConnection) -> dict[str, tuple[str, ...]]:
         """Topics by the edge that serves them, as the directory has it."""
         serves: dict[str, list[str]] = {}
-        async for page in management.directory_pages():
-            for topic in page.topics:
-                for edge in topic.record.edges if topic.record is not None else ():
-                    serves.setdefault(edge, []).append(topic.topic)
+        answer = await management.directory(DirectoryQuestion())
+        for topic in () if answer is None else answer.topics:
+            for edge in topic.record.edges if topic.record is not None else ():
+                serves.setdefault(edge, []).append(topic.topic)
         return {edge: tuple(topics) for edge, topics in serves.items()}
 
     async def _busiest(self, management: ManagementConnection) -> str:
