@@ -40,7 +40,7 @@ def subject_problem(text: str, *, wildcards: bool) -> str:
         return "it is empty"
     if len(text.encode()) > MAX_SUBJECT_BYTES:
         return f"it is longer than {MAX_SUBJECT_BYTES} bytes"
-    if any(character.isspace() or not character.isprintable() for character in text):
+    if " " in text or not text.isprintable():  # all other white space is not printable
         return "it contains white space or a control character"
     tokens = text.split(".")
     if "" in tokens:
@@ -59,7 +59,7 @@ def group_problem(text: str) -> str:
         return "it is empty"
     if len(text.encode()) > MAX_GROUP_BYTES:
         return f"it is longer than {MAX_GROUP_BYTES} bytes"
-    if any(character.isspace() or not character.isprintable() for character in text):
+    if " " in text or not text.isprintable():  # all other white space is not printable
         return "it contains white space or a control character"
     return ""
 
