@@ -24,6 +24,10 @@ MARKER_PREFIX = "$MGV."
 """Markers by which a gateway measures how long messages are inside its domain. They never leave it."""
 
 
+MOVE_PREFIX = "_MGM."
+"""Markers by which a client that moves between brokers of a domain knows where messages come through."""
+
+
 def ingress_marker_subject(domain: str) -> str:
     """Where markers go from a client of the head broker to the gateway."""
     return f"{MARKER_PREFIX}{domain}.in"
