@@ -20,7 +20,7 @@ REFRESH_S = 0.5
 
 
 async def run(seconds: float, seed: int, directory: Path, method: str = "drd") -> SurgeReport:
-    """A head and four edges, 100 topics, two bursts of `seconds` / 2, with a live table of states and moves."""
+    """A head, four edges, 100 topics and two bursts of `seconds` / 2, with a live table of states."""
     from rich.live import Live
 
     from mangrove.testbed.surge.scenario import Surge
@@ -86,7 +86,8 @@ def render(report: SurgeReport) -> None:
         f"{account.lost:,} lost, {account.duplicated:,} duplicated, {account.reordered:,} out of order."
     )
     console.print(
-        f"{account.moved} subscriptions moved; their most delayed message took {account.longest_moved_ms:.0f} ms "
+        f"{account.moved} subscriptions moved; their most delayed message took "
+        f"{account.longest_moved_ms:.0f} ms "
         f"({account.longest_stayed_ms:.0f} ms where nothing moved), "
         f"{account.late_moved} of them beyond their requirement."
     )
@@ -116,10 +117,8 @@ def _bursts(report: SurgeReport) -> Table:
 def failures(report: SurgeReport) -> list[str]:
     """What did not go as it should."""
     account = report.account
-    problems = []
-    for what in ("lost", "duplicated", "reordered"):
-        if count := getattr(account, what):
-            problems.append(f"{count} messages {what}")
+    counts = {"lost": account.lost, "duplicated": account.duplicated, "out of order": account.reordered}
+    problems = [f"{count:,} messages {what}" for what, count in counts.items() if count]
     for number, burst in enumerate(report.bursts, 1):
         if burst.detected_s is None or burst.detected_s > DETECTED_WITHIN_S:
             problems.append(f"burst {number}: overload was not seen within {DETECTED_WITHIN_S:g} s")

@@ -1,1 +1,1 @@
-"""A surge of traffic in a domain with several edges: who is overloaded, what moves, what becomes of messages."""
+"""A surge of traffic in a domain: which edge is overloaded, what moves, what becomes of the messages."""

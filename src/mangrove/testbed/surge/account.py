@@ -1,4 +1,4 @@
-"""What became of the messages of a surge: each is expected once, in its publisher's order, by every subscriber."""
+"""What became of the messages of a surge: each is due once, in its publisher's order, at every subscriber."""
 
 from __future__ import annotations
 

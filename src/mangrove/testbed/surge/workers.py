@@ -11,7 +11,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from mangrove.client import Connection, Message, Subscription, connect
+from mangrove.client import Connection, Message, connect
 from mangrove.testbed.surge.account import STAMP, Arrivals, SubscriberAccount
 from mangrove.testbed.surge.workload import SurgeTopic
 
@@ -63,13 +63,19 @@ class Worker:
 
 async def _commands(pipe: Pipe, answers: dict[str, Any]) -> None:
     """Carry out commands until `end`."""
-    while True:
-        while not pipe.poll():
-            await asyncio.sleep(TICK_S)
-        command, argument = pipe.recv()
-        pipe.send(await answers[command](argument))
-        if command == "end":
-            return
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(pipe.fileno(), ready.set)
+    try:
+        while True:
+            await ready.wait()
+            ready.clear()
+            command, argument = pipe.recv()
+            pipe.send(await answers[command](argument))
+            if command == "end":
+                return
+    finally:
+        loop.remove_reader(pipe.fileno())
 
 
 # -- subscribers ------------------------------------------------------------------------------------------
@@ -88,20 +94,20 @@ class _Subscribers:
         self._domain = domain
         self._readers = readers
         self._arrivals = [Arrivals() for _ in readers]
-        self._connections: list[Connection] = []
-        self._subscriptions: list[Subscription] = []
+        self._connections: list[Connection | None] = [None] * len(readers)
 
     async def serve(self, pipe: Pipe) -> None:
         try:
             await _commands(pipe, {"open": self._open, "account": self._account, "end": self._end})
         finally:
-            await asyncio.gather(*(connection.close() for connection in self._connections))
+            opened = [connection for connection in self._connections if connection is not None]
+            await asyncio.gather(*(connection.close() for connection in opened))
 
     async def _open(self, _: Any) -> int:
         for start in range(0, len(self._readers), CONNECT_AT_ONCE):
             chosen = range(start, min(start + CONNECT_AT_ONCE, len(self._readers)))
             await asyncio.gather(*(self._subscribe(position) for position in chosen))
-        return len(self._subscriptions)
+        return len(self._connections)
 
     async def _subscribe(self, position: int) -> None:
         book = self._arrivals[position].arrived
@@ -112,15 +118,15 @@ class _Subscribers:
             book(sequence, (time.monotonic_ns() - sent_ns) / 1e6)
 
         connection = await connect(run_dir=self._run_dir, domain=self._domain, name=f"surge-{position}")
-        self._connections.append(connection)
-        subscription = await connection.subscribe(self._readers[position].topic.name, callback=arrived)
-        self._subscriptions.append(subscription)
+        self._connections[position] = connection
+        await connection.subscribe(self._readers[position].topic.name, callback=arrived)
 
     async def _account(self, sent: dict[str, int]) -> list[SubscriberAccount]:
         found = []
-        for reader, arrivals, connection, subscription in zip(
-            self._readers, self._arrivals, self._connections, self._subscriptions, strict=True
+        for reader, arrivals, connection in zip(
+            self._readers, self._arrivals, self._connections, strict=True
         ):
+            assert connection is not None, "opened before it is asked for"
             found.append(
                 SubscriberAccount(
                     topic=reader.topic.name,
@@ -130,7 +136,7 @@ class _Subscribers:
                     reordered=arrivals.reordered,
                     longest_ms=arrivals.longest_ms,
                     deadline_ms=1000.0 * reader.topic.deadline_s,
-                    moves=subscription.moves,
+                    moves=connection.moves.get("moved", 0),
                     dropped=connection.dropped.total(),
                 )
             )

@@ -84,7 +84,8 @@ def federation_of(plan: SurgePlan, method: str = "drd") -> Federation:
     )
     edge = Edge(capacity=plan.capacity_msg_s)
     home = Domain(name=HOME, base_port=BASE_PORT, edges=(edge,) * plan.edges)
-    domains, links = {HOME: home}, ()
+    domains = {HOME: home}
+    links: tuple[Link, ...] = ()
     if plan.neighbour:
         domains[NEIGHBOUR] = Domain(
             name=NEIGHBOUR, base_port=BASE_PORT + 100, edges=(edge,) * plan.edges, accept_load_from=(HOME,)
