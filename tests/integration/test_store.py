@@ -36,7 +36,7 @@ def record(topic: str, epoch: int = 1, domain: str = "here") -> DirectoryRecord:
 
 
 def written(entry: DirectoryRecord) -> Write:
-    return Write(DIRECTORY, entry.topic, msgspec.json.encode(entry))
+    return Write(DIRECTORY, entry.topic, msgspec.msgpack.encode(entry))
 
 
 async def connected_again(buckets: Buckets) -> None:

@@ -143,10 +143,6 @@ class SimulatedPeers:
             item = (self.now + 0.005, next(self._numbers), sender, instruction.peer, raw)
             heapq.heappush(self._travelling, item)
 
-    def truth(self) -> set[tuple[str, str]]:
-        """What is published where there is an agent."""
-        return {(topic, name) for name in self.peers for topic in self.published[name]}
-
     def problems(self) -> list[str]:
         """Invariants that do not hold anywhere."""
         return [

@@ -25,8 +25,10 @@ class Advertisements(RuleBasedStateMachine):
         extra=st.sets(st.sampled_from(list(itertools.combinations(NAMES, 2))), max_size=5),
         seed=st.integers(0, 2**16),
         loss=st.sampled_from([0.0, 0.1, 0.4]),
+        revive=st.booleans(),
     )
-    def build(self, extra: set[tuple[str, str]], seed: int, loss: float) -> None:
+    def build(self, extra: set[tuple[str, str]], seed: int, loss: float, revive: bool) -> None:
+        self.revive = revive
         shape = federation(*sorted(set(itertools.pairwise(NAMES)) | extra))
         self.pairs = [frozenset(link.between) for link in shape.links]
         self.net = SimulatedPeers(shape, seed)
@@ -67,12 +69,14 @@ class Advertisements(RuleBasedStateMachine):
         net.loss = 0.0
         net.cut.clear()
         for name in NAMES:
-            if name not in net.peers:
+            if self.revive and name not in net.peers:
                 net.start(name)
         # What was known of agents that died, and what they are presumed to publish, runs out.
         net.run(SOURCE_LEASE_S + PRESUMED_S + 60.0)
-        truth = net.truth()
+        dead = {link.pair for link in net.federation.links if not net.peers.keys() >= set(link.between)}
         for name, peer in net.peers.items():
+            there = net.federation.reachable(name, dead) | {name}
+            truth = {(topic, source) for source in there for topic in net.published[source]}
             assert peer.table() == truth, f"{name} knows something else"
         assert not net.problems()
         net.sent.clear()

@@ -15,7 +15,9 @@ from mangrove.model.status import BrokerStatus, DomainStatus, FederationStatus, 
 
 async def inspect(runtime: Runtime) -> FederationStatus:
     """The state of all domains, asked side by side."""
-    domains = await asyncio.gather(*(inspect_domain(domain) for domain in runtime.domains.values()))
+    domains = await asyncio.gather(
+        *(inspect_domain(domain, agent_expected=runtime.agents) for domain in runtime.domains.values())
+    )
     return FederationStatus(
         federation=runtime.federation.name,
         domains=tuple(domains),
@@ -34,18 +36,31 @@ def _warnings(domains: Iterable[DomainStatus]) -> dict[str, None]:
 
 
 async def inspect_domain(
-    endpoints: DomainEndpoints, management: ManagementConnection | None = None
+    endpoints: DomainEndpoints,
+    management: ManagementConnection | None = None,
+    *,
+    agent_expected: bool = False,
 ) -> DomainStatus:
     """The state of one domain, asked over a connection that is kept or, without one, over one made for it."""
-    gateway, brokers = await asyncio.gather(
-        gateway_status(endpoints) if management is None else management.gateway_status(),
+    if management is None:
+        async with ManagementConnection(endpoints) as own:
+            return await inspect_domain(endpoints, own, agent_expected=agent_expected)
+    gateway, agent, brokers = await asyncio.gather(
+        management.gateway_status(),
+        management.agent_status(),
         asyncio.gather(
             _broker_status(endpoints.head, "head"),
             *(_broker_status(edge, "edge") for edge in endpoints.edges),
             _broker_status(endpoints.management, "management"),
         ),
     )
-    return DomainStatus(domain=endpoints.domain, brokers=tuple(brokers), gateway=gateway)
+    return DomainStatus(
+        domain=endpoints.domain,
+        brokers=tuple(brokers),
+        gateway=gateway,
+        agent=agent,
+        agent_expected=agent_expected,
+    )
 
 
 async def _broker_status(broker: BrokerEndpoints, role: str) -> BrokerStatus:

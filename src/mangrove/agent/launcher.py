@@ -29,7 +29,8 @@ class Launcher:
 
     With `only`, one site is run and the others are elsewhere. With `ephemeral` ports any number of
     federations run side by side; otherwise the ports are those of the federation file. With
-    `record_stimuli`, what the gateways' engines are told is recorded, to be replayed.
+    `record_stimuli`, what the gateways' engines are told is recorded, to be replayed. Without `agents`, load
+    is neither watched nor moved, as far as a measurement must not have that.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Launcher:
         only: str | None = None,
         ephemeral: bool = False,
         record_stimuli: bool = False,
+        agents: bool = True,
         progress: Callable[[str], None] = log.info,
     ) -> None:
         if only is not None and only not in federation.domains:
@@ -55,6 +57,7 @@ class Launcher:
         self._local_domains = list(federation.domains) if only is None else [only]
         self._ephemeral = ephemeral
         self._record_stimuli = record_stimuli
+        self._agents = agents
         self._progress = progress
         self._lock: IO[str] | None = None
 
@@ -88,6 +91,7 @@ class Launcher:
                     self.run,
                     calls_through=self._calls_through(name),
                     record_stimuli=self._record_stimuli,
+                    agents=self._agents,
                 )
             await self._start_sites()
             write_runtime(self.run, self.runtime())
@@ -97,9 +101,9 @@ class Launcher:
 
     async def stop(self) -> None:
         """Stop all processes, within seconds whatever state they are in, and give the ports back."""
-        gateways = [site.gateway for site in self.sites.values()]
+        daemons = [daemon for site in self.sites.values() for daemon in site.daemons()]
         try:
-            await stop_in_order(gateways, [each for each in self.processes() if each not in gateways])
+            await stop_in_order(daemons, [each for each in self.processes() if each not in daemons])
         finally:
             self.ports.release()
             if self._lock is not None:
@@ -107,7 +111,9 @@ class Launcher:
 
     def runtime(self) -> Runtime:
         """Where everything listens."""
-        return Runtime(federation=self.federation, domains=self.endpoints, pid=os.getpid())
+        return Runtime(
+            federation=self.federation, domains=self.endpoints, pid=os.getpid(), agents=self._agents
+        )
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that was started."""

@@ -1,4 +1,4 @@
-"""The management broker of a domain, by one connection that is kept: here the gateway answers questions."""
+"""The management broker of a domain, by one connection that is kept: here gateway and agent are asked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import nats
 import nats.errors
 from nats.aio.client import Client
 
+from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
+from mangrove.model.agents.names import agent_status_subject, directory_subject
+from mangrove.model.agents.status import AgentStatus
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
@@ -29,7 +32,10 @@ async def _quiet(_: Exception) -> None:
 
 
 class ManagementConnection:
-    """Asks the gateway of one domain. Connects at the first question, and again when the broker went away."""
+    """Asks the gateway and the agent of one domain.
+
+    Connects at the first question, and again when the broker went away.
+    """
 
     def __init__(self, endpoints: DomainEndpoints) -> None:
         self._domain = endpoints.domain
@@ -57,6 +63,15 @@ class ManagementConnection:
     async def avoid(self, request: AvoidRequest) -> AvoidAnswer | None:
         """Tell the gateway what is endangered, or no longer; None if it does not answer."""
         return await self._ask(gateway_avoid_subject(self._domain), msgspec.json.encode(request), AvoidAnswer)
+
+    async def agent_status(self) -> AgentStatus | None:
+        """What the agent says of itself, or None if it does not answer."""
+        return await self._ask(agent_status_subject(self._domain), b"", AgentStatus)
+
+    async def directory(self, question: DirectoryQuestion) -> DirectoryAnswer | None:
+        """A page of the directory, or None if the agent does not answer."""
+        request = msgspec.json.encode(question)
+        return await self._ask(directory_subject(self._domain), request, DirectoryAnswer)
 
     async def close(self) -> None:
         """Let go of the broker."""

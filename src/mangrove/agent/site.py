@@ -1,18 +1,24 @@
-"""A site: the brokers and the gateway of one domain, started in order, supervised, and stopped in order."""
+"""A site: brokers, gateway and agent of one domain, started in order, supervised, and stopped in order."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import sys
 from collections.abc import Mapping
 
 import msgspec
 
+from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
+from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
+from mangrove.model.agents.credentials import Credentials
+from mangrove.model.agents.directions import directions_of
+from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings
@@ -21,6 +27,8 @@ from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 log = logging.getLogger(__name__)
 
 GATEWAY_MODULE = "mangrove.gateway.daemon"
+AGENT_MODULE = "mangrove.agent.daemon"
+PASSWORD_BYTES = 24
 ATTACH_S = 5.0
 """An edge that has not found its head by then is left to go on trying by itself."""
 LOOK_S = 0.02
@@ -38,8 +46,10 @@ class Site:
         *,
         calls_through: Mapping[str, Address] | None = None,
         record_stimuli: bool = False,
+        agents: bool = True,
     ) -> None:
         """`calls_through` replaces the address of a neighbour, which is how emulated links come in."""
+        self._system_user = Credentials(user=AGENT_USER, password=secrets.token_hex(PASSWORD_BYTES))
         self._record_stimuli = record_stimuli
         self.domain = domain
         self._federation = federation
@@ -49,13 +59,14 @@ class Site:
         self._calls_through = dict(calls_through or {})
         self.brokers: dict[str, ManagedProcess] = {}
         self.gateway = self._gateway()
+        self.agent = self._agent() if agents else None
         directory = run.path
         head, management = self._own.head, self._own.management
         limit = federation.max_message_bytes
         self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
         if not head.external:
             self.brokers[head.name] = kind_of(head.kind).server(
-                head, directory, max_message_bytes=limit, site=domain
+                head, directory, max_message_bytes=limit, site=domain, system_user=self._system_user
             )
         for edge in self._own.edges:
             if not edge.external:
@@ -66,6 +77,7 @@ class Site:
                     site=domain,
                     attach_to=self._head_url(),
                     head_is_ours=not head.external,
+                    system_user=self._system_user,
                 )
 
     async def start(self) -> None:
@@ -78,7 +90,7 @@ class Site:
         rest = [process for name, process in self.brokers.items() if name in edges]
         try:
             await _start_all(first)
-            await _start_all([*rest, self.gateway])
+            await _start_all([*rest, *self.daemons()])
             await asyncio.gather(*(self._attached(edge) for edge in self._own.edges if not edge.external))
         except BaseException:
             await self.stop()
@@ -95,8 +107,8 @@ class Site:
             await asyncio.sleep(LOOK_S)
 
     async def stop(self) -> None:
-        """Stop the gateway, then the brokers."""
-        await stop_in_order([self.gateway], self.brokers.values())
+        """Stop the gateway and the agent, then the brokers."""
+        await stop_in_order(self.daemons(), self.brokers.values())
 
     async def kill(self) -> None:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
@@ -104,7 +116,11 @@ class Site:
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
-        return [*self.brokers.values(), self.gateway]
+        return [*self.brokers.values(), *self.daemons()]
+
+    def daemons(self) -> list[ManagedProcess]:
+        """What needs the brokers, and ends before them."""
+        return [self.gateway] if self.agent is None else [self.gateway, self.agent]
 
     def _head_url(self) -> str:
         """Where the gateway and the edge brokers attach."""
@@ -130,6 +146,7 @@ class Site:
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_url=self._own.management.client_url,
+            directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),
             events_path=str(self._run.events_of(self.domain)),
@@ -144,6 +161,25 @@ class Site:
             [sys.executable, "-m", GATEWAY_MODULE, str(path)],
             log_path=self._run.log(name),
             ready_text=GATEWAY_READY,
+        )
+
+    def _agent(self) -> ManagedProcess:
+        name = agent_process(self.domain)
+        settings = AgentSettings(
+            federation=self._federation,
+            domain=self.domain,
+            agent=name,
+            endpoints=self._own,
+            system_user=self._system_user,
+            events_path=str(self._run.events_of(name)),
+        )
+        path = self._run.settings(name)
+        write_private(path, msgspec.json.encode(settings))
+        return ManagedProcess(
+            name,
+            [sys.executable, "-m", AGENT_MODULE, str(path)],
+            log_path=self._run.log(name),
+            ready_text=AGENT_READY,
         )
 
     def _call(self, link: Link) -> Call:

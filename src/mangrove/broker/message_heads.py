@@ -7,6 +7,7 @@ name: value\\r\\n …
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 VERSION_LINE = b"NATS/1.0"
@@ -14,12 +15,13 @@ STATUS_HEADER = "Status"
 DESCRIPTION_HEADER = "Description"
 NO_RESPONDERS = b"503"
 _CRLF = b"\r\n"
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 def header_problem(name: str, value: str) -> str:
     """Why a header cannot be sent, or an empty string."""
-    if not name or any(character in name for character in ":\r\n "):
-        return "its name is empty or contains a colon, a space or an end of line"
+    if not _NAME.fullmatch(name):
+        return "its name is empty, or has more in it than letters, digits and a few signs"
     if "\r" in value or "\n" in value:
         return "its value is more than one line"
     return ""

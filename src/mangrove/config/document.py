@@ -70,6 +70,13 @@ def _edges(value: Any) -> Any:
     return value
 
 
+def _capacity(value: float) -> float:
+    """Nothing can be said of a broker that can carry nothing: every load would be infinitely too much."""
+    if value <= 0:
+        raise ValueError("what a broker can carry is above 0; leave it out if it is not known")
+    return value
+
+
 Name = Annotated[str, AfterValidator(_name)]
 Host = Annotated[str, AfterValidator(checked_host)]
 Latitude = Annotated[float, Field(ge=-90, le=90)]
@@ -89,10 +96,11 @@ class Strict(BaseModel):
 class EdgeDocument(Strict):
     """What is known of a head or edge broker; what is not known is never judged too loaded."""
 
-    capacity: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Messages per second that this broker can handle, if known."
+    capacity: Annotated[float, AfterValidator(_capacity)] | None = Field(
+        default=None,
+        description="Messages per second that this broker can handle, if known; see `calibration`.",
     )
-    bandwidth_mbps: Annotated[float, Field(gt=0)] | None = Field(
+    bandwidth_mbps: Annotated[float, AfterValidator(_capacity)] | None = Field(
         default=None, description="Megabits per second that it can take in, and give out, if known."
     )
 
@@ -272,7 +280,7 @@ class BalancingDocument(Strict):
         default=None, description="Up to where a broker is filled by moves; by default up to `high`."
     )
     target: Share | None = Field(
-        default=None, description="Down to where an overloaded broker is relieved; by default to `high`."
+        default=None, description="Down to where an overloaded broker is relieved; by default to `low`."
     )
     period_s: Annotated[float, Field(ge=0.2, le=60)] = Field(
         default=1.0, description="How often brokers are looked at."
@@ -290,19 +298,23 @@ class BalancingDocument(Strict):
         default=30.0, description="How long clients may take to move."
     )
     delay_ms: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="A broker through which a probe takes longer is overloaded."
+        default=None, description="A broker through which a probe takes so long is overloaded."
     )
     cpu_percent: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="A broker that uses more of a processor is overloaded; 100 is one core."
+        default=None, description="A broker that uses so much of a processor is overloaded; 100 is one core."
     )
     memory_mb: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="A broker that uses more memory is overloaded."
+        default=None, description="A broker that uses so many million bytes of memory is overloaded."
     )
     pending_bytes: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="A broker where more bytes wait, and rise for five looks, is overloaded."
+        default=None, description="A broker where so many bytes wait, and rise for five looks, is overloaded."
     )
     imbalance: Share = Field(
         default=0.10, description="For `peer` and `peer-drd`: the difference of two edges that starts moves."
+    )
+    imbalance_stop: Share | None = Field(
+        default=None,
+        description="For `peer` and `peer-drd`: down to which difference; by default half of `imbalance`.",
     )
     publish_at_edges: bool = Field(
         default=False, description="Whether topics with subscribers at one edge alone are published there."
@@ -327,6 +339,12 @@ class FederationDocument(Strict):
         default=None,
         description="File with failure probabilities such as `mangrove pipeline availability` writes, "
         "relative to this one; what the sites and links below say is stronger.",
+    )
+    calibration: str | None = Field(
+        default=None,
+        description="File with a broker model such as `mangrove pipeline calibrate` writes (`model.json`), "
+        "relative to this one: the `capacity` of brokers that state none is what it gives for messages to "
+        "one subscriber, with no further filters.",
     )
     regions: dict[Name, RegionDocument] = Field(default={}, description="Regions that contracts name.")
     risk_groups: dict[Name, RiskGroupDocument] = Field(

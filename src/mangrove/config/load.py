@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import ValidationError
 
-from mangrove.config.document import FederationDocument, LinkDocument, nulls_as_empty
+from mangrove.config.calibration import CalibrationFile, read_calibration
+from mangrove.config.document import EdgeDocument, FederationDocument, LinkDocument, nulls_as_empty
 from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
@@ -84,8 +85,11 @@ def parse_federation(text: str, source: str, directory: Path | None = None) -> R
         mistakes += [_mistake(item) for item in error.errors(include_url=False)]
     mistakes += cross_field_mistakes(raw)
     failures = read_failures(raw, directory or Path())
-    mistakes += failures.mistakes
-    federation = _federation(document, failures) if document is not None and not mistakes else None
+    calibration = read_calibration(raw, directory or Path())
+    mistakes += [*failures.mistakes, *calibration.mistakes]
+    federation = None
+    if document is not None and not mistakes:
+        federation = _federation(document, failures, calibration)
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
@@ -159,7 +163,9 @@ def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
     return f"{urls.attach_scheme}://{user}{Address(parts.hostname, urls.attach_port)}"
 
 
-def _federation(document: FederationDocument, failures: FailuresFile) -> Federation:
+def _federation(
+    document: FederationDocument, failures: FailuresFile, calibration: CalibrationFile
+) -> Federation:
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
         external = domain.external
@@ -167,8 +173,8 @@ def _federation(document: FederationDocument, failures: FailuresFile) -> Federat
             name=name,
             location=domain.location,
             failure_probability=_first(domain.failure_probability, failures.sites.get(name)),
-            head=msgspec.convert(domain.head.model_dump(), Edge),
-            edges=tuple(msgspec.convert(edge.model_dump(), Edge) for edge in domain.edges),
+            head=_broker(domain.head, calibration),
+            edges=tuple(_broker(edge, calibration) for edge in domain.edges),
             address=domain.address,
             base_port=domain.base_port or default_base_port(position),
             external=None
@@ -202,6 +208,12 @@ def _federation(document: FederationDocument, failures: FailuresFile) -> Federat
         prepare=document.prepare,
         urgency=document.urgency,
         balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
+    )
+
+
+def _broker(document: EdgeDocument, calibration: CalibrationFile) -> Edge:
+    return Edge(
+        capacity=_first(document.capacity, calibration.capacity), bandwidth_mbps=document.bandwidth_mbps
     )
 
 

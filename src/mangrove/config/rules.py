@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mangrove.config.balancing_rules import balancing_mistakes
 from mangrove.config.contract_rules import contract_mistakes, prepare_mistakes, risk_group_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.address import MAX_PORT, Address, AddressError
@@ -24,6 +25,7 @@ def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
     yield from contract_mistakes(raw)
     yield from risk_group_mistakes(raw)
     yield from prepare_mistakes(raw)
+    yield from balancing_mistakes(raw)
     yield from _external_mistakes(domains)
     yield from _port_mistakes(domains, raw.get("links"))
 

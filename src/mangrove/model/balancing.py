@@ -29,19 +29,23 @@ class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     ceiling: float | None = None
     """Up to where an acceptor is filled; None: up to `high`, as in the paper."""
     target: float | None = None
-    """Down to where an overloaded broker is relieved; None: to `high`."""
+    """Down to where an overloaded broker is relieved; None: to `low`, where it may take load again.
+
+    ePEER relieves it to `high`: then the next wave of its noise overloads it anew."""
     period_s: float = 1.0
     window: int = 2
     confirm_periods: int = 1
     cooldown_s: float = 3.0
     migration_timeout_s: float = 30.0
     delay_ms: float | None = None
-    """A broker through which a probe takes longer is overloaded; None: that is no trigger."""
+    """A broker through which a probe takes so long is overloaded; None: that is no trigger."""
     cpu_percent: float | None = None
     memory_mb: float | None = None
     pending_bytes: int | None = None
-    """Pending bytes beyond it that have risen over five samples are a trigger."""
+    """So many pending bytes that have risen over five samples are a trigger."""
     imbalance: float = 0.10
     """PEER: the difference of two edges' loads that starts a session."""
+    imbalance_stop: float | None = None
+    """PEER: the difference down to which they are brought; None: half of `imbalance`."""
     publish_at_edges: bool = False
     """Whether topics with subscribers at one edge of the domain alone are published there."""

@@ -79,6 +79,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     domains: dict[str, DomainEndpoints]
     pid: int
     wan_control: Address | None = None
+    agents: bool = False
+    """Whether the domains have agents."""
 
 
 def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.agents.status import AgentStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
+
+
+class ManagementFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agents at both ends of a link said to each other, counted at one end."""
+
+    sent: int = 0
+    received: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    waiting_bytes: int = 0
+    dropped: dict[str, int] = {}
+    """Messages that were not carried or not handed over, by reason."""
 
 
 class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +40,7 @@ class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Share of frames that wait longer than this hop's budget, by the contract's topics."""
     unacknowledged: int
     queued_bytes: int
+    management: ManagementFigures = ManagementFigures()
 
 
 class LinkStatus(LinkFigures, frozen=True, kw_only=True):
@@ -292,11 +306,13 @@ class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One domain: its brokers, and its gateway if it answers."""
+    """One domain: its brokers, and its gateway and its agent if they answer."""
 
     domain: str
     brokers: tuple[BrokerStatus, ...]
     gateway: GatewayStatus | None
+    agent: AgentStatus | None = None
+    agent_expected: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -304,6 +320,7 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
         return (
             all(broker.reachable for broker in self.brokers)
             and self.gateway is not None
+            and (self.agent is not None or not self.agent_expected)
             and self.gateway.head_connected
             and all(link.up for link in self.gateway.links)
         )

@@ -1,4 +1,4 @@
-"""Directory records as the store keeps them."""
+"""Directory records as the store keeps them: MessagePack, as the brain writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mangrove.store.buckets import DIRECTORY, Buckets
 
 MAX_RECORDS = 1_000_000
 
-_decoder = msgspec.json.Decoder(DirectoryRecord)
+_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 
 
 class StoredDirectory(NamedTuple):

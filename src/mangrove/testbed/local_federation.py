@@ -31,10 +31,16 @@ class LocalFederation(Launcher):
         ephemeral: bool = False,
         seed: int = 1,
         record_stimuli: bool = False,
+        agents: bool = True,
         progress: Callable[[str], None] = log.info,
     ) -> None:
         super().__init__(
-            federation, directory, ephemeral=ephemeral, record_stimuli=record_stimuli, progress=progress
+            federation,
+            directory,
+            ephemeral=ephemeral,
+            record_stimuli=record_stimuli,
+            agents=agents,
+            progress=progress,
         )
         self._seed = seed
         self._links: EmulatedLinks | None = None

@@ -29,7 +29,9 @@ def test_ids_are_unique_and_users_headers_are_kept() -> None:
     assert stamped({ID_HEADER: "mine"}, ids)[ID_HEADER] == "mine"
 
 
-@pytest.mark.parametrize("headers", [{"": "x"}, {"a:b": "x"}, {"a": "x\r\ny"}, {"a b": "x"}])
+@pytest.mark.parametrize(
+    "headers", [{"": "x"}, {"a:b": "x"}, {"a": "x\r\ny"}, {"a b": "x"}, {"ä": "x"}, {"a": "x\ny"}]
+)
 def test_headers_that_would_break_the_protocol_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(InputError):
         stamped(headers, MessageIds())

@@ -136,6 +136,18 @@ def test_a_claim_about_this_domain_that_is_not_so_is_contradicted() -> None:
     assert not b.problems()
 
 
+def test_a_source_that_restarts_with_its_clock_behind_can_withdraw() -> None:
+    net = SimulatedPeers(LINE, seed=1)
+    net.publish("a", "t")
+    net.run(20.0)
+    net.shift["a"] = WALL_S - 3600.0
+    net.start("a")
+    net.run(30.0)
+    net.publish("a", "t", wanted=False)
+    net.run(2.0)
+    assert all(not peer.table() for peer in net.peers.values())
+
+
 def test_after_a_restart_publications_stand_until_their_publishers_are_back() -> None:
     b = middle()
     assert "a" not in told(b.handle("a", claim("t", "b", EPOCH - 5), 1.0))

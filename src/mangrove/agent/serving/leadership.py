@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from mangrove.control.stimuli import LeadershipTaken
@@ -15,31 +16,36 @@ from mangrove.store.sessions import read_sessions
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+UNUSABLE = "records of the store that could not be used"
 
 
 class Leadership:
     """The lease of this agent, and what the store held when it was taken."""
 
-    def __init__(self, domain: str, agent: str, buckets: Buckets, taken: Callable[[LeadershipTaken], None]):
-        """`taken` is called once for each term, when everything of before has been read."""
+    def __init__(
+        self,
+        domain: str,
+        agent: str,
+        buckets: Buckets,
+        taken: Callable[[LeadershipTaken], None],
+        refused: Counter[str],
+    ) -> None:
+        """`taken` is called once for each term, when everything of before has been read.
+
+        What of that could not be used is counted in `refused`.
+        """
         self._domain = domain
         self._buckets = buckets
         self._taken = taken
+        self._refused = refused
         self._told_term = 0
         self._new = asyncio.Event()
         """Set when the lease was taken in a term that the brain does not know of."""
         self.lease = Lease(buckets, agent)
         self.problem = ""
         """Why the store could not be asked, if so."""
-        self.unusable = 0
-        """Records of before that could not be used."""
         self.settled = asyncio.Event()
         """Set once this agent leads, or knows who does."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether this agent leads, and its brain knows."""
-        return self.lease.held and self.lease.term == self._told_term
 
     async def run(self) -> None:
         """Renew or try, and read what is there after each take-over, until cancelled."""
@@ -77,7 +83,8 @@ class Leadership:
             if self.lease.term == term:
                 self._new.clear()
                 if self.lease.held:
-                    self.unusable = directory.unusable
+                    if directory.unusable:
+                        self._refused[UNUSABLE] += directory.unusable
                     self._told_term = term
                     self._taken(LeadershipTaken(term, directory.records, sessions))
                     self.settled.set()

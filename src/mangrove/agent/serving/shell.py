@@ -99,7 +99,8 @@ class Shell:
         self._writer: StoreWriter | None = None
         self._lease: Lease | None = None
         self._watches: dict[str, BrokerWatch] = {}
-        self._leads = False
+        self._led_term = 0
+        """The term in which the brain leads, as far as it knows; 0: in none."""
         self._tokens = 0
         self._unanswered: OrderedDict[int, _Asked] = OrderedDict()
         self._reminded: OrderedDict[str, float] = OrderedDict()
@@ -122,7 +123,7 @@ class Shell:
     @property
     def leads(self) -> bool:
         """Whether the brain decides for its domain at this moment."""
-        return self._leads and self._lease is not None and self._lease.held
+        return bool(self._led_term) and self._led_term == self._term and self._held
 
     # -- the brain ----------------------------------------------------------------------------------------
 
@@ -131,13 +132,13 @@ class Shell:
         now = monotonic()
         self._notice_the_end(now)
         if isinstance(stimulus, LeadershipTaken):
-            self._leads = True
+            self._led_term = stimulus.term
         self._carry_out(self._brain.handle(stimulus, now))
         self._look_ahead()
 
     def _notice_the_end(self, now: float) -> None:
-        if self._leads and not self.leads:
-            self._leads = False
+        if self._led_term and not self.leads:
+            self._led_term = 0
             self._unanswered.clear()
             log.warning("this agent does not lead any more")
             self._carry_out(self._brain.handle(LeadershipLost(), now))
@@ -268,6 +269,10 @@ class Shell:
             self._reminded.popitem(last=False)
         order = RegisterAgain(term=self._term)
         self.outbox.put(client_subject(self._domain, client), msgspec.json.encode(order))
+
+    @property
+    def _held(self) -> bool:
+        return self._lease is not None and self._lease.held
 
     @property
     def _term(self) -> int:

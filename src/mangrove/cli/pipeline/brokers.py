@@ -48,24 +48,14 @@ def choose_brokers(
 
 def read_model(path: Path) -> dict[str, float]:
     """`t_rcv`, `t_fltr` and `t_tx` from a file; that of the only broker type, when there are types."""
+    from mangrove.config.calibration import BrokerModelError, broker_model
+
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        return broker_model(json.loads(path.read_text(encoding="utf-8")))
+    except BrokerModelError as error:
+        raise InputError(f"{path} {error}", hint=error.hint) from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the model {path}: {error}") from error
-    if isinstance(document, dict) and isinstance(document.get("models"), dict):
-        models = document["models"]
-        if len(models) != 1:
-            raise InputError(
-                f"{path} has models of {len(models)} broker types", hint="keep the one that applies"
-            )
-        (document,) = models.values()
-    try:
-        return {name: float(document[name]) for name in ("t_rcv", "t_fltr", "t_tx")}
-    except (KeyError, TypeError, ValueError):
-        raise InputError(
-            f"{path} is not a broker model",
-            hint='{"t_rcv": s, "t_fltr": s, "t_tx": s}, as `calibrate` writes',
-        ) from None
 
 
 def _from_federation(

@@ -13,9 +13,6 @@ from mangrove.control.offloading.problem import Acceptor
 from mangrove.model.agents.load import UNLIMITED, Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
 
-EQUALISED = 0.5
-"""PEER brings two brokers closer until they differ by this share of the threshold that started it."""
-
 
 class StartedBy(StrEnum):
     """What makes a method start."""
@@ -45,7 +42,6 @@ def next_start(
     *,
     resting: Collection[str] = (),
     settling: Collection[str] = (),
-    equalised: float = EQUALISED,
 ) -> Start | None:
     """The most pressing session that may start now, or None.
 
@@ -56,7 +52,7 @@ def next_start(
     known = sorted((load for load in loads if load.reachable), key=lambda load: load.broker)
     if started_by is StartedBy.OVERLOAD:
         return _overload(known, balancing, resting, settling)
-    return _imbalance(known, balancing, resting, settling, equalised)
+    return _imbalance(known, balancing, resting, settling)
 
 
 def acceptor(
@@ -107,11 +103,7 @@ def _overload(
 
 
 def _imbalance(
-    loads: Sequence[BrokerLoad],
-    balancing: Balancing,
-    resting: Collection[str],
-    settling: Collection[str],
-    equalised: float,
+    loads: Sequence[BrokerLoad], balancing: Balancing, resting: Collection[str], settling: Collection[str]
 ) -> Start | None:
     edges = [load for load in loads if load.role == "edge" and load.state is not LoadState.BUSY]
     best: tuple[float, Metric, BrokerLoad, BrokerLoad] | None = None
@@ -128,7 +120,8 @@ def _imbalance(
     if best is None:
         return None
     widest, widest_on, high, low = best
-    need, cap, shares = _closer(high, low, balancing.imbalance, balancing.imbalance * equalised)
+    stop = balancing.imbalance / 2 if balancing.imbalance_stop is None else balancing.imbalance_stop
+    need, cap, shares = _closer(high, low, balancing.imbalance, min(stop, balancing.imbalance))
     why = (
         f"{high.broker} and {low.broker} differ by {widest:.1%} on {widest_on.value}, more than"
         f" {balancing.imbalance:.0%}"

@@ -183,6 +183,14 @@ async def test_an_agent_whose_lease_has_ended_does_nothing_more(setting: Setting
     assert not setting.shell.status().leads
 
 
+async def test_a_lease_that_was_lost_and_taken_again_is_another(setting: Setting) -> None:
+    setting.lease.term = TERM + 1
+    assert not setting.shell.leads, "what the brain knows is of the term before"
+    setting.shell.tell(LeadershipTaken(TERM + 1))
+    assert setting.brain.told[-2:] == [LeadershipLost(), LeadershipTaken(TERM + 1)]
+    assert setting.shell.leads
+
+
 async def test_only_linked_domains_are_listened_to(setting: Setting) -> None:
     message = PeerRegister(epoch=1, accepts=True)
     setting.shell.heard_peer("there", msgspec.json.encode(message))

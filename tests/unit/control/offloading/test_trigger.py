@@ -13,7 +13,7 @@ from mangrove.control.offloading.trigger import (
 from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
 
-PAPER = Balancing()
+PAPER = Balancing(target=0.95)
 
 
 def edge(name: str, matching: float, state: LoadState | None = None, **other: object) -> BrokerLoad:
@@ -81,7 +81,8 @@ def test_an_acceptor_has_its_room_or_the_cap_if_that_is_less() -> None:
     load = edge("a", 0.45)
     free = acceptor(load, PAPER, domain="d", topics=frozenset({"t"}))
     assert free.room.matching == pytest.approx(10_000.0, rel=1e-4)
-    assert (free.broker, free.domain, free.headroom) == ("a", "d", pytest.approx(0.5))
+    assert (free.broker, free.domain) == ("a", "d")
+    assert free.headroom == pytest.approx(0.5)
     capped = acceptor(load, PAPER, domain="d", cap=Amounts(matching=300.0, input=7.0))
     assert capped.room == Amounts(7.0, 0.0, 300.0)
 
@@ -94,6 +95,22 @@ def test_two_edges_that_differ_by_more_than_the_threshold_start_peer() -> None:
     assert start.need == {Metric.MATCHING: pytest.approx(0.07 * 10_000)}, "until they differ by half of it"
     assert start.cap.matching == pytest.approx(0.12 * 10_000), "and b does not end above a"
     assert "12.0%" in start.why
+
+
+def test_how_close_two_edges_are_brought_may_be_set() -> None:
+    further = Balancing(imbalance_stop=0.02)
+    start = next_start(StartedBy.IMBALANCE, (edge("a", 0.62), edge("b", 0.50)), further)
+    assert start is not None
+    assert start.need == {Metric.MATCHING: pytest.approx(0.10 * 10_000)}
+
+
+def test_peer_leads_no_more_to_an_edge_than_would_come_back() -> None:
+    a = edge("a", 0.5, utilisation={Metric.MATCHING: 0.50, Metric.OUTPUT: 0.42}, capacity=_both())
+    b = edge("b", 0.3, utilisation={Metric.MATCHING: 0.30, Metric.OUTPUT: 0.50}, capacity=_both())
+    start = imbalance(a, b)
+    assert start is not None
+    assert start.source == "a"
+    assert start.cap.output == pytest.approx(0.02 * 125e6 / 2), "b is at most 10 % above a on output"
 
 
 def test_peer_waits_for_low_acceptors_and_for_brokers_in_sessions() -> None:

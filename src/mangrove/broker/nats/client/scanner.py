@@ -105,8 +105,9 @@ class Scanner:
             for inlet in touched:
                 messages, inlet.messages = inlet.messages, []
                 size_bytes, inlet.size_bytes = inlet.size_bytes, 0
-                self.messages += len(messages)
-                inlet.sink(messages, size_bytes)
+                if messages:  # unless the first of them was malformed
+                    self.messages += len(messages)
+                    inlet.sink(messages, size_bytes)
         if consumed < len(data):
             self._held.append(data[consumed:])
             self._held_bytes = len(data) - consumed

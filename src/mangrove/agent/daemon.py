@@ -1,0 +1,221 @@
+"""The agent process: puts the brain, the store, the data brokers and the management broker together.
+
+Run by the site as `python -m mangrove.agent.daemon SETTINGS.json`. Brokers, gateways and clients go on
+without it; when it comes back it takes up what its predecessor left in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from pathlib import Path
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.gateway_counts import GatewayCounts
+from mangrove.agent.serving.leadership import Leadership
+from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.settings import AgentSettings, check
+from mangrove.agent.serving.shell import Shell
+from mangrove.agent.serving.store_writer import StoreWriter
+from mangrove.broker.kinds import kind_of
+from mangrove.control.brain import AgentBrain
+from mangrove.errors import MangroveError
+from mangrove.host.daemon import run_daemon
+from mangrove.host.event_file import EventFile
+from mangrove.model.agents.names import (
+    AGENT_READY,
+    agent_status_subject,
+    directory_subject,
+    from_peer_subject,
+    register_subject,
+    report_subject,
+)
+from mangrove.store.buckets import Buckets
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+READY_WITHIN_S = 2.0
+"""After so long it counts as ready although nobody leads yet: it serves as soon as it can."""
+FOLLOWER_PAUSE_S = 0.2
+"""So much later a follower answers questions, so that the leader's answer is first if there is one."""
+MAX_LATER = 1_000
+CLOSE_TIMEOUT_S = 1.0
+PENDING_MESSAGES = 65_536
+PENDING_BYTES = 64 << 20
+
+
+class Agent:
+    """One agent: a management connection and everything that goes over it."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        domain, federation = settings.domain, settings.federation
+        self._settings = settings
+        self._domain = domain
+        events = EventFile(Path(settings.events_path) if settings.events_path else None)
+        brain = AgentBrain(
+            federation,
+            domain,
+            settings.agent,
+            seed=secrets.randbits(32),
+            clock_shift_s=time.time() - time.monotonic(),
+            events_before=events.last_number(),
+            endpoints=settings.endpoints,
+        )
+        self._keys = LeaseKeys(domain)
+        neighbours = [link.other(domain) for link in federation.links_of(domain)]
+        self._shell = Shell(domain, brain, self._keys, events, neighbours=neighbours)
+        self._later: set[asyncio.Task[None]] = set()
+        self._closed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        connection = await self._connect()
+        buckets = Buckets(connection)
+        leadership = Leadership(
+            self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
+        )
+        writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads)
+        watches = self._watches()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._until_closed(), name="connection")
+                tasks.create_task(self._shell.outbox.run(connection), name="outbox")
+                self._shell.begin(leadership.lease, writer, watches)
+                await self._listen(connection)
+                tasks.create_task(leadership.run(), name="leadership")
+                tasks.create_task(writer.run(), name="store writer")
+                counts = GatewayCounts(self._domain, connection, self._shell.tell)
+                tasks.create_task(counts.run(), name="gateway counts")
+                for watch in watches:
+                    tasks.create_task(watch.run(), name=f"watch {watch.broker}")
+                await _settled(leadership)
+                log.info(AGENT_READY)
+        finally:
+            self._shell.close()
+            for task in self._later:
+                task.cancel()
+            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
+                await leadership.lease.release()
+            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await connection.close()
+
+    async def _connect(self) -> Client:
+        """A connection that is made again whenever it breaks."""
+        url = self._settings.endpoints.management.client_url
+        warned = False
+
+        async def told(error: Exception) -> None:
+            log.debug("management broker: %s", error)
+            if isinstance(error, nats.errors.SlowConsumerError):
+                self._shell.refused["too many messages waited to be read"] += 1
+
+        async def closed() -> None:
+            self._closed.set()
+
+        while True:
+            try:
+                return await nats.connect(
+                    url,
+                    name=self._settings.agent,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RETRY_S,
+                    connect_timeout=1,
+                    error_cb=told,
+                    closed_cb=closed,
+                )
+            except (OSError, nats.errors.Error) as error:
+                if not warned:
+                    log.warning("management broker %s: %s; trying again", url, error)
+                warned = True
+                await asyncio.sleep(RETRY_S)
+
+    async def _until_closed(self) -> None:
+        """A connection that will not be made again ends the process, which is then started anew."""
+        await self._closed.wait()
+        raise MangroveError("the connection to the management broker was given up")
+
+    def _watches(self) -> list[BrokerWatch]:
+        endpoints, balancing = self._settings.endpoints, self._settings.federation.balancing
+        return [
+            BrokerWatch(
+                broker.name,
+                kind_of(broker.kind).system(broker, self._settings.system_user),
+                self._shell.tell,
+                period_s=balancing.period_s,
+                pending=balancing.pending_bytes is not None,
+                delay=balancing.delay_ms is not None,
+            )
+            for broker in (endpoints.head, *endpoints.edges)
+        ]
+
+    async def _listen(self, connection: Client) -> None:
+        """One subscription for all clients and questions: what a client says is heard in its order."""
+        everything = register_subject(self._domain).rpartition(".")[0] + ".*"
+        for subject, heard in (
+            (everything, self._heard),
+            (from_peer_subject(self._domain, "*"), self._heard_peer),
+        ):
+            await connection.subscribe(
+                subject, cb=heard, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
+            )
+
+    async def _heard(self, message: Msg) -> None:
+        subject, reply = message.subject, message.reply
+        if subject == report_subject(self._domain):
+            self._shell.heard_report(message.data)
+        elif subject == register_subject(self._domain):
+            self._shell.heard_registration(message.data, reply)
+        elif subject in (agent_status_subject(self._domain), directory_subject(self._domain)) and reply:
+            if self._shell.leads:
+                self._answer(subject, message.data, reply)
+            elif len(self._later) < MAX_LATER:
+                task = asyncio.create_task(self._answer_later(subject, message.data, reply))
+                self._later.add(task)
+                task.add_done_callback(self._later.discard)
+
+    async def _answer_later(self, subject: str, data: bytes, reply: str) -> None:
+        await asyncio.sleep(FOLLOWER_PAUSE_S)
+        self._answer(subject, data, reply)
+
+    def _answer(self, subject: str, data: bytes, reply: str) -> None:
+        if subject == agent_status_subject(self._domain):
+            self._shell.outbox.put(reply, msgspec.json.encode(self._shell.status()))
+        elif (page := self._shell.directory_page(data)) is not None:
+            self._shell.outbox.put(reply, page)
+
+    async def _heard_peer(self, message: Msg) -> None:
+        self._shell.heard_peer(message.subject.rpartition(".")[2], message.data)
+
+
+async def _settled(leadership: Leadership) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(READY_WITHIN_S):
+            await leadership.settled.wait()
+
+
+async def _serve(settings: AgentSettings) -> None:
+    check(settings)
+    try:
+        await Agent(settings).run()
+    finally:
+        log.info("agent stopped")
+
+
+def main() -> None:
+    """Run one agent until it is told to stop."""
+    run_daemon(AgentSettings, _serve)
+
+
+if __name__ == "__main__":
+    main()
