@@ -29,6 +29,8 @@ class SmallDomain:
         self.peers: dict[str, ClusterLoad] = {}
         self.staying: set[str] = set()
         self.head_load = 0.0
+        self.kicks: tuple[Instruction, ...] = ()
+        """What is done about plain clients when nothing else suffices."""
         self.rising: set[str] = set()
         self.log = EventLog("oslo-agent")
         numbers = count(1)
@@ -105,6 +107,11 @@ class SmallDomain:
 
     def pause_s(self, peer: str) -> float:
         return 0.1
+
+    def disconnect(
+        self, session: str, broker: str, unmet: Mapping[Metric, float], now: float, cause: EventId
+    ) -> list[Instruction]:
+        return list(self.kicks)
 
     # -- what clients and the store do
 
