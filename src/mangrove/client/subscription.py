@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Self
 
+from mangrove.client.callbacks import Callbacks
 from mangrove.client.message import Message
 from mangrove.client.recent_ids import RecentIds
 from mangrove.errors import MangroveError
@@ -34,6 +35,7 @@ class Subscription:
         subject: str,
         queue: str,
         callback: Callback | None,
+        callbacks: Callbacks,
         dropped: Counter[str],
         ready: Callable[[float], Awaitable[None]],
         end: Callable[[Subscription], Awaitable[None]],
@@ -47,6 +49,8 @@ class Subscription:
         self.size_bytes = 0
         """Bytes that came, on the wire."""
         self._callback = callback
+        self._callbacks = callbacks
+        self._in_turn = False
         self._dropped = dropped
         self._ready = ready
         self._end = end
@@ -81,8 +85,9 @@ class Subscription:
         self._batches.append((fresh, size_bytes))
         if self._callback is None:
             self._arrived.set()
-        elif self._calling is None:
-            self._calling = asyncio.get_running_loop().create_task(self._call(self._callback))
+        elif not self._in_turn:
+            self._in_turn = True
+            self._callbacks.add(self)
 
     def _drop(self, messages: list[Message], size_bytes: int) -> list[Message]:
         """Only so many of the messages as there is room for, counted in messages of their average size."""
@@ -104,21 +109,23 @@ class Subscription:
         self._present = iter(messages)
         return True
 
-    async def _call(self, callback: Callback) -> None:
+    async def call(self) -> None:
         """Await the callback for one message after the other, until none is left."""
+        callback = self._callback
+        assert callback is not None, "only with a callback it has a turn"
+        self._calling = asyncio.current_task()
         try:
             while not self._ended and self._take_up():
                 for message in self._present:
                     try:
                         await callback(message)
-                    except (
-                        Exception
-                    ):  # whatever the user's code raises; the next message is none of its fault
+                    except Exception:  # the user's code may raise anything; the next message is another
                         log.exception("the callback for %s failed", message.subject)
                     if self._ended:
                         return
         finally:
             self._calling = None
+            self._in_turn = False
 
     # -- how they are read --------------------------------------------------------------------------------
 
