@@ -99,7 +99,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
 async def _run(directory: Path, schedule: Schedule, seed: int) -> dict[str, object]:
     federation = parse_federation(MESH, "mesh").require()
     async with (
-        LocalFederation(federation, directory / "mesh", ephemeral=True, seed=seed) as mesh,
+        LocalFederation(federation, directory / "mesh", ephemeral=True, seed=seed, agents=False) as mesh,
         ProbeTraffic(_head(mesh.endpoints["a"]), _topics(mesh)) as probes,
     ):
         await probes.subscribe()

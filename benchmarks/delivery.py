@@ -70,7 +70,9 @@ def run(seed: int, quick: bool) -> dict[str, object]:
 
 async def _run(directory: Path, seconds: float, seed: int) -> dict[str, Row]:
     federation = parse_federation(PAIR, "pair").require()
-    async with LocalFederation(federation, directory / "pair", ephemeral=True, seed=seed) as pair:
+    async with LocalFederation(
+        federation, directory / "pair", ephemeral=True, seed=seed, agents=False
+    ) as pair:
         source, target = pair.endpoints["a"], pair.endpoints["b"]
         listeners = dict(zip(PLACES, (target.head, target.edges[0]), strict=True))
         topics = [

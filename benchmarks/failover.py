@@ -112,7 +112,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
 async def _run(directory: Path, schedule: Schedule, seed: int) -> dict[str, dict[str, Figures]]:
     federation = parse_federation(RING, "ring").require()
     async with (
-        LocalFederation(federation, directory / "ring", ephemeral=True, seed=seed) as ring,
+        LocalFederation(federation, directory / "ring", ephemeral=True, seed=seed, agents=False) as ring,
         NativePair(directory / "native", NATIVE_LINK, seed) as native,
         ProbeTraffic(_head(ring.endpoints["a"]), _topics(ring)) as probes,
         ProbeTraffic(native.near, [ProbeTopic(NATIVE, RATE_MSG_S, native.far)]) as native_probes,

@@ -111,7 +111,9 @@ def _federation_file(order: Urgency) -> str:
 
 async def _run(directory: Path, text: str, seconds: float, seed: int) -> dict[str, dict[str, object]]:
     federation = parse_federation(text, "narrow").require()
-    async with LocalFederation(federation, directory / "narrow", ephemeral=True, seed=seed) as chain:
+    async with LocalFederation(
+        federation, directory / "narrow", ephemeral=True, seed=seed, agents=False
+    ) as chain:
         topics: dict[str, list[ProbeTopic]] = {}
         wanted = dict.fromkeys(SITES, 0)
         for kind in CLASSES.values():

@@ -84,6 +84,7 @@ class Head:
         max_message_bytes: int = 100,
         queue_bytes: int = 1000,
         markers: Flow | None = None,
+        directions: bytes = b"",
     ) -> None:
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
         self.engine: OverlayEngine = with_links(shape, "a")
@@ -102,6 +103,7 @@ class Head:
                 self.engine.subscriptions_confirmed(applied, monotonic())
             ),
             markers=markers,
+            directions=directions,
         )
 
     @property

@@ -95,7 +95,7 @@ class SmallDomain:
     def follow(self, topic: str, now: float, decision: EventId | None) -> None:
         pass
 
-    def may_leave(self, topic: str, members: Iterable[WishId]) -> bool:
+    def may_leave(self, topic: str) -> bool:
         return topic not in self.staying
 
     def neighbours(self, now: float) -> Mapping[str, ClusterLoad]:

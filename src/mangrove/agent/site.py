@@ -17,6 +17,7 @@ from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
+from mangrove.model.agents.directions import directions_of
 from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
@@ -145,6 +146,7 @@ class Site:
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_url=self._own.management.client_url,
+            directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),
             events_path=str(self._run.events_of(self.domain)),

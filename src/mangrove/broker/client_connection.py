@@ -153,6 +153,14 @@ class ClientConnection(Protocol):
     ) -> Subscribed:
         """Ask for the messages of a subject or pattern; the broker has heard of it after `flush`."""
 
+    def redirect(
+        self, subscribed: Subscribed, sink: Sink, *, form: Form = RawMessage, origin: Any = None
+    ) -> None:
+        """Hand what comes from the next buffer on to another sink, in another form.
+
+        Forms are called in the order in which messages come, over all subscriptions of the connection.
+        """
+
     def unsubscribe(self, subscribed: Subscribed) -> None:
         """End a subscription; its sink is not called any more. Ending it twice is no error."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mangrove.cli.demonstration import demo
-from mangrove.cli.federation import avoid, link, pubsub, replay, status, story, up
+from mangrove.cli.federation import avoid, directory, link, load, pubsub, replay, status, story, up
 from mangrove.cli.measurement import bench, evaluate
 from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
@@ -25,6 +25,8 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("demo")(demo.demo)
 app.command("status")(status.status)
+app.command("load")(load.load)
+app.command("directory")(directory.directory)
 app.command("story")(story.story)
 app.command("replay")(replay.replay)
 app.command("pub")(pubsub.pub)

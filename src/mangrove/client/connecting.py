@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Coroutine, Generator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
-from mangrove.broker.client_kinds import client_connection
+import msgspec
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NoResponderError
+from mangrove.client.broker_pool import BrokerPool, same_broker
 from mangrove.client.connection import Connection, NotConnectedError
-from mangrove.client.gateway_questions import GatewayQuestions
+from mangrove.client.management.link import ManagementLink
 from mangrove.errors import InputError
 from mangrove.host.runtime_file import find_running
+from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
-from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.shared_names import SDK_NAME
 
-CONNECT_TIMEOUT_S = 5.0
+if TYPE_CHECKING:
+    from mangrove.client.management.managed import Managed
+
+log = logging.getLogger(__name__)
+
+DIRECTIONS_S = 0.5
 
 
 class Connecting:
@@ -47,14 +57,19 @@ def connect(
     domain: str | None = None,
     federation: str | None = None,
     run_dir: Path | None = None,
-    name: str = "mangrove-sdk",
+    name: str = "",
+    identity: Path | None = None,
 ) -> Connecting:
     """Connect to a domain: `async with mangrove.connect(domain="seattle") as connection:`.
 
-    Either give URLs: `servers` for publishing and, if subscriptions should go elsewhere, `edges`. Or name a
-    `domain` of a federation that runs on this machine.
+    Either name a `domain` of a federation that runs on this machine. Or give the URL of any broker of a
+    domain, or several, as `servers`: it tells where the others are; if nobody there knows, `servers` are for
+    publishing and, if subscriptions should go elsewhere, `edges` for those.
+
+    `name` is for people who look at brokers. `identity` is a file with the key by which the domain's agent
+    knows this client; it is made if there is none. Without it each connection makes a key of its own.
     """
-    return Connecting(_connect(servers, edges, domain, federation, run_dir, name))
+    return Connecting(_connect(servers, edges, domain, federation, run_dir, name, identity))
 
 
 async def _connect(
@@ -64,32 +79,106 @@ async def _connect(
     federation: str | None,
     run_dir: Path | None,
     name: str,
+    identity: Path | None,
 ) -> Connection:
-    questions: GatewayQuestions | None = None
-    kind = BrokerKind.NATS
+    name = name if name.startswith(SDK_NAME) else f"{SDK_NAME} {name}".strip()
     if servers is None:
-        endpoints = _endpoints_of(domain, federation, run_dir)
-        questions = GatewayQuestions(endpoints.domain, endpoints.management.client_url)
-        servers = [endpoints.head.client_url]
-        kind = endpoints.head.kind
-        edges = edges or [edge.client_url for edge in endpoints.edges]
-    elif domain is not None:
+        directions, kind = _directions_of(domain, federation, run_dir)
+        pool = BrokerPool(kind, name, [directions.head.url], edges or [each.url for each in directions.edges])
+        return await _open(pool, directions, name, identity)
+    if domain is not None:
         raise InputError("give either servers or a domain, not both")
-    head_urls = [servers] if isinstance(servers, str) else list(servers)
-    publisher = await _open(kind, head_urls, name)
-    if not edges:
-        return Connection(publisher, publisher, questions)
+    given = [servers] if isinstance(servers, str) else list(servers)
+    pool = BrokerPool(BrokerKind.NATS, name, given, edges)
     try:
-        # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
-        order = random.sample(list(edges), len(edges))
-        subscriber = await _open(kind, [*order, *head_urls], name)
+        first = await _first(pool, given)
+        told = await _ask_directions(first)
+        if told is not None:
+            pool.head_urls = [told.head.url]
+            pool.edge_urls = list(edges) or [each.url for each in told.edges]
+            if not same_broker(first.url, told.head.url):
+                first = await _head(pool, told, first)
+        return await _open(pool, told, name, identity, first)
     except BaseException:
-        await publisher.close()
+        await pool.close()
         raise
-    return Connection(publisher, subscriber, questions)
 
 
-def _endpoints_of(domain: str | None, federation: str | None, run_dir: Path | None) -> DomainEndpoints:
+async def _open(
+    pool: BrokerPool,
+    directions: Directions | None,
+    name: str,
+    identity: Path | None,
+    publisher: ClientConnection | None = None,
+) -> Connection:
+    """Connect to a head, if that has not been done, and to an edge."""
+    try:
+        if publisher is None:
+            publisher = await _first(pool, pool.head_urls)
+        subscriber = publisher
+        if pool.edge_urls:
+            # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
+            order = random.sample(pool.edge_urls, len(pool.edge_urls))
+            subscriber = await _first(pool, [*order, *pool.head_urls])
+        if directions is None or not directions.management_url:
+            return Connection(pool, publisher, subscriber)
+        link = ManagementLink(directions.domain, directions.management_url, name)
+        try:
+            managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
+            connection = Connection(pool, publisher, subscriber, link, managed)
+            await managed.open()
+        except BaseException:
+            await link.close()
+            raise
+        return connection
+    except BaseException:
+        await pool.close()
+        raise
+
+
+def _managed(
+    directions: Directions,
+    link: ManagementLink,
+    name: str,
+    identity: Path | None,
+    pool: BrokerPool,
+    publisher: ClientConnection,
+    subscriber: ClientConnection,
+) -> Managed:
+    from mangrove.client.management.identity import Identity, identity_in
+    from mangrove.client.management.managed import Managed
+
+    key = Identity() if identity is None else identity_in(identity)
+    return Managed(directions, link, key, name, pool, publisher, subscriber)
+
+
+async def _ask_directions(wire: ClientConnection) -> Directions | None:
+    """What the gateway of the domain that was reached says of it; None if there is none that knows."""
+    try:
+        answer = await wire.request(DIRECTIONS_SUBJECT, b"", timeout_s=DIRECTIONS_S)
+        return msgspec.json.decode(answer.data, type=Directions)
+    except (BrokerAwayError, NoResponderError, TimeoutError):
+        return None
+    except msgspec.DecodeError as error:
+        log.warning("directions that cannot be read are ignored: %s", error)
+        return None
+
+
+async def _head(pool: BrokerPool, told: Directions, reached: ClientConnection) -> ClientConnection:
+    """The head that the directions name; what was reached instead, if there is no way to it."""
+    try:
+        head = await pool.at(told.head.url)
+    except BrokerAwayError as error:
+        log.warning("the head is published at through %s: %s", reached.url, error.message)
+        return reached
+    pool.let_go(reached)
+    return head
+
+
+def _directions_of(
+    domain: str | None, federation: str | None, run_dir: Path | None
+) -> tuple[Directions, BrokerKind]:
+    """What the runtime file of this machine says."""
     runtime = find_running(federation, run_dir)
     if domain is None:
         domain = next(iter(runtime.domains))
@@ -99,16 +188,21 @@ def _endpoints_of(domain: str | None, federation: str | None, run_dir: Path | No
             f"the federation {runtime.federation.name!r} has no domain {domain!r}",
             hint=f"choose one of: {', '.join(runtime.domains)}",
         )
-    return endpoints
+    directions = Directions(
+        federation=runtime.federation.name,
+        domain=domain,
+        head=BrokerDirection(name=endpoints.head.name, url=endpoints.head.client_url),
+        edges=tuple(BrokerDirection(name=edge.name, url=edge.client_url) for edge in endpoints.edges),
+        management_url=endpoints.management.client_url,
+        placement=runtime.federation.domains[domain].placement,
+    )
+    return directions, endpoints.head.kind
 
 
-async def _open(kind: BrokerKind, urls: list[str], name: str) -> ClientConnection:
-    wire = client_connection(kind, urls, name)
+async def _first(pool: BrokerPool, urls: list[str]) -> ClientConnection:
     try:
-        # Once connected, it comes back for ever; so it would also try for ever to connect at all.
-        await wire.connect(CONNECT_TIMEOUT_S)
+        return await pool.open(urls)
     except BrokerAwayError as error:
         raise NotConnectedError(
             error.message, hint="is the federation running? mangrove status tells"
         ) from None
-    return wire

@@ -1,34 +1,42 @@
-"""The SDK's connection: publishes at the head broker, subscribes at an edge broker, reconnects to both."""
+"""The SDK's connection: publishes at the head broker, subscribes at edge brokers, goes where it is told."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from mangrove.broker.client_connection import (
     BrokerAwayError,
     ClientConnection,
     NoResponderError,
     Outlet,
-    Subscribed,
 )
 from mangrove.broker.message_heads import encode_head
 from mangrove.client.asks import Asks
+from mangrove.client.broker_pool import BrokerPool
 from mangrove.client.callbacks import Callbacks
 from mangrove.client.gateway_questions import GatewayQuestions
+from mangrove.client.legs import Legs
+from mangrove.client.management.link import ManagementLink
 from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
+from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.publisher import Publisher
+from mangrove.client.publishing import Published
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.errors import InputError, MangroveError
+from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.questions.session_quality import Quality, Role
 from mangrove.model.subjects import is_internal, subject_problem
+
+if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
+    from mangrove.client.management.managed import Managed
 
 log = logging.getLogger(__name__)
 
@@ -54,50 +62,40 @@ class MessageTooLargeError(MangroveError):
         )
 
 
-class Leg(NamedTuple):
-    """Where a subscription is served: a connection, and the subscription there."""
-
-    wire: ClientConnection
-    handle: Subscribed
-
-    def end(self) -> None:
-        """Serve it no longer."""
-        self.wire.unsubscribe(self.handle)
-
-
-@dataclass(slots=True)
-class Published:
-    """How much was published, in messages and bytes of payload."""
-
-    messages: int = 0
-    size_bytes: int = 0
-
-
 class Connection:
     """Publish and subscribe in one domain of a federation. Made by `mangrove.connect`."""
 
     def __init__(
         self,
+        pool: BrokerPool,
         publisher: ClientConnection,
         subscriber: ClientConnection,
-        questions: GatewayQuestions | None = None,
+        link: ManagementLink | None = None,
+        managed: Managed | None = None,
     ) -> None:
-        """`questions` go to the domain's gateway, if it is known."""
-        self._questions = questions
+        """`link` leads to the domain's management broker, if that is known; `managed` to its agent."""
+        questions = None if link is None else GatewayQuestions(link)
+        self._link = link
         self._readiness = None if questions is None else Readiness(questions)
         self._asks = None if questions is None else Asks(questions)
+        self._pool = pool
         self._publisher = publisher
         self._subscriber = subscriber
+        self._elsewhere: dict[str, PublishingWire] = {}
+        """Of subjects that are not published at the head."""
         self._ids = MessageIds()
         self._outlets: dict[str, Outlet] = {}
         self._callbacks = Callbacks()
-        self._legs: dict[Subscription, Leg] = {}
+        self._legs = Legs(self._respond)
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
         self.refused: Counter[str] = Counter()
         """Messages that were too large to be sent, by subject."""
         self.published_elsewhere = Published()
         """What was published on subjects that are not counted one by one: replies, and beyond a limit."""
+        self._managed = managed
+        if managed is not None:
+            managed.begin(self._legs, self.published, self._route)
 
     async def publish(
         self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
@@ -107,9 +105,10 @@ class Connection:
         Waits while the broker takes no more. What is published while the broker is away waits for its return,
         up to a limit; then NotConnectedError.
         """
-        wire = self._publisher
+        wire = self._elsewhere.get(subject, self._publisher) if self._elsewhere else self._publisher
         while wire.full:
             await wire.drained()
+            wire = self._elsewhere.get(subject, self._publisher)
         if headers or reply:
             self.publish_nowait(subject, data, headers=headers, reply=reply)
             return
@@ -135,7 +134,7 @@ class Connection:
                 return
             head = encode_head(stamped(headers, self._ids))
             self._check_size(subject, len(head) + len(data))
-            self._publisher.publish(subject, data, reply=reply, head=head)
+            self._elsewhere.get(subject, self._publisher).publish(subject, data, reply=reply, head=head)
         except BrokerAwayError as error:
             raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
         counted = outlet or self.published_elsewhere
@@ -148,7 +147,25 @@ class Connection:
         if is_internal(subject) or len(self._outlets) >= MAX_OUTLETS:
             return None
         outlet = self._outlets[subject] = self._publisher.outlet(subject, self._ids.head_form)
+        if self._managed is not None:
+            self._managed.published(subject)
         return outlet
+
+    def _route(self, subject: str, wire: PublishingWire) -> None:
+        """Publish a subject at another connection from now on."""
+        if wire is self._publisher:
+            self._elsewhere.pop(subject, None)
+        else:
+            self._elsewhere[subject] = wire
+        before = self._outlets.get(subject)
+        if before is not None:
+            outlet = self._outlets[subject] = wire.outlet(subject, self._ids.head_form)
+            outlet.messages, outlet.size_bytes = before.messages, before.size_bytes
+
+    @property
+    def directory(self) -> Mapping[str, DirectoryRecord]:
+        """What this client knows of its domain's directory, by topic; nothing without an agent."""
+        return {} if self._managed is None else self._managed.membership.directory
 
     def published(self) -> dict[str, Published]:
         """What was published so far, by subject."""
@@ -183,17 +200,21 @@ class Connection:
         deadline_ms: float | None = None,
         paths: int | None = None,
         resiliency: float | None = None,
+        weight: float = 1.0,
     ) -> Subscription:
         """Subscribe to a subject or pattern, alone or as a member of a queue group.
 
         With a deadline, a number of paths or a resiliency all domains send here with more than the contract
         owes, within its `limits`, until the subscription ends. AskRefusedError names what is possible.
+        The deadline and the `weight` also tell an agent how urgent this subscription is among others.
         """
         _check(subject, wildcards=True)
+        if not (math.isfinite(weight) and weight > 0):
+            raise InputError(f"a weight must be above 0, not {weight:g}")
         quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
         end = await self._take(Role.SUBSCRIBER, subject, quality)
         try:
-            return await self._subscribe(subject, queue, callback, end)
+            return await self._subscribe(subject, queue, callback, end, deadline_ms, weight)
         except BaseException:
             await end()
             raise
@@ -207,39 +228,46 @@ class Connection:
         return partial(self._asks.end, await self._asks.take(role, subject, quality))
 
     async def _subscribe(
-        self, subject: str, queue: str, callback: Callback | None, end: Callable[[], Awaitable[None]]
+        self,
+        subject: str,
+        queue: str,
+        callback: Callback | None,
+        end: Callable[[], Awaitable[None]],
+        deadline_ms: float | None,
+        weight: float,
     ) -> Subscription:
         async def ended(subscription: Subscription) -> None:
-            self._leave(subscription)
+            await self._leave(subscription)
             await end()
 
         ready = partial(self._ready, subject, queue)
         subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
         try:
-            self._legs[subscription] = self._leg(self._subscriber, subscription)
-            await self._subscriber.flush(SUBSCRIBE_S)
+            wire = self._subscriber
+            if self._managed is not None:
+                wire = await self._managed.place(subscription, deadline_ms, weight)
+            self._legs.serve(subscription, wire)
+            if self._managed is not None:
+                self._managed.placed(subscription)
+            await wire.flush(SUBSCRIBE_S)
         except (BrokerAwayError, TimeoutError) as error:
-            subscription.finish()
-            self._leave(subscription)
+            await self._abandon(subscription)
             raise NotConnectedError(f"could not subscribe to {subject}: {error}") from None
+        except BaseException:
+            await self._abandon(subscription)
+            raise
         return subscription
 
-    def _leg(self, wire: ClientConnection, subscription: Subscription) -> Leg:
-        """Serve a subscription from one more connection."""
-        handle = wire.subscribe(
-            subscription.subject,
-            subscription.feed,
-            queue=subscription.queue,
-            form=Message,
-            origin=self._respond,
-        )
-        return Leg(wire, handle)
+    async def _abandon(self, subscription: Subscription) -> None:
+        subscription.finish()
+        await self._leave(subscription)
 
-    def _leave(self, subscription: Subscription) -> None:
+    async def _leave(self, subscription: Subscription) -> None:
         """Serve a subscription no longer."""
-        leg = self._legs.pop(subscription, None)
-        if leg is not None:
-            leg.end()
+        self._legs.end(subscription)
+        if self._managed is not None:
+            await self._managed.ended(subscription)
+            self._managed.tidy()
 
     async def ready(self, subject: str, *, queue: str = "", timeout: float = 10.0) -> None:
         """Wait until a subject that somebody in this domain wants is known wherever it may be published.
@@ -288,7 +316,8 @@ class Connection:
     async def flush(self, timeout: float = 5) -> None:
         """Wait until the broker has taken everything that was published."""
         try:
-            await self._publisher.flush(timeout)
+            for wire in {self._publisher, *self._elsewhere.values()}:
+                await wire.flush(timeout)
         except (BrokerAwayError, TimeoutError) as error:
             raise NotConnectedError(f"the broker did not confirm: {error}") from None
 
@@ -296,13 +325,14 @@ class Connection:
         """Send what is pending, then disconnect."""
         if self._asks is not None:
             await self._asks.close()
-        if self._questions is not None:
-            await self._questions.close()
-        for subscription in list(self._legs):
+        if self._managed is not None:
+            await self._managed.close()
+        for subscription in self._legs:
             subscription.finish()
-            self._leave(subscription)
-        for wire in {self._publisher, self._subscriber}:
-            await wire.close()
+            self._legs.end(subscription)
+        if self._link is not None:
+            await self._link.close()
+        await self._pool.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from mangrove.model.balancing import Balancing
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Domain, Edge, Federation
 from mangrove.model.subjects import covers
-from mangrove.model.topics import Contract, Scope, overlaps
+from mangrove.model.topics import Scope, overlaps
 
 HEAD = "head"
 EDGE = "edge"
@@ -56,12 +56,9 @@ class Site:
         """Whether a broker is one of this domain."""
         return broker in self._urls
 
-    def contract(self, topic: str) -> Contract:
-        """The contract that a topic is served by; a pattern by the first one that covers or touches it."""
-        for contract in self.federation.topics.contracts:
-            if overlaps(contract.match, topic):
-                return contract
-        return self.federation.topics.contract_at(len(self.federation.topics.contracts))
+    def of_neighbour(self, broker: str) -> bool:
+        """Whether a name is that of a broker in a linked domain."""
+        return any(broker.startswith(f"{peer}-") for peer in self.neighbours)
 
     def may_leave(self, topic: str) -> bool:
         """Whether a topic's clients could be served in another domain and miss nothing.

@@ -89,4 +89,4 @@ class StoreWrites:
 
 def _record_write(record: DirectoryRecord) -> StoreWrite:
     in_force = record.edges or record.publish_at
-    return StoreWrite(DIRECTORY, record.topic, msgspec.msgpack.encode(record) if in_force else None)
+    return StoreWrite(DIRECTORY, record.topic, msgspec.json.encode(record) if in_force else None)

@@ -20,7 +20,8 @@ from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
-from mangrove.gateway.management import answer_questions
+from mangrove.gateway.management.agent_mail import AgentMail
+from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
@@ -48,6 +49,7 @@ from mangrove.overlay.instructions import (
     DeliverMessages,
     DropMessages,
     ForgetRoutes,
+    HandToAgent,
     Instruction,
     ResetTimer,
     RetargetMessages,
@@ -92,10 +94,18 @@ class Gateway:
             ),
             letters=self._retained or DISCARD,
             markers=self._probe,
+            directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
+        )
+        peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
+        self._mail = AgentMail(
+            settings.domain,
+            peers,
+            send=lambda peer, body: self._carry_out(self._engine.send_management(peer, body, monotonic())),
+            ignored=self._ledger.ignore,
         )
         self._links = Links(
             self._engine,
-            tuple(link.other(settings.domain) for link in federation.links_of(settings.domain)),
+            peers,
             carry_out=self._carry_out,
             attached=self._tick,
         )
@@ -171,6 +181,8 @@ class Gateway:
                 case DeliverMessages(frame):
                     self._journal.record(frame)
                     self._head.deliver(frame.body, frame.hop_limit)
+                case HandToAgent(peer, frame):
+                    self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
                     self._head.change_subscriptions(add, remove)
                 case ConfirmSubscriptions(applied):
@@ -222,7 +234,8 @@ class Gateway:
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
                 if self._settings.management_url:
-                    tasks.create_task(self._answer(self._settings.management_url), name="answers")
+                    management = self._management(self._settings.management_url)
+                    tasks.create_task(management.run(), name="management broker")
                 self._tick()
                 log.info(GATEWAY_READY)
         finally:
@@ -235,16 +248,17 @@ class Gateway:
                 server.close()
             await self._links.close()
 
-    async def _answer(self, url: str) -> None:
+    def _management(self, url: str) -> ManagementConnection:
+        """The gateway on the management broker of its domain."""
         domain = self._engine.domain
         answers = {
             gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
             gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
             gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
             gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
+            gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
         }
-        answers[gateway_avoid_subject(domain)] = lambda request: msgspec.json.encode(self._avoid(request))
-        await answer_questions(url, f"gateway-{domain}", answers)
+        return ManagementConnection(url, f"gateway-{domain}", answers, self._mail)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""

@@ -19,7 +19,8 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
-from mangrove.gateway.special_flows import Question, Refused, Unreadable
+from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
+from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.subjects import (
     LETTER_SUBJECT,
     READY_QUESTION,
@@ -77,8 +78,12 @@ class HeadConnection:
         confirmed: Callable[[tuple[tuple[str, int, int], ...]], None],
         letters: Flow = DISCARD,
         markers: Flow | None = None,
+        directions: bytes = b"",
     ) -> None:
-        """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes."""
+        """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
+
+        `directions` is the answer to clients that ask for them; empty, nobody is answered.
+        """
         self._engine = engine
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
@@ -93,6 +98,7 @@ class HeadConnection:
         """Subjects whose queue groups changed while the present buffer was read."""
         self._letters = letters
         self._markers = markers
+        self._directions = directions
         self._marker_in = ingress_marker_subject(engine.domain)
         self._marker_out = egress_marker_subject(engine.domain)
         self._onlookers: set[tuple[str, str]] = set()
@@ -306,10 +312,13 @@ class HeadConnection:
             return Entry(message.skip, self._too_large)
         if subject == self._marker_in and self._markers is not None:
             return Entry(message.skip, self._markers)
+        if subject == DIRECTIONS_SUBJECT and self._directions and reply.startswith(INBOX_PREFIX):
+            answer = Answered(self._attachment, reply, self._directions)
+            return Entry(message.skip, answer, once=True, booked=False)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
-                return Entry(message.skip, Question(self._attachment, reply), once=True)
+                return Entry(message.skip, Question(self._attachment, reply), once=True, booked=False)
             if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)

@@ -32,7 +32,8 @@ class LineTable:
         """What a line means that is not known."""
         entry = self._judge(line)
         if entry.once:
-            self._once.append(entry)
+            if entry.booked:
+                self._once.append(entry)
             return entry
         if len(self.known) >= MAX_KNOWN_LINES:
             self._full()

@@ -9,15 +9,23 @@ from mangrove.overlay.protocol.bodies import Message
 NOT_UTF8 = "the subject is not UTF-8"
 
 
-class Question:
-    """The flow of a question whether all subscriptions that were made before it are known here."""
+class Answered:
+    """The flow of a question that has always the same answer."""
 
-    def __init__(self, attachment: Attachment, inbox: str) -> None:
+    def __init__(self, attachment: Attachment, inbox: str, answer: bytes = b"") -> None:
         self._attachment = attachment
-        answer = Message(inbox, "", -1, 0)
-        line = answer.line(inbox, "", ())
-        self._outlet = attachment.outlet(line, answer, ())
-        self._answer = line + b"\r\n\r\n"
+        message = Message(inbox, "", -1, len(answer))
+        line = message.line(inbox, "", ())
+        self._outlet = attachment.outlet(line, message, ())
+        self._answer = b"%b\r\n%b\r\n" % (line, answer)
+
+    def take(self, messages: bytes) -> None:
+        """Answer."""
+        self._outlet.take(self._answer)
+
+
+class Question(Answered):
+    """The flow of a question whether all subscriptions that were made before it are known here."""
 
     def take(self, messages: bytes) -> None:
         """Answer, once they are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.address import Address
+from mangrove.model.agents.directions import Directions
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.federation import Federation
 
@@ -37,3 +38,5 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     head_is_ours: bool = True
     edge_client_urls: dict[str, str] = {}
     """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""
+    directions: Directions | None = None
+    """What clients of this domain are told when they ask; None: they are not answered."""

@@ -8,6 +8,18 @@ from mangrove.model.agents.status import AgentStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
 
+class ManagementFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agents at both ends of a link said to each other, counted at one end."""
+
+    sent: int = 0
+    received: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    waiting_bytes: int = 0
+    dropped: dict[str, int] = {}
+    """Messages that were not carried or not handed over, by reason."""
+
+
 class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One overlay link as the protocol sees it, from one end."""
 
@@ -28,6 +40,7 @@ class LinkFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Share of frames that wait longer than this hop's budget, by the contract's topics."""
     unacknowledged: int
     queued_bytes: int
+    management: ManagementFigures = ManagementFigures()
 
 
 class LinkStatus(LinkFigures, frozen=True, kw_only=True):

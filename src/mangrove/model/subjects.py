@@ -24,6 +24,10 @@ MARKER_PREFIX = "$MGV."
 """Markers by which a gateway measures how long messages are inside its domain. They never leave it."""
 
 
+MOVE_PREFIX = "_MGM."
+"""Markers by which a client that moves between brokers of a domain knows where messages come through."""
+
+
 def ingress_marker_subject(domain: str) -> str:
     """Where markers go from a client of the head broker to the gateway."""
     return f"{MARKER_PREFIX}{domain}.in"
@@ -40,7 +44,7 @@ def subject_problem(text: str, *, wildcards: bool) -> str:
         return "it is empty"
     if len(text.encode()) > MAX_SUBJECT_BYTES:
         return f"it is longer than {MAX_SUBJECT_BYTES} bytes"
-    if any(character.isspace() or not character.isprintable() for character in text):
+    if " " in text or not text.isprintable():  # all other white space is not printable
         return "it contains white space or a control character"
     tokens = text.split(".")
     if "" in tokens:
@@ -59,7 +63,7 @@ def group_problem(text: str) -> str:
         return "it is empty"
     if len(text.encode()) > MAX_GROUP_BYTES:
         return f"it is longer than {MAX_GROUP_BYTES} bytes"
-    if any(character.isspace() or not character.isprintable() for character in text):
+    if " " in text or not text.isprintable():  # all other white space is not printable
         return "it contains white space or a control character"
     return ""
 

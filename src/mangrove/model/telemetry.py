@@ -189,6 +189,7 @@ EVENTS = Table(
             "kind",
             ColumnType.TEXT,
             "`broker_down`, `broker_up`, `link_down`, `link_up`, `gateway_down`, `gateway_up`, "
+            "`agent_down`, `agent_up`, "
             "`counter_reset`, `counts_lost`, `clock_stepped_back`, `tap_off`, `tap_on`, "
             "`subscriptions_too_many`, `left_out`, `rows_lost`, `recorder_started`, `recorder_stopped`; "
             "`left_out` adds up, once a minute, what happened and is in no row",
@@ -215,9 +216,39 @@ CALIBRATION_RUNS = Table(
     ),
 )
 
+LOAD_SAMPLES = Table(
+    "load_samples",
+    "Each data broker against its capacity, as its domain's agent judges it.",
+    ("ts", "domain", "broker"),
+    (
+        _TS,
+        _DOMAIN,
+        Column("broker", ColumnType.TEXT, "the broker"),
+        Column("role", ColumnType.TEXT, "`head` or `edge`"),
+        Column("reachable", ColumnType.FLAG, "whether it answers the agent"),
+        Column("state", ColumnType.TEXT, "`low`, `high`, `overload`, or `busy` while in a session"),
+        Column("measured", ColumnType.TEXT, "the same without regard to sessions"),
+        Column("input", ColumnType.NUMBER, "bytes in against bandwidth; empty if not known", optional=True),
+        Column("output", ColumnType.NUMBER, "bytes out against bandwidth; empty if not known", optional=True),
+        Column("matching", ColumnType.NUMBER, "messages in against capacity, likewise", optional=True),
+        Column("headroom", ColumnType.NUMBER, "what is left up to the high threshold", optional=True),
+        Column("pending_bytes", ColumnType.COUNT, "bytes that wait for clients, where that is looked at"),
+        Column("overloaded", ColumnType.TEXT, "metrics and triggers beyond their thresholds, with commas"),
+        Column("session", ColumnType.TEXT, "the offload session that the broker is in, if any"),
+    ),
+)
+
 TABLES = {
     table.name: table
-    for table in (TOPIC_RATES, LINK_SAMPLES, BROKER_SAMPLES, DELIVERIES, EVENTS, CALIBRATION_RUNS)
+    for table in (
+        TOPIC_RATES,
+        LINK_SAMPLES,
+        BROKER_SAMPLES,
+        DELIVERIES,
+        EVENTS,
+        CALIBRATION_RUNS,
+        LOAD_SAMPLES,
+    )
 }
 
 

@@ -34,6 +34,7 @@ from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import (
     CloseLink,
     ForgetRoutes,
+    HandToAgent,
     Instruction,
     ResetTimer,
     ServeHead,
@@ -44,6 +45,7 @@ from mangrove.overlay.interest.local_interest import LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
 from mangrove.overlay.interest.wants import want
 from mangrove.overlay.links.liveness import Timing
+from mangrove.overlay.links.management import LINK_DOWN, MAX_MANAGEMENT_BYTES
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
@@ -180,6 +182,8 @@ class OverlayEngine:
         if frame.type is FrameType.PIECE:
             self._neighbours[peer].joining.add(frame)
             return []
+        if frame.type is FrameType.MANAGEMENT:
+            return self._receive_management(self._neighbours[peer], frame, now)
         body = control_body(frame)
         match body:
             case Heartbeat():
@@ -209,6 +213,14 @@ class OverlayEngine:
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
         return self._exchange.pull(peer, now)
+
+    def send_management(self, peer: str, body: bytes, now: float) -> list[Instruction]:
+        """The agent of this domain has something to say to that of a neighbour, which may get lost."""
+        neighbour = self._neighbours[peer]
+        if not neighbour.usable:
+            neighbour.outgoing.management.dropped[LINK_DOWN] += 1
+            return []
+        return [neighbour.serve] if neighbour.outgoing.management.offer(body, now) else []
 
     # -- the head broker: messages and interest -----------------------------------------------------------
 
@@ -491,6 +503,13 @@ class OverlayEngine:
         if frame.destinations & self._forwarder.own_bit:
             instructions += self._delivery.arrived(frame, now)
         return [*instructions, *self._forwarder.onward(frame, now)]
+
+    def _receive_management(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
+        if frame.stream:
+            frame = neighbour.joining.join(frame)
+        if len(frame.body) > MAX_MANAGEMENT_BYTES:
+            raise FrameError(f"a management frame of {len(frame.body)} bytes is beyond the limits")
+        return [HandToAgent(neighbour.name, frame)] if neighbour.outgoing.management.came(frame, now) else []
 
     def _receive_heartbeat(self, neighbour: Neighbour, message: Heartbeat, now: float) -> list[Instruction]:
         neighbour.outgoing.acknowledge(message.received)

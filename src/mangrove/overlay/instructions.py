@@ -34,6 +34,13 @@ class DeliverMessages(msgspec.Struct, frozen=True, gc=False):
     frame: Frame
 
 
+class HandToAgent(msgspec.Struct, frozen=True, gc=False):
+    """The agent of a neighbour has something to say to the agent of this domain."""
+
+    peer: str
+    frame: Frame
+
+
 class ChangeSubscriptions(msgspec.Struct, frozen=True, gc=False):
     """Change what the gateway subscribes to at its head broker."""
 
@@ -83,6 +90,7 @@ Instruction = (
     | ServeLink
     | CloseLink
     | DeliverMessages
+    | HandToAgent
     | ChangeSubscriptions
     | ForgetRoutes
     | ConfirmSubscriptions

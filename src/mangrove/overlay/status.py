@@ -16,6 +16,7 @@ from mangrove.model.status import (
     Arrival,
     AskStatus,
     LinkFigures,
+    ManagementFigures,
     RouteStatus,
     TableFigures,
     WayStatus,
@@ -25,6 +26,7 @@ from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.interest.remote_interest import RemoteInterest
 from mangrove.overlay.links.liveness import LinkCondition
+from mangrove.overlay.links.management import ManagementLine
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
@@ -147,6 +149,18 @@ def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigur
         },
         unacknowledged=outgoing.unacknowledged,
         queued_bytes=outgoing.waiting.held_bytes,
+        management=_management(outgoing.management),
+    )
+
+
+def _management(line: ManagementLine) -> ManagementFigures:
+    return ManagementFigures(
+        sent=line.sent,
+        received=line.received,
+        sent_bytes=line.sent_bytes,
+        received_bytes=line.received_bytes,
+        waiting_bytes=line.waiting_bytes,
+        dropped=dict(line.dropped),
     )
 
 

@@ -27,6 +27,7 @@ from mangrove.overlay.instructions import (
     ConfirmSubscriptions,
     DeliverMessages,
     DropMessages,
+    HandToAgent,
     Instruction,
     ResetTimer,
     SendFrame,
@@ -117,6 +118,8 @@ class SimulatedOverlay(VirtualTime):
             name: deque(maxlen=JOURNAL_ENTRIES) for name in federation.domains
         }
         self.dropped: Counter[str] = Counter()
+        self.managed: dict[str, list[tuple[str, bytes]]] = {name: [] for name in federation.domains}
+        """What was handed to each domain's agent, and whose agent said it."""
         self._heads_away: set[str] = set()
         self._for_heads: dict[str, list[bytes]] = {name: [] for name in federation.domains}
         """What waits until a head broker and its subscribers are back."""
@@ -215,6 +218,11 @@ class SimulatedOverlay(VirtualTime):
         """An operator tells a gateway that a region is endangered, or no longer."""
         self._carry_out(name, self.engines[name].avoid(request, self.now))
 
+    def manage(self, name: str, peer: str, body: bytes) -> None:
+        """The agent of a domain says something to that of a neighbour."""
+        if name in self.engines:
+            self._carry_out(name, self.engines[name].send_management(peer, body, self.now))
+
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""
         self._wake_at.pop(name, None)
@@ -244,6 +252,8 @@ class SimulatedOverlay(VirtualTime):
                     self._journals[name].append(frame.name)
                     self._for_heads[name].append(frame.body)
                     self._serve_head(name)
+                case HandToAgent(peer, frame):
+                    self.managed[name].append((peer, frame.body))
                 case ConfirmSubscriptions(applied):
                     engine = self.engines[name]
                     self._carry_out(name, engine.subscriptions_confirmed(applied, self.now))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mangrove.control.brain import NOT_LEADING, PUSH_S, AgentBrain
+from mangrove.control.brain import NOT_LEADING, AgentBrain
 from mangrove.control.instructions import (
     Announce,
     AnswerRegistration,
@@ -15,6 +15,7 @@ from mangrove.control.instructions import (
     Store,
     TellClient,
 )
+from mangrove.control.leadership import PUSH_S
 from mangrove.control.stimuli import (
     ClientRegistered,
     ClientSaid,

@@ -435,3 +435,31 @@ async def test_groups_that_change_in_one_buffer_are_compared_with_the_known_line
 
     few, many = lines_of(subscribe(1)), lines_of(subscribe(200))
     assert many < 100 * few + 200 * 60, "lines of our code, not one pass over all known lines for each"
+
+
+# -- directions -------------------------------------------------------------------------------------------
+
+
+async def test_who_asks_for_directions_is_told_and_nothing_leaves() -> None:
+    head = Head(directions=b'{"domain":"a"}')
+    await head.connection.run()
+    head.wanted_by("b", ">")
+    head.broker.publish(message("_MGR._WHERE", b"", reply="_INBOX.1"))
+    assert head.broker.written == [message("_INBOX.1", b'{"domain":"a"}')]
+    assert head.messages_out() == []
+    assert not head.ledger.sent.requests
+
+
+@pytest.mark.parametrize("reply", ["", "orders", "_MGR.b._INBOX.1"])
+async def test_directions_go_to_an_inbox_of_this_domain_or_nowhere(reply: str) -> None:
+    head = Head(directions=b"{}")
+    await head.connection.run()
+    head.wanted_by("b", ">")
+    head.broker.publish(message("_MGR._WHERE", b"", reply=reply))
+    assert head.broker.written == []
+    assert head.messages_out() == []
+
+
+async def test_a_gateway_that_has_no_directions_gives_none(head: Head) -> None:
+    head.broker.publish(message("_MGR._WHERE", b"", reply="_INBOX.1"))
+    assert head.broker.written == []

@@ -1,8 +1,9 @@
 """One domain, looked at once a second.
 
 Sources: the brokers' monitoring pages (totals; subscriptions and what each was handed), the gateway's account
-of itself (links, what it carried of each topic), and the tap (which topics, how large, how late). A source
-that is away leaves its columns empty or its rows out; it never stops the others.
+of itself (links, what it carried of each topic), the agent's (how loaded brokers are), and the tap (which
+topics, how large, how late). A source that is away leaves its columns empty or its rows out; it never stops
+the others.
 """
 
 from __future__ import annotations
@@ -17,13 +18,27 @@ from mangrove.agent.inspection import inspect_domain
 from mangrove.agent.management import ManagementConnection
 from mangrove.agent.recorder.counters import Counters
 from mangrove.agent.recorder.omissions import Omissions
-from mangrove.agent.recorder.rows import Second, delivery_rows, link_rows, rate_rows, sample_rows
+from mangrove.agent.recorder.rows import (
+    Second,
+    delivery_rows,
+    link_rows,
+    load_rows,
+    rate_rows,
+    sample_rows,
+)
 from mangrove.agent.recorder.sink import Sink
 from mangrove.broker.kinds import kind_of
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
 from mangrove.model.status import DomainStatus
-from mangrove.model.telemetry import BROKER_SAMPLES, DELIVERIES, EVENTS, LINK_SAMPLES, TOPIC_RATES
+from mangrove.model.telemetry import (
+    BROKER_SAMPLES,
+    DELIVERIES,
+    EVENTS,
+    LINK_SAMPLES,
+    LOAD_SAMPLES,
+    TOPIC_RATES,
+)
 from mangrove.model.topic_counts import CountCursor, TopicCounts
 
 log = logging.getLogger(__name__)
@@ -114,6 +129,7 @@ class DomainRecorder:
         )
         self._sink.add(BROKER_SAMPLES, sample_rows(second, self._endpoints.head.name))
         self._sink.add(LINK_SAMPLES, link_rows(second))
+        self._sink.add(LOAD_SAMPLES, load_rows(second))
         self._sink.add(DELIVERIES, delivery_rows(second))
         self._sink.add(TOPIC_RATES, rate_rows(second, self._endpoints.head.name))
         if counts is not None:
@@ -136,6 +152,8 @@ class DomainRecorder:
     def _note_changes(self, status: DomainStatus) -> None:
         states = {("broker", broker.name): broker.reachable for broker in status.brokers}
         states["gateway", self.name] = status.gateway is not None
+        if status.agent is not None or ("agent", self.name) in self._states:  # not all domains have one
+            states["agent", self.name] = status.agent is not None
         if status.gateway is not None:
             for link in status.gateway.links:
                 states["link", "--".join(sorted((self.name, link.peer)))] = link.up

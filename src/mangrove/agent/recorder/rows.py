@@ -19,6 +19,7 @@ from mangrove.agent.recorder.counters import Counters
 from mangrove.agent.recorder.omissions import Omissions
 from mangrove.broker.nats.subscriptions import Subscriptions
 from mangrove.broker.nats.tap import Slice
+from mangrove.model.agents.load import Metric
 from mangrove.model.status import DomainStatus
 from mangrove.model.telemetry import LATENCY_BINS
 from mangrove.model.topic_counts import TopicCounts, TopicTally
@@ -108,6 +109,28 @@ def sample_rows(second: Second, head: str) -> Rows:
         }
         rows.append(second.row(**columns))
     return rows
+
+
+def load_rows(second: Second) -> Rows:
+    """`load_samples`; none while no agent leads."""
+    agent = second.status.agent
+    if agent is None or not agent.leads:
+        return []
+    return [
+        second.row(
+            broker=load.broker,
+            role=load.role,
+            reachable=load.reachable,
+            state=load.state.value,
+            measured=load.measured.value,
+            **{metric.value: load.utilisation.get(metric) for metric in Metric},
+            headroom=load.headroom,
+            pending_bytes=load.pending_bytes,
+            overloaded=",".join([*load.overloaded, *load.triggers]),
+            session=load.session,
+        )
+        for load in agent.brokers
+    ]
 
 
 def link_rows(second: Second) -> Rows:

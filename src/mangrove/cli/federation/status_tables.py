@@ -42,6 +42,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
     for make in (
         _brokers,
         _gateways,
+        _agents,
         _links,
         routes_table,
         promises_table,
@@ -121,6 +122,39 @@ def _gateways(found: FederationStatus) -> Table:
             "–" if gateway.inside.ingress_ms is None else f"{gateway.inside.ingress_ms:.1f}",
             f"{max(gateway.inside.egress_ms.values()):.1f}" if gateway.inside.egress_ms else "–",
             matters=not gateway.head_connected,
+        )
+    return table
+
+
+def _agents(found: FederationStatus) -> Table:
+    table = Table(
+        "Agents",
+        name_column("agent"),
+        word_column("state"),
+        number_column("uptime", USEFUL),
+        number_column("term", USEFUL),
+        number_column("clients"),
+        number_column("topics"),
+        number_column("moves"),
+        details_column("note"),
+        elsewhere="mangrove load",
+    )
+    for domain in found.domains:
+        agent = domain.agent
+        if agent is None:
+            if domain.agent_expected:
+                table.add(domain.domain, bad("does not answer"), matters=True)
+            continue
+        table.add(
+            domain.domain,
+            _state(agent.leads, "leads", "follows"),
+            f"{agent.uptime_s:,.0f}s",
+            f"{agent.term}",
+            f"{agent.clients:,}",
+            f"{agent.records:,}",
+            f"{agent.moves:,}",
+            f"store: {agent.store_problem}" if agent.store_problem else "",
+            matters=not agent.leads,
         )
     return table
 
@@ -228,6 +262,8 @@ def _link_note(link: LinkStatus) -> str:
     notes = [link.last_error or (f"{link.reconnects} reconnects" if link.reconnects else "")]
     notes += [f"{topic} waits {waited:.1f} ms" for topic, waited in link.waits_ms.items()]
     notes += [f"{topic} overruns its budget in {share:.0%}" for topic, share in link.overruns.items()]
+    dropped = link.management.dropped
+    notes += [f"{count:,} of the agents' messages dropped: {reason}" for reason, count in dropped.items()]
     return "; ".join(note for note in notes if note)
 
 

@@ -27,11 +27,10 @@ SPREAD_S = 2.0
 """Clients register with a new leader within this time."""
 BELIEVED_S = LEASE_S + SPREAD_S
 MAX_RECORDS_AN_ANSWER = 2000
-ELSEWHERE = "served in another domain"
 
 Loads = Callable[[float], Mapping[str, BrokerLoad]]
-Target = Callable[[str, ClientRole], str]
-"""Where a session moves a topic, if one does."""
+Target = Callable[[str], str]
+"""Where the subscribers of a topic are to go, if something was decided about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,10 @@ class Registrar:
         *,
         loads: Loads,
         target: Target,
+        expected: Target,
         clock_shift_s: float,
     ) -> None:
+        """`target` is where a session of this domain moves a topic, `expected` where one of another does."""
         self._site = site
         self._clients = clients
         self._directory = directory
@@ -68,6 +69,7 @@ class Registrar:
         self._log = log
         self._loads = loads
         self._target = target
+        self._expected = expected
         self._clock_shift_s = clock_shift_s
         self._topics_at: Counter[str] = Counter()
         self._began = -math.inf
@@ -147,8 +149,7 @@ class Registrar:
         broker = served.wish.broker
         if self._site.has(broker):
             return broker
-        home = any(broker.startswith(f"{peer}-") for peer in self._site.neighbours)
-        return broker if home else ""
+        return broker if self._site.of_neighbour(broker) else ""
 
     def _place(self, client: Client, served: Served, now: float) -> None:
         said = self._said(served)
@@ -165,7 +166,7 @@ class Registrar:
         newcomer = Newcomer(
             topic=served.topic,
             serving=self._directory.edges(served.topic),
-            target=self._target(served.topic, ClientRole.SUBSCRIBER),
+            target=self._target(served.topic) or self._expected(served.topic),
             rtt_ms=client.rtt_ms,
         )
         candidates = [Candidate(loads[name], self._topics_at[name]) for name in self._site.serving]
@@ -217,7 +218,7 @@ class Registrar:
                 self._unseen.discard(topic)
             elif self.believes(now):
                 return
-        target = self._target(topic, ClientRole.SUBSCRIBER)
+        target = self._target(topic)
         first = [target] if target and self._site.has(target) else []
         ordered = dict.fromkeys([*first, *(edge for edge in before if edge in serving), *here])
         edges = tuple(ordered)

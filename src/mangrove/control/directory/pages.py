@@ -6,45 +6,72 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 
+from mangrove.control.advertising import Advertising
 from mangrove.control.clients.placements import Placements
 from mangrove.control.directory.directory import Directory
-from mangrove.control.site import Site
+from mangrove.control.profile.audiences import class_name
+from mangrove.control.profile.deadlines import contract_deadline_s
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion, ServedTopic
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.subjects import subject_problem
-from mangrove.model.topics import overlaps
+from mangrove.model.topics import TopicRules, overlaps
 
 MAX_TOPICS_A_PAGE = 1000
 
 
-def directory_page(
-    question: DirectoryQuestion, site: Site, term: int, directory: Directory, placements: Placements
-) -> DirectoryAnswer:
-    """The topics that a question is about, beginning after the last of the page before."""
-    limit = max(1, min(question.limit, MAX_TOPICS_A_PAGE))
-    if question.topic and subject_problem(question.topic, wildcards=True):
-        return DirectoryAnswer(domain=site.domain, term=term, topics=())
-    known: Iterable[str] = {*directory, *placements.topics(ClientRole.PUBLISHER)}
-    found = heapq.nsmallest(limit + 1, _wanted(known, question))
-    return DirectoryAnswer(
-        domain=site.domain,
-        term=term,
-        topics=tuple(_served(topic, site, directory, placements) for topic in found[:limit]),
-        more=len(found) > limit,
-    )
+class DirectoryPages:
+    """What is known of topics: where they are served, and who publishes them."""
+
+    def __init__(
+        self,
+        domain: str,
+        rules: TopicRules,
+        directory: Directory,
+        placements: Placements,
+        advertising: Advertising,
+    ) -> None:
+        self._domain = domain
+        self._rules = rules
+        self._directory = directory
+        self._placements = placements
+        self._advertising = advertising
+
+    def page(self, question: DirectoryQuestion, term: int) -> DirectoryAnswer:
+        """The topics that a question is about, beginning after the last of the page before."""
+        limit = max(1, min(question.limit, MAX_TOPICS_A_PAGE))
+        pattern = question.topic or ">"
+        if subject_problem(pattern, wildcards=True):
+            return DirectoryAnswer(domain=self._domain, term=term, topics=())
+        advertised = self._advertising.topics(pattern, after=question.after, limit=limit + 1)
+        served = heapq.nsmallest(limit + 1, _wanted(self._directory, pattern, question.after))
+        found = sorted({*advertised, *served})
+        return DirectoryAnswer(
+            domain=self._domain,
+            term=term,
+            topics=tuple(map(self._served, found[:limit])),
+            more=len(found) > limit,
+        )
+
+    def _served(self, topic: str) -> ServedTopic:
+        subscribers = self._placements.count(ClientRole.SUBSCRIBER, topic)
+        published_by = self._advertising.publishers_of(topic)
+        deadline_s = contract_deadline_s(self._rules, topic)
+        here = any(advertised.source == self._domain for advertised in published_by)
+        audience = self._advertising.publisher_class(topic, local_subscribers=subscribers > 0)
+        return ServedTopic(
+            topic=topic,
+            record=self._directory.get(topic),
+            published_by=published_by,
+            subscribers=subscribers,
+            subscriber_class=class_name(self._advertising.subscriber_class(topic), publishers=False)
+            if subscribers
+            else "",
+            publisher_class=class_name(audience, publishers=True) if here else "",
+            deadline_ms=deadline_s * 1000 if math.isfinite(deadline_s) else None,
+        )
 
 
-def _wanted(topics: Iterable[str], question: DirectoryQuestion) -> Iterator[str]:
+def _wanted(topics: Iterable[str], pattern: str, after: str) -> Iterator[str]:
     for topic in topics:
-        if topic > question.after and (not question.topic or overlaps(topic, question.topic)):
+        if topic > after and (pattern == ">" or overlaps(topic, pattern)):
             yield topic
-
-
-def _served(topic: str, site: Site, directory: Directory, placements: Placements) -> ServedTopic:
-    deadline_ms = site.contract(topic).deadline_ms
-    return ServedTopic(
-        topic=topic,
-        record=directory.get(topic),
-        subscribers=placements.count(ClientRole.SUBSCRIBER, topic),
-        deadline_ms=deadline_ms if deadline_ms is None or math.isfinite(deadline_ms) else None,
-    )

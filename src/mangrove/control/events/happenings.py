@@ -97,6 +97,32 @@ class BrokerFound(Happening, frozen=True, kw_only=True):
         return f"{self.broker} answers again"
 
 
+class NeighbourOnline(Happening, frozen=True, kw_only=True):
+    """The agent of a linked domain is there."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    peer: str
+    accepts: bool
+    """Whether it takes load from this domain."""
+
+    def sentence(self) -> str:
+        """Who, and what it offers."""
+        return (
+            f"the agent of {self.peer} is there and takes {'load' if self.accepts else 'no load'} from here"
+        )
+
+
+class NeighbourOffline(Happening, frozen=True, kw_only=True):
+    """The agent of a linked domain is not heard of any more."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    peer: str
+
+    def sentence(self) -> str:
+        """Who."""
+        return f"the agent of {self.peer} is not heard of any more"
+
+
 class TopicPlaced(Happening, frozen=True, kw_only=True):
     """A topic's first subscriber was given a broker."""
 
@@ -223,6 +249,8 @@ GENERAL = kinds_by_name(
     BrokerEased,
     BrokerLost,
     BrokerFound,
+    NeighbourOnline,
+    NeighbourOffline,
     TopicPlaced,
     PublishingMoved,
     StoreLost,

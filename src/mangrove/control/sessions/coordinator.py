@@ -27,7 +27,7 @@ from mangrove.control.clients.placements import WishId
 from mangrove.control.events.happenings import CongestionCleared, CongestionDeclared
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, SessionOpened, TopicMoved
 from mangrove.control.instructions import Instruction, Store, StoreWrite, TellClient
-from mangrove.control.load.capacity import accepts, need_of
+from mangrove.control.load.capacity import need_of
 from mangrove.control.offloading.problem import Acceptor, Move, Problem, Scope
 from mangrove.control.offloading.registry import method_named
 from mangrove.control.offloading.trigger import Start, acceptor, next_start
@@ -136,8 +136,9 @@ class Coordinator:
             return told
         self._resting = {broker: until for broker, until in self._resting.items() if until > now}
         while True:
-            usable = [load for load in loads.values() if accepts(load) or load.state is not LoadState.LOW]
-            start = next_start(self._method.started_by, usable, self._balancing, resting=self._resting)
+            start = next_start(
+                self._method.started_by, loads.values(), self._balancing, resting=self._resting
+            )
             if start is None:
                 return told
             told += self._open(start, loads[start.source], now)
@@ -205,13 +206,7 @@ class Coordinator:
         moving = {topic for each in self._sessions.values() for topic in each.moves}
         bundles = without(self._around.bundles(load.broker, now, publishers=session.publishers), moving)
         if session.scope is Scope.NEIGHBOURS:
-            bundles = tuple(
-                bundle
-                for bundle in bundles
-                if self._around.may_leave(
-                    bundle.topic, ((member.client, member.key) for member in bundle.members)
-                )
-            )
+            bundles = tuple(bundle for bundle in bundles if self._around.may_leave(bundle.topic))
         session.bundles = {bundle.topic: bundle for bundle in bundles}
         return Problem(
             source=load.broker,
@@ -581,6 +576,14 @@ class Coordinator:
     def sessions(self, now: float) -> tuple[SessionStatus, ...]:
         """All that are open."""
         return tuple(session.status(now) for session in self._sessions.values())
+
+    def busy(self) -> dict[str, str]:
+        """Brokers of this domain that take part in sessions, and in which."""
+        return {
+            broker: session.id
+            for session in self._sessions.values()
+            for broker in (session.broker, *session.acceptors)
+        }
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""

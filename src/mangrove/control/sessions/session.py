@@ -154,12 +154,12 @@ class Session:
         return {topic: self.orders.waiting(topic) for topic in self.moves}
 
 
-_decoder = msgspec.msgpack.Decoder(StoredSession | StoredMoved)
+_decoder = msgspec.json.Decoder(StoredSession | StoredMoved)
 
 
 def encode(record: StoredSession | StoredMoved) -> bytes:
     """As the store has it."""
-    return msgspec.msgpack.encode(record)
+    return msgspec.json.encode(record)
 
 
 def decode(value: bytes) -> StoredSession | StoredMoved | None:

@@ -42,8 +42,8 @@ class Surroundings(Protocol):
     def follow(self, topic: str, now: float, decision: EventId | None) -> None:
         """A topic has, or no longer has, a target: the directory must say so."""
 
-    def may_leave(self, topic: str, members: Iterable[WishId]) -> bool:
-        """Whether these clients could be served in another domain and miss nothing."""
+    def may_leave(self, topic: str) -> bool:
+        """Whether clients of a topic could be served in another domain and miss nothing."""
 
     def neighbours(self, now: float) -> Mapping[str, ClusterLoad]:
         """Linked domains that are there and take load from this one."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+from urllib.parse import urlsplit
+
 import msgspec
+
+from mangrove.model.address import Address
+from mangrove.model.broker_kinds import BROKER_URLS
+from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
+from mangrove.model.federation import Federation
 
 DIRECTIONS_SUBJECT = "_MGR._WHERE"
 """Asked on any data broker; the domain's own gateway answers. It never leaves the domain."""
@@ -16,7 +24,7 @@ class BrokerDirection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Directions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a client needs to know of its domain."""
+    """Everything that a client needs to know of its domain. No URL holds a password."""
 
     federation: str
     domain: str
@@ -24,3 +32,62 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[BrokerDirection, ...] = ()
     management_url: str = ""
     placement: str = "lan"
+
+    def seen_from(self, url: str) -> Directions:
+        """The same for a client that asked at this URL.
+
+        A site that listens on all its addresses, and gives no other, cannot say which of them a client
+        reaches; the one that the client has just reached will do.
+        """
+        host = urlsplit(url).hostname or ""
+
+        def reached(text: str) -> str:
+            parts = urlsplit(text)
+            if not host or not parts.port or not _is_wildcard(parts.hostname or ""):
+                return text
+            return f"{parts.scheme}://{Address(host, parts.port)}"
+
+        def moved(broker: BrokerDirection) -> BrokerDirection:
+            return msgspec.structs.replace(broker, url=reached(broker.url))
+
+        return msgspec.structs.replace(
+            self,
+            head=moved(self.head),
+            edges=tuple(map(moved, self.edges)),
+            management_url=reached(self.management_url),
+        )
+
+
+def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directions:
+    """What the clients of a domain are told.
+
+    Where brokers listen on all addresses of their machine, the domain's address for its neighbours is given,
+    if it has one.
+    """
+    domain = federation.domains[endpoints.domain]
+    own = [link.endpoint(domain.name) for link in federation.links_of(domain.name)]
+    hosts = [domain.address, *(address.host for address in own if address is not None)]
+    public = next((host for host in hosts if not _is_wildcard(host)), "")
+
+    def url(broker: BrokerEndpoints) -> str:
+        host = public if public and _is_wildcard(broker.host) else broker.host
+        return f"{BROKER_URLS[broker.kind].client_scheme}://{Address(host, broker.client_port)}"
+
+    def direction(broker: BrokerEndpoints) -> BrokerDirection:
+        return BrokerDirection(name=broker.name, url=url(broker))
+
+    return Directions(
+        federation=federation.name,
+        domain=domain.name,
+        head=direction(endpoints.head),
+        edges=tuple(map(direction, endpoints.edges)),
+        management_url=url(endpoints.management),
+        placement=domain.placement.value,
+    )
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

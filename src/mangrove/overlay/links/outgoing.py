@@ -10,12 +10,13 @@ from collections import deque
 from typing import NamedTuple
 
 from mangrove.overlay.links.laxity_queue import FOREVER, LaxityQueue
+from mangrove.overlay.links.management import ManagementLine
 from mangrove.overlay.links.overruns import Persistence
 from mangrove.overlay.links.throughput import MBIT_BYTES, Throughput
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
-from mangrove.overlay.protocol.pieces import MAX_STREAMS, Cutting, LinkRate
+from mangrove.overlay.protocol.pieces import MANAGEMENT_STREAM, MAX_STREAMS, Cutting, LinkRate
 
-MAX_STREAM = (1 << 16) - 1
+MAX_STREAM = MANAGEMENT_STREAM - 1
 
 MAX_UNACKNOWLEDGED_BYTES = 1 << 20
 """A neighbour acknowledges at the latest after so much, or after a quarter of what the queue may hold."""
@@ -46,6 +47,7 @@ class Outgoing:
         self._rate = LinkRate()
         self._overruns: list[Persistence] = []
         self._throughput = Throughput()
+        self.management = ManagementLine()
 
     @property
     def used_mbps(self) -> float:
@@ -60,6 +62,10 @@ class Outgoing:
     @property
     def backlogged(self) -> bool:
         """Whether there is anything to pull."""
+        return bool(self._data_waits or self.management.waiting_bytes)
+
+    @property
+    def _data_waits(self) -> bool:
         return bool(self.waiting or self._cutting)
 
     @property
@@ -74,10 +80,26 @@ class Outgoing:
         return self.waiting.push(frame, due, now, until, budget_s)
 
     def pull(self, now: float) -> Frame | None:
-        """The frame to send now. None if there is none, or too much is unacknowledged."""
+        """The frame to send now: management in its turn, or the most urgent data.
+
+        None if there is none, or too much is unacknowledged; that is no reason for management to wait.
+        """
+        management = self.management
+        if not management.waiting_bytes:
+            return self._pull_data(now)
+        if not management.turn(self._data_waits):
+            frame = self._pull_data(now)
+            if frame is not None:
+                management.data_went(len(frame.body))
+                return frame
+        frame = management.pull(self._rate.piece_bytes, now)
+        self._took(len(frame.body))
+        return frame
+
+    def _pull_data(self, now: float) -> Frame | None:
         if self._sent_bytes >= self._limit_bytes:
             return None
-        if not self.backlogged:
+        if not self._data_waits:
             self._rate.idle()
             return None
         cutting = self._cutting[-1] if self._cutting else None
@@ -133,7 +155,7 @@ class Outgoing:
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        found = self.waiting.problems()
+        found = self.waiting.problems() + self.management.problems()
         sent = sum(len(each.frame.body) for each in self._sent)
         if sent != self._sent_bytes:
             found.append(f"{sent} bytes are unacknowledged, {self._sent_bytes} are counted")
@@ -148,6 +170,7 @@ class Outgoing:
         frames += self.waiting.drain(now)
         self._sent.clear()
         self._cutting.clear()
+        self.management.restart()
         self._rate = LinkRate()
         self._throughput = Throughput()
         self._sent_bytes = self._acknowledged = 0

@@ -46,16 +46,20 @@ class Entry:
     """What a control line means: how far the next line is, where the message goes, how often it was seen.
 
     Messages are booked under `topic`, and not at all if it is empty. With `once`, the line will not come
-    again (a request or a reply): it need not be remembered, and its subject is no topic.
+    again (a request or a reply): it need not be remembered, and its subject is no topic. What is not
+    `booked` goes nowhere: whoever reads the line answers it.
     """
 
-    __slots__ = ("count", "flow", "once", "skip", "topic")
+    __slots__ = ("booked", "count", "flow", "once", "skip", "topic")
 
-    def __init__(self, skip: int, flow: Flow | None, topic: str = "", *, once: bool = False) -> None:
+    def __init__(
+        self, skip: int, flow: Flow | None, topic: str = "", *, once: bool = False, booked: bool = True
+    ) -> None:
         self.skip = skip
         self.flow = flow
         self.topic = topic
         self.once = once
+        self.booked = booked
         self.count = 0
 
 

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
@@ -75,6 +75,8 @@ class FrameType(IntEnum):
     PIECE = 9
     JOBS = 10
     """Data whose messages name queue groups: should the destination be lost, another may serve them."""
+    MANAGEMENT = 11
+    """What the agents of two linked domains say to each other; opaque, and never passed on."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

@@ -13,6 +13,8 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 MAX_STREAMS = 8
 """So many frames may have begun and be overtaken by others at the same time."""
 MIN_PIECE_BYTES = 4096
+MANAGEMENT_STREAM = (1 << 16) - 1
+"""The stream of management frames in pieces, of which one at a time has begun; data uses the others."""
 PIECE_S = 0.010
 """A piece takes about so long on the line."""
 
@@ -94,7 +96,10 @@ class Joining:
         parts = self._streams.setdefault(piece.stream, [])
         parts.append(piece.body)
         self._bytes += len(piece.body)
-        if len(self._streams) > MAX_STREAMS or self._bytes > self._limit_bytes:
+        if (
+            len(self._streams) > MAX_STREAMS + (MANAGEMENT_STREAM in self._streams)
+            or self._bytes > self._limit_bytes
+        ):
             raise FrameError(f"{len(self._streams)} unfinished frames of {self._bytes} bytes in pieces")
 
     def join(self, last: Frame) -> Frame:

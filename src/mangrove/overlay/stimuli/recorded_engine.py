@@ -78,6 +78,12 @@ class RecordedEngine(OverlayEngine):
         self._record(st.FramePulled(peer, now), st.digest(frame))
         return frame
 
+    def send_management(self, peer: str, body: bytes, now: float) -> list[Instruction]:
+        """The agent of this domain has something to say to that of a neighbour."""
+        instructions = super().send_management(peer, body, now)
+        self._record(st.ManagementOffered(peer, len(body), now), st.digest(instructions))
+        return instructions
+
     def route(self, subject: str) -> tuple[Route, ...]:
         """The flows that take messages on a literal subject."""
         routes = super().route(subject)

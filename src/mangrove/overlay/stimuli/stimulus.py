@@ -1,7 +1,7 @@
 """One struct for each call of the engine's face that may change it, and how to make that call.
 
-Bodies of data frames are opaque to the engine, so only their lengths are kept: a recording holds no user's
-messages, and a busy gateway's fits in a bounded file.
+Bodies of data and management frames are opaque to the engine, so only their lengths are kept: a recording
+holds no user's messages, and a busy gateway's fits in a bounded file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mangrove.overlay.routes.session_asks import AskRefusedError
 Outcome = list[Instruction] | list[object] | Frame | int | None
 """What an engine answered: instructions, a frame, ids of flows, a flag, or nothing."""
 
-_OPAQUE = (FrameType.DATA, FrameType.JOBS, FrameType.PIECE)
+_OPAQUE = (FrameType.DATA, FrameType.JOBS, FrameType.PIECE, FrameType.MANAGEMENT)
 
 
 class KeptFrame(msgspec.Struct, frozen=True, array_like=True):
@@ -103,6 +103,18 @@ class FramePulled(msgspec.Struct, frozen=True, array_like=True, tag="pull"):
     def apply(self, engine: OverlayEngine) -> Outcome:
         """Ask it again."""
         return engine.pull(self.peer, self.now)
+
+
+class ManagementOffered(msgspec.Struct, frozen=True, array_like=True, tag="manage"):
+    """`send_management`."""
+
+    peer: str
+    size_bytes: int
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Offer as much again."""
+        return engine.send_management(self.peer, bytes(self.size_bytes), self.now)
 
 
 class SubjectRouted(msgspec.Struct, frozen=True, array_like=True, tag="route"):
@@ -263,6 +275,7 @@ Stimulus = (
     | PeerHeard
     | FrameCame
     | FramePulled
+    | ManagementOffered
     | SubjectRouted
     | SubjectRetargeted
     | FrameWaits

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from mangrove.agent.recorder.counters import Counters
 from mangrove.agent.recorder.omissions import TELL_EVERY_S, Omissions
-from mangrove.agent.recorder.rows import Second, delivery_rows, rate_rows
+from mangrove.agent.recorder.rows import Second, delivery_rows, load_rows, rate_rows
 from mangrove.broker.nats.subscriptions import Subscriptions
 from mangrove.broker.nats.tap import Slice, TopicCount
+from mangrove.model.agents.load import BrokerLoad, LoadState, Metric, Trigger
+from mangrove.model.agents.status import AgentStatus
 from mangrove.model.status import DomainStatus
+from mangrove.model.telemetry import LOAD_SAMPLES
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicTally
 from mangrove.model.topics import TopicRules
 
@@ -51,6 +56,30 @@ def carried(
     return TopicCounts(
         domain="a", cursor=CURSOR, span_s=span_s, sent=sent, delivered=delivered, dropped=dropped
     )
+
+
+def test_load_is_recorded_as_the_agent_that_leads_judges_it() -> None:
+    loaded = BrokerLoad(
+        broker="a-edge1",
+        role="edge",
+        state=LoadState.BUSY,
+        measured=LoadState.OVERLOAD,
+        utilisation={Metric.OUTPUT: 0.97},
+        headroom=-0.02,
+        overloaded=(Metric.OUTPUT,),
+        triggers=(Trigger.CPU,),
+        session="s-1",
+    )
+    agent = AgentStatus(domain="a", agent="a-agent", term=1, leads=True, uptime_s=1.0, brokers=(loaded,))
+    status = DomainStatus(domain="a", brokers=(), gateway=None, agent=agent)
+    (row,) = load_rows(replace(second(), status=status))
+    assert set(row) == {column.name for column in LOAD_SAMPLES.columns}
+    assert (row["state"], row["measured"], row["session"]) == ("busy", "overload", "s-1")
+    assert (row["input"], row["output"], row["headroom"]) == (None, 0.97, -0.02)
+    assert row["overloaded"] == "output,cpu"
+    following = msgspec.structs.replace(status, agent=msgspec.structs.replace(agent, leads=False))
+    assert load_rows(replace(second(), status=following)) == []
+    assert load_rows(second()) == []
 
 
 def test_what_has_no_topic_is_told_and_not_booked() -> None:

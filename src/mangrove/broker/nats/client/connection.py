@@ -268,6 +268,15 @@ class NatsClientConnection:
         self._outgoing.say(_sub_line(inlet))
         return inlet
 
+    def redirect(
+        self, subscribed: Subscribed, sink: Sink, *, form: Form = RawMessage, origin: Any = None
+    ) -> None:
+        """Hand what comes from the next buffer on to another sink."""
+        inlet = subscribed
+        assert isinstance(inlet, Inlet), "a subscription of this connection"
+        if self._inlets.get(inlet.sid) is inlet:
+            inlet.sink, inlet.form, inlet.origin = sink, form, origin
+
     def unsubscribe(self, subscribed: Subscribed) -> None:
         """End a subscription."""
         inlet = subscribed

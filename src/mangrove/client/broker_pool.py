@@ -1,0 +1,147 @@
+"""A client's connections to the brokers of its domain: one for each broker in use, made when it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.broker.client_kinds import client_connection
+from mangrove.model.agents.directions import BrokerDirection, Directions
+from mangrove.model.broker_kinds import BrokerKind
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 5.0
+MEASURE_S = 1.0
+
+
+class WireListener(Protocol):
+    """Who wants to know what becomes of connections."""
+
+    def wire_lost(self, wire: ClientConnection) -> None:
+        """A connection has lost its broker, and looks for another."""
+
+    def wire_back(self, wire: ClientConnection) -> None:
+        """It has found one, which may be another than before."""
+
+
+class _Watch:
+    """Tells the pool's listener which connection it is that something happened to."""
+
+    def __init__(self, pool: BrokerPool) -> None:
+        self._pool = pool
+        self.wire: ClientConnection | None = None
+
+    def lost(self, url: str, reason: str) -> None:
+        """See `ClientConnectionOwner`."""
+        if self._pool.listener is not None and self.wire is not None:
+            self._pool.listener.wire_lost(self.wire)
+
+    def back(self, url: str) -> None:
+        """See `ClientConnectionOwner`."""
+        if self._pool.listener is not None and self.wire is not None:
+            self._pool.listener.wire_back(self.wire)
+
+
+class BrokerPool:
+    """Connections by broker. Each comes back by itself, to its own broker or to any other of the domain."""
+
+    def __init__(
+        self, kind: BrokerKind, name: str, head_urls: Iterable[str], edge_urls: Iterable[str]
+    ) -> None:
+        self._kind = kind
+        self._name = name
+        self.head_urls = list(head_urls)
+        self.edge_urls = list(edge_urls)
+        self.listener: WireListener | None = None
+        self._wires: list[ClientConnection] = []
+        self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def open(self, urls: list[str]) -> ClientConnection:
+        """A new connection to the first of several brokers that takes it; BrokerAwayError if none does."""
+        watch = _Watch(self)
+        wire = watch.wire = client_connection(self._kind, urls, self._name, watch)
+        try:
+            await wire.connect(CONNECT_S)
+        except BaseException:
+            await wire.close()
+            raise
+        self._wires.append(wire)
+        return wire
+
+    async def at(self, url: str) -> ClientConnection:
+        """A connection to this broker; BrokerAwayError if it does not take it."""
+        for wire in self._wires:
+            if wire.connected and same_broker(wire.url, url):
+                return wire
+        task = self._opening.get(url)
+        if task is None:
+            task = self._opening[url] = asyncio.get_running_loop().create_task(self._open_at(url))
+            task.add_done_callback(lambda _: self._opening.pop(url, None))
+        return await asyncio.shield(task)
+
+    async def _open_at(self, url: str) -> ClientConnection:
+        others = [each for each in self.edge_urls if not same_broker(each, url)]
+        random.shuffle(others)
+        # After a failure any edge, and at last the head, will do.
+        wire = await self.open([url, *others, *self.head_urls])
+        if not same_broker(wire.url, url):
+            self.let_go(wire)
+            raise BrokerAwayError(f"{url} does not answer")
+        return wire
+
+    async def measure(self, url: str) -> float | None:
+        """The round trip to a broker, in milliseconds; None if it does not answer."""
+        wire = client_connection(self._kind, [url], self._name)
+        loop = asyncio.get_running_loop()
+        try:
+            await wire.connect(MEASURE_S)
+            trips = []
+            for _ in range(3):
+                begun = loop.time()
+                await wire.flush(MEASURE_S)
+                trips.append(loop.time() - begun)
+            return min(trips) * 1e3
+        except (BrokerAwayError, TimeoutError):
+            return None
+        finally:
+            await wire.close()
+
+    def let_go(self, wire: ClientConnection) -> None:
+        """Close a connection that nobody uses any more."""
+        if wire in self._wires:
+            self._wires.remove(wire)
+            task = asyncio.get_running_loop().create_task(wire.close(), name="let go of a broker")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def __iter__(self) -> Iterator[ClientConnection]:
+        return iter(list(self._wires))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for task in list(self._opening.values()):
+            task.cancel()
+        wires, self._wires = self._wires, []
+        await asyncio.gather(*self._closing, *(wire.close() for wire in wires), return_exceptions=True)
+
+
+def same_broker(first: str, second: str) -> bool:
+    """Whether two URLs lead to the same host and port."""
+    return _place(first) == _place(second)
+
+
+def _place(url: str) -> tuple[str, int]:
+    parts = urlsplit(url if "://" in url else f"nats://{url}")
+    return parts.hostname or "", parts.port or 4222
+
+
+def brokers_of(directions: Directions) -> list[BrokerDirection]:
+    """Head and edges."""
+    return [directions.head, *directions.edges]

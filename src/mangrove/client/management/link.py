@@ -1,0 +1,115 @@
+"""A client's one connection to its domain's management broker: for the gateway's answers and the agent's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from mangrove.broker.client_connection import BrokerAwayError, RawMessage
+from mangrove.broker.client_kinds import client_connection
+from mangrove.model.broker_kinds import BrokerKind
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer", bound=msgspec.Struct)
+
+CONNECT_S = 5.0
+RETRY_S = 1.0
+
+
+class ManagementLink:
+    """Connects when it is first used, and for ever again; a management broker that is away hinders nobody."""
+
+    def __init__(self, domain: str, url: str, name: str) -> None:
+        self.domain = domain
+        self._on_connect: Callable[[], None] | None = None
+        self._wire = client_connection(BrokerKind.NATS, [url], name, self)
+        self._connecting: asyncio.Task[None] | None = None
+        self._there = asyncio.Event()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the management broker is there."""
+        return self._wire.connected
+
+    def open(self, on_connect: Callable[[], None] | None = None) -> None:
+        """Begin to connect, if that has not begun; `on_connect` is called each time it has come about."""
+        if on_connect is not None:
+            self._on_connect = on_connect
+            if self.connected:
+                on_connect()
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect(), name="management link")
+
+    async def _connect(self) -> None:
+        while True:
+            try:
+                await self._wire.connect(CONNECT_S)
+            except BrokerAwayError as error:
+                log.debug("%s", error.message)
+                await asyncio.sleep(RETRY_S)
+            else:
+                self.back("")
+                return
+
+    def lost(self, url: str, reason: str) -> None:
+        """The management broker is gone; the connection comes back by itself."""
+        self._there.clear()
+
+    def back(self, url: str) -> None:
+        """It is there."""
+        self._there.set()
+        if self._on_connect is not None:
+            self._on_connect()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait a moment for the management broker; whether it is there."""
+        self.open()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._there.wait()
+        return self.connected
+
+    async def ask(
+        self, subject: str, question: msgspec.Struct, answer: type[Answer], timeout_s: float
+    ) -> Answer:
+        """An answer; BrokerAwayError, NoResponderError, TimeoutError or msgspec.DecodeError without one."""
+        self.open()
+        async with asyncio.timeout(timeout_s):
+            await self._there.wait()
+            payload = msgspec.json.encode(question)
+            reply: RawMessage = await self._wire.request(subject, payload, timeout_s=timeout_s)
+        return msgspec.json.decode(reply.data, type=answer)
+
+    def say(self, subject: str, message: msgspec.Struct) -> bool:
+        """Publish, if the broker is there; whether it is."""
+        if not self.connected:
+            return False
+        try:
+            self._wire.publish(subject, msgspec.json.encode(message))
+        except BrokerAwayError:
+            return False
+        return True
+
+    def listen(self, subject: str, heard: Callable[[bytes], None]) -> None:
+        """Hear what is said on a subject, for as long as the link lives."""
+
+        def sink(messages: list[Any], size_bytes: int) -> None:
+            for message in messages:
+                heard(message.data)
+
+        self._wire.subscribe(subject, sink)
+
+    async def close(self) -> None:
+        """Say what waits to be said, and let go."""
+        task, self._connecting = self._connecting, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self._wire.close()

@@ -1,0 +1,279 @@
+"""A connection whose subscriptions and publishers are placed, watched and moved by its domain's agent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.client.broker_pool import BrokerPool, brokers_of, same_broker
+from mangrove.client.legs import Legs
+from mangrove.client.management.identity import Identity
+from mangrove.client.management.link import ManagementLink
+from mangrove.client.management.membership import Membership
+from mangrove.client.management.moves import SubscriptionMoves, migrated
+from mangrove.client.management.publisher_moves import PublisherMoves
+from mangrove.client.migration.publisher_move import Route
+from mangrove.client.publishing import Published
+from mangrove.client.subscription import Subscription
+from mangrove.model.agents.directions import Directions
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.registration import ClientRole, Migrated, Order, Traffic, Wish
+from mangrove.model.balancing import Placement
+
+log = logging.getLogger(__name__)
+
+MAX_PUBLISHED = 2_000
+"""Published subjects that are managed; others are published at the head."""
+MAX_REPORTED = 5_000
+"""Subscriptions, and published subjects, in one report."""
+LINK_S = 0.3
+"""How long a new connection waits for the management broker, so that its subscriptions can be placed."""
+
+
+class Managed:
+    """What an agent sees of one connection, and what it does with it."""
+
+    def __init__(
+        self,
+        directions: Directions,
+        link: ManagementLink,
+        identity: Identity,
+        name: str,
+        pool: BrokerPool,
+        head: ClientConnection,
+        usual: ClientConnection,
+    ) -> None:
+        """At `head` is published, and at `usual` subscribed, unless an agent says otherwise."""
+        self._directions = directions
+        self._link = link
+        self._pool = pool
+        self._kept = (head, usual)
+        self._membership = Membership(link, identity, name, self)
+        self._keys: dict[Subscription, str] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._reported: dict[str, tuple[int, int]] = {}
+        self._published: Callable[[], dict[str, Published]] = dict
+        self._published_before: dict[str, tuple[int, int]] = {}
+        self._publishers: dict[str, str] = {}
+        """Keys of published subjects."""
+        self._numbers = itertools.count(1)
+        self._assigned: dict[str, str] = {}
+        self._legs: Legs | None = None
+        self._moves: SubscriptionMoves | None = None
+        self._publisher_moves: PublisherMoves | None = None
+        self._foreign_names: dict[str, str] = {}
+        self._rtt_ms: dict[str, float] = {}
+        self.moved: Counter[str] = Counter()
+        """Orders carried out, and what became of them."""
+
+    def begin(self, legs: Legs, published: Callable[[], dict[str, Published]], route: Route) -> None:
+        """The connection is there: from here on its legs and its outlets may change."""
+        head = self._kept[0]
+        self._legs = legs
+        self._published = published
+        self._moves = SubscriptionMoves(legs, self._pool, head, self._name_of, self._subscription_moved)
+        self._publisher_moves = PublisherMoves(self._pool, head, route, self._publisher_moved)
+        self._pool.listener = self
+
+    async def open(self) -> None:
+        """Register as soon as there is something to register."""
+        self._membership.open()
+        await self._link.wait(LINK_S)
+        if self._directions.placement == Placement.WAN:
+            edges = self._directions.edges
+            trips = await asyncio.gather(*(self._pool.measure(edge.url) for edge in edges))
+            self._rtt_ms = {
+                edge.name: trip for edge, trip in zip(edges, trips, strict=True) if trip is not None
+            }
+
+    async def close(self) -> None:
+        """Leave the agent; what moves stays where it is."""
+        self._pool.listener = None
+        if self._moves is not None:
+            await self._moves.close()
+        if self._publisher_moves is not None:
+            await self._publisher_moves.close()
+        await self._membership.close()
+
+    @property
+    def membership(self) -> Membership:
+        """The registration."""
+        return self._membership
+
+    # -- subscriptions and publishers come and go -----------------------------------------------------------
+
+    async def place(
+        self, subscription: Subscription, deadline_ms: float | None, weight: float
+    ) -> ClientConnection:
+        """Where a new subscription is to be served; if no agent says so in time, as usual."""
+        key = f"s{next(self._numbers)}"
+        self._keys[subscription] = key
+        self._subscriptions[key] = subscription
+        wish = Wish(
+            key=key,
+            role=ClientRole.SUBSCRIBER,
+            subject=subscription.subject,
+            queue=subscription.queue,
+            deadline_ms=deadline_ms,
+            weight=weight,
+            movable=not subscription.queue,
+        )
+        assignment = await self._membership.place(wish)
+        url = "" if assignment is None else self._url_of(assignment.broker)
+        if assignment is not None:
+            self._assigned[key] = assignment.broker
+        if url:
+            try:
+                return await self._pool.at(url)
+            except BrokerAwayError as error:
+                log.info("%s is not served where it was to be: %s", subscription.subject, error.message)
+        return self._kept[1]
+
+    def placed(self, subscription: Subscription) -> None:
+        """It is served; if not where it was to be, the agent hears of it."""
+        key = self._keys[subscription]
+        assigned = self._assigned.pop(key, None)
+        if assigned is not None and assigned != self.broker_of(key):
+            self._membership.say_again([key])
+
+    async def ended(self, subscription: Subscription) -> None:
+        """A subscription is over."""
+        key = self._keys.pop(subscription, None)
+        if key is not None:
+            del self._subscriptions[key]
+            self._reported.pop(key, None)
+            self._membership.end(key)
+        if self._moves is not None:
+            await self._moves.end(subscription)
+
+    def published(self, subject: str) -> None:
+        """A subject is published on for the first time."""
+        if len(self._publishers) >= MAX_PUBLISHED or subject in self._publishers:
+            return
+        key = self._publishers[subject] = f"p{next(self._numbers)}"
+        self._membership.add(Wish(key=key, role=ClientRole.PUBLISHER, subject=subject))
+
+    def tidy(self) -> None:
+        """Let go of brokers that nothing of this connection is at any more."""
+        if self._legs is None or self._moves is None or self._publisher_moves is None:
+            return
+        used = [*self._kept, *self._moves.targets(), *self._publisher_moves.wires()]
+        for wire in self._pool:
+            if wire not in used and not self._legs.at(wire):
+                self._pool.let_go(wire)
+
+    # -- what the registration asks --------------------------------------------------------------------------
+
+    def broker_of(self, key: str) -> str:
+        """See `Member`."""
+        subscription = self._subscriptions.get(key)
+        if subscription is None:
+            subject = self._subject_of(key)
+            assert self._publisher_moves is not None
+            return "" if subject is None else self._name_of(self._publisher_moves.wire_of(subject))
+        leg = None if self._legs is None else self._legs.of(subscription)
+        return "" if leg is None else self._name_of(leg.wire)
+
+    def rtt_ms(self) -> dict[str, float]:
+        """See `Member`."""
+        return self._rtt_ms
+
+    def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
+        """See `Member`."""
+        received: dict[str, Traffic] = {}
+        for key, subscription in self._subscriptions.items():
+            now = (subscription.messages, subscription.size_bytes)
+            before = self._reported.get(key, (0, 0))
+            if now[0] > before[0] and len(received) < MAX_REPORTED:
+                received[key] = Traffic(now[0] - before[0], now[1] - before[1])
+                self._reported[key] = now
+        published: dict[str, Traffic] = {}
+        for subject, counted in self._published().items():
+            now = (counted.messages, counted.size_bytes)
+            before = self._published_before.get(subject, (0, 0))
+            if now[0] > before[0] and subject in self._publishers and len(published) < MAX_REPORTED:
+                published[subject] = Traffic(now[0] - before[0], now[1] - before[1])
+                self._published_before[subject] = now
+        return received, published
+
+    def directory_changed(self, records: list[DirectoryRecord]) -> None:
+        """Publish where the directory says."""
+        assert self._publisher_moves is not None
+        for record in records:
+            if record.topic in self._publishers:
+                url = self._url_of(record.publish_at or self._directions.head.name)
+                if url:
+                    self._publisher_moves.follow(record.topic, url)
+
+    def ordered(self, order: Order) -> None:
+        """Carry out what the agent orders, if it makes sense."""
+        assert self._moves is not None
+        assert self._publisher_moves is not None
+        subscription = self._subscriptions.get(order.key)
+        subject = self._subject_of(order.key)
+        away = order.domain not in ("", self._directions.domain)
+        url = order.to.url if away else self._url_of(order.to.broker)
+        problem = ""
+        if subscription is None and subject is None:
+            problem = "this client has no such wish"
+        elif not url:
+            problem = f"{order.to.broker} is no broker of {self._directions.domain}"
+        elif subscription is not None and subscription.queue:
+            problem = "members of queue groups do not move"
+        if problem:
+            self._membership.ignored["orders that make no sense"] += 1
+            self._membership.migrated(partial(migrated, order, self.broker_of(order.key), problem, 0.0, 0))
+            return
+        if order.domain:
+            self._foreign_names[url] = order.to.broker
+        if subscription is not None:
+            self._moves.order(subscription, order, url)
+        elif subject is not None:
+            self._publisher_moves.order(subject, order, url)
+
+    # -- what happens to connections and moves ---------------------------------------------------------------
+
+    def wire_lost(self, wire: ClientConnection) -> None:
+        """A broker is gone: moves to or from it are decided."""
+        if self._moves is not None:
+            self._moves.lost(wire)
+
+    def wire_back(self, wire: ClientConnection) -> None:
+        """A connection has another broker now: the agent learns what is served there."""
+        if self._legs is not None:
+            self._membership.say_again(self._keys[each] for each in self._legs.at(wire) if each in self._keys)
+
+    def _subscription_moved(
+        self, subscription: Subscription, told: Callable[[str, int], Migrated], problem: str
+    ) -> None:
+        self.moved["stayed" if problem else "moved"] += 1
+        self._membership.migrated(told)
+        self.tidy()
+
+    def _publisher_moved(self, told: Callable[[str, int], Migrated] | None, problem: str) -> None:
+        self.moved["publisher stayed" if problem else "publisher moved"] += 1
+        if told is not None:
+            self._membership.migrated(told)
+        self.tidy()
+
+    def _subject_of(self, key: str) -> str | None:
+        return next((subject for subject, each in self._publishers.items() if each == key), None)
+
+    def _url_of(self, broker: str) -> str:
+        """Only brokers of the domain as it was described are gone to, however an order calls them."""
+        return next((each.url for each in brokers_of(self._directions) if each.name == broker), "")
+
+    def _name_of(self, wire: ClientConnection) -> str:
+        for each in brokers_of(self._directions):
+            if same_broker(each.url, wire.url):
+                return each.name
+        foreign = self._foreign_names.items()
+        with contextlib.suppress(StopIteration):
+            return next(name for url, name in foreign if same_broker(url, wire.url))
+        return ""

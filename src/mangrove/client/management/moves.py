@@ -1,0 +1,151 @@
+"""Carries out orders to move subscriptions: one at a time for each, the latest last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.client.broker_pool import BrokerPool, same_broker
+from mangrove.client.gateway_questions import GatewayQuestions
+from mangrove.client.legs import Legs
+from mangrove.client.management.link import ManagementLink
+from mangrove.client.migration.hand_over import Stage
+from mangrove.client.migration.subscription_move import SubscriptionMove
+from mangrove.client.readiness import Readiness
+from mangrove.client.subscription import Subscription
+from mangrove.errors import MangroveError
+from mangrove.model.agents.registration import Migrated, Order
+from mangrove.model.shared_names import SDK_NAME
+
+log = logging.getLogger(__name__)
+
+READY_S = 10.0
+
+Moved = Callable[[Subscription, Callable[[str, int], Migrated], str], None]
+
+
+class SubscriptionMoves:
+    """All moves of one connection's subscriptions."""
+
+    def __init__(
+        self,
+        legs: Legs,
+        pool: BrokerPool,
+        head: ClientConnection,
+        name_of: Callable[[ClientConnection], str],
+        moved: Moved,
+    ) -> None:
+        """`moved` is called at the end of each order, with what is to be told to the agent."""
+        self._legs = legs
+        self._pool = pool
+        self._head = head
+        self._name_of = name_of
+        self._moved = moved
+        self._running: dict[Subscription, asyncio.Task[None]] = {}
+        self._present: dict[Subscription, SubscriptionMove] = {}
+        self._orders: dict[Subscription, tuple[Order, str]] = {}
+        self._foreign: dict[str, ManagementLink] = {}
+
+    def order(self, subscription: Subscription, order: Order, url: str) -> None:
+        """Move a subscription; what is under way comes to its end first."""
+        self._orders[subscription] = order, url
+        if subscription not in self._running:
+            task = asyncio.get_running_loop().create_task(self._run(subscription), name="move")
+            self._running[subscription] = task
+
+    def targets(self) -> list[ClientConnection]:
+        """Connections that moves lead to or come from."""
+        return [move.target for move in self._present.values()]
+
+    def lost(self, wire: ClientConnection) -> None:
+        """A connection has lost its broker."""
+        for move in list(self._present.values()):
+            move.lost(wire)
+
+    async def end(self, subscription: Subscription) -> None:
+        """A subscription ends."""
+        self._orders.pop(subscription, None)
+        task = self._running.get(subscription)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def close(self) -> None:
+        """End all moves where they are."""
+        for subscription in list(self._running):
+            await self.end(subscription)
+        for link in self._foreign.values():
+            await link.close()
+
+    async def _run(self, subscription: Subscription) -> None:
+        try:
+            while (waiting := self._orders.pop(subscription, None)) is not None:
+                await self._carry_out(subscription, *waiting)
+        finally:
+            self._running.pop(subscription, None)
+
+    async def _carry_out(self, subscription: Subscription, order: Order, url: str) -> None:
+        problem, held_ms, repeated = "", 0.0, 0
+        try:
+            leg = self._legs.of(subscription)
+            if leg is None:
+                return
+            if not (leg.wire.connected and same_broker(leg.wire.url, url)):
+                target = await self._pool.at(url)
+                in_force = self._in_force(subscription, order, target) if order.domain else None
+                move = SubscriptionMove(subscription, self._legs, self._head, target, in_force=in_force)
+                self._present[subscription] = move
+                try:
+                    await move.run()
+                finally:
+                    del self._present[subscription]
+                hand_over = move.hand_over
+                problem = hand_over.problem if hand_over.stage is Stage.STAYED else ""
+                held_ms, repeated = hand_over.held_ms, hand_over.repeated
+        except (BrokerAwayError, TimeoutError, MangroveError) as error:
+            problem = str(error)
+        if problem:
+            log.info("%s stays where it is: %s", subscription.subject, problem)
+        leg = self._legs.of(subscription)
+        broker = "" if leg is None else self._name_of(leg.wire)
+        told = partial(migrated, order, broker if problem else order.to.broker, problem, held_ms, repeated)
+        self._moved(subscription, told, problem)
+
+    def _in_force(
+        self, subscription: Subscription, order: Order, target: ClientConnection
+    ) -> Callable[[], Awaitable[float]]:
+        """Waits until the gateway of another domain says that everybody sends there."""
+        link = self._foreign.get(order.domain)
+        if link is None:
+            link = self._foreign[order.domain] = ManagementLink(order.domain, order.management_url, SDK_NAME)
+        readiness = Readiness(GatewayQuestions(link))
+
+        async def ask(subject: str, timeout: float) -> None:
+            await target.request(subject, b"", timeout_s=timeout)
+
+        async def wait() -> float:
+            await readiness.wait(subscription.subject, subscription.queue, READY_S, ask)
+            return order.pause_s
+
+        return wait
+
+
+def migrated(
+    order: Order, broker: str, problem: str, held_ms: float, repeated: int, client: str, sequence: int
+) -> Migrated:
+    """What is told of an order, once it is known who tells it and in which place."""
+    return Migrated(
+        client=client,
+        sequence=sequence,
+        session=order.session,
+        key=order.key,
+        broker=broker,
+        problem=problem,
+        held_ms=held_ms,
+        repeated=repeated,
+    )

@@ -1,0 +1,107 @@
+"""Keeps what is published on a subject while it moves to another broker, in order and within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple, Protocol
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
+
+MAX_BYTES = 1 << 22
+"""Who publishes more waits, or is refused if he cannot."""
+
+
+class PublishingWire(Protocol):
+    """What publishing needs of a connection."""
+
+    @property
+    def full(self) -> bool:
+        """Whether publishers should wait for `drained`."""
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that is taken."""
+
+    async def drained(self) -> None:
+        """Wait for room."""
+
+    async def flush(self, timeout_s: float) -> None:
+        """Wait until the broker has taken all that was published."""
+
+    def publish(self, subject: str, payload: bytes, *, reply: str = "", head: bytes = b"") -> None:
+        """Publish."""
+
+    def outlet(self, subject: str, head_form: bytes) -> Outlet:
+        """A quick way to publish on a subject."""
+
+
+class _Kept(NamedTuple):
+    payload: bytes
+    reply: str
+    head: bytes
+
+
+class _Outlet:
+    """Makes heads at once: ids and times are those of publishing, not of leaving."""
+
+    def __init__(self, wire: PausedWire, head_form: bytes) -> None:
+        self._wire = wire
+        self._head_form = head_form
+        self.messages = 0
+        self.size_bytes = 0
+
+    def publish(self, payload: bytes, first: int, second: int) -> None:
+        """Keep a message."""
+        self._wire.publish("", payload, head=self._head_form % (first, second))
+        self.messages += 1
+        self.size_bytes += len(payload)
+
+
+class PausedWire:
+    """Stands for a connection while a subject changes from one to another."""
+
+    def __init__(self, subject: str, max_payload: int) -> None:
+        self.max_payload = max_payload
+        self._subject = subject
+        self._kept: list[_Kept] = []
+        self._size_bytes = 0
+        self._over = asyncio.Event()
+        self._wire: ClientConnection | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether publishers should wait."""
+        return self._size_bytes > MAX_BYTES and not self._over.is_set()
+
+    async def drained(self) -> None:
+        """Until the move is over."""
+        await self._over.wait()
+
+    async def flush(self, timeout_s: float) -> None:
+        """Until the move is over, and the broker has taken what waited for it."""
+        async with asyncio.timeout(timeout_s):
+            await self._over.wait()
+        if self._wire is not None:
+            await self._wire.flush(timeout_s)
+
+    def publish(self, subject: str, payload: bytes, *, reply: str = "", head: bytes = b"") -> None:
+        """Keep a message."""
+        if self._size_bytes > MAX_BYTES:
+            raise BrokerAwayError(f"{self._subject} is on its way to another broker", hint="publish again")
+        self._kept.append(_Kept(payload, reply, head))
+        self._size_bytes += len(payload) + len(head)
+
+    def outlet(self, subject: str, head_form: bytes) -> Outlet:
+        """Keeps messages."""
+        return _Outlet(self, head_form)
+
+    def release(self, wire: ClientConnection) -> None:
+        """Publish all that was kept; nothing comes here any more."""
+        kept, self._kept = self._kept, []
+        self._size_bytes = 0
+        try:
+            for each in kept:
+                wire.publish(self._subject, each.payload, reply=each.reply, head=each.head)
+        finally:
+            self._wire = wire
+            self._over.set()

@@ -1,0 +1,368 @@
+"""Everything that an agent knows and decides while it leads its domain: made anew with every term."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from mangrove.control.advertising import Advertising
+from mangrove.control.broker_watch import BrokerWatch
+from mangrove.control.clients.placements import Served
+from mangrove.control.clients.registrar import SPREAD_S, Registrar
+from mangrove.control.clients.registry import UNKNOWN, Clients
+from mangrove.control.directory.directory import Directory
+from mangrove.control.directory.pages import DirectoryPages
+from mangrove.control.directory.publish_places import PublishPlaces
+from mangrove.control.distribution import Distributor
+from mangrove.control.domain_view import DomainView
+from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
+from mangrove.control.instructions import (
+    Announce,
+    AnswerRegistration,
+    Instruction,
+    PushDirectory,
+    TellClient,
+)
+from mangrove.control.neighbours import NeighbourCame, Neighbours
+from mangrove.control.profile.profile import LoadProfile
+from mangrove.control.sessions.admissions import Admissions
+from mangrove.control.sessions.coordinator import Coordinator
+from mangrove.control.site import Site
+from mangrove.control.stimuli import ClientRegistered, LeadershipTaken, TopicsCounted
+from mangrove.control.store_writes import StoreWrites
+from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.peers import (
+    AdmissionAsked,
+    AdmissionTold,
+    LoadTold,
+    PeerMessage,
+    PeerRegister,
+    PeerRegistered,
+    RoomAsked,
+    RoomTold,
+    SessionClosed,
+    SessionEnded,
+)
+from mangrove.model.agents.registration import (
+    AgentStarted,
+    ClientMessage,
+    ClientRole,
+    Leave,
+    Migrated,
+    RegisterAgain,
+    Report,
+)
+from mangrove.model.agents.status import AgentStatus
+from mangrove.model.events.event_log import EventLog
+
+PUSH_S = 0.05
+"""Changes of the directory wait so long for others, so that many go in one message."""
+MAX_RECORDS_A_PUSH = 500
+
+
+class Leadership:
+    """One term of a leader."""
+
+    def __init__(
+        self,
+        site: Site,
+        watch: BrokerWatch,
+        log: EventLog,
+        taken: LeadershipTaken,
+        now: float,
+        *,
+        seed: int,
+        clock_shift_s: float,
+    ) -> None:
+        self.term = taken.term
+        self._taken = taken
+        self._site = site
+        self._watch = watch
+        self._log = log
+        self._push_at = math.inf
+        self.clients = Clients(site.brokers)
+        self.directory = Directory(site.domain)
+        self.store = StoreWrites(self.directory, log)
+        self.profile = LoadProfile(site.balancing, site.federation.topics)
+        self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
+        self.neighbours = Neighbours(site.federation, site.domain, int((now + clock_shift_s) * 1000))
+        view = DomainView(
+            site,
+            watch,
+            self.clients,
+            self.directory,
+            self.profile,
+            self.advertising,
+            self.neighbours,
+            lambda topic, at, decision: self.registrar.follow(topic, at, decision),
+        )
+        self.view = view
+        self.admissions = Admissions(site, view, log)
+        self.sessions = Coordinator(
+            site.domain, site.balancing, view, log, number=self.store.number, clock_shift_s=clock_shift_s
+        )
+        self.registrar = Registrar(
+            site,
+            self.clients,
+            self.directory,
+            Distributor(site.balancing, site.description.placement, seed),
+            log,
+            loads=watch.loads,
+            target=lambda topic: self.sessions.target(topic, publishers=False),
+            expected=self.admissions.expected,
+            clock_shift_s=clock_shift_s,
+        )
+        self.pages = DirectoryPages(
+            site.domain,
+            site.federation.topics,
+            self.directory,
+            self.clients.placements,
+            self.advertising,
+        )
+        self.places: PublishPlaces | None = None
+        if site.balancing.publish_at_edges:
+            self.places = PublishPlaces(
+                site,
+                self.clients.placements,
+                self.directory,
+                log,
+                self.advertising.wanted_elsewhere,
+                clock_shift_s,
+            )
+
+    def begin(self, now: float) -> list[Instruction]:
+        """Say to all that this agent leads, and go on with what is open."""
+        taken = self._taken
+        self.directory.begin(taken.term, taken.directory)
+        led_by = self._log.note(
+            AgentLeads(term=taken.term, records=len(self.directory), sessions=len(taken.sessions)), now
+        )
+        self.registrar.begin(taken.term, now, led_by)
+        return [
+            Announce(AgentStarted(term=taken.term, spread_s=SPREAD_S)),
+            *self.neighbours.start(now),
+            *self.sessions.begin(taken.term, taken.sessions, now),
+            *self._afterwards(now),
+        ]
+
+    def drop(self) -> None:
+        """Somebody else leads."""
+        self.sessions.drop()
+        self.admissions.drop()
+
+    # -- brokers --------------------------------------------------------------------------------------------
+
+    def loaded(self, now: float) -> list[Instruction]:
+        """A broker was measured, or did not answer."""
+        told = self.neighbours.set_load(self._watch.cluster(now), now)
+        told += self.sessions.consider(now)
+        return told + self._afterwards(now)
+
+    # -- clients --------------------------------------------------------------------------------------------
+
+    def register(self, registered: ClientRegistered, now: float) -> list[Instruction]:
+        """Answer a registration."""
+        registration = registered.registration
+        outcome = self.registrar.register(registration, now)
+        told: list[Instruction] = [AnswerRegistration(registered.token, outcome.answer)]
+        if outcome.answer.problem == UNKNOWN:
+            told.append(TellClient(registration.client, RegisterAgain(term=self.term)))
+        told += self._ended(outcome.ended, now)
+        for served in (*outcome.placed, *outcome.relocated):
+            told += self._located(served, now)
+        return told + self._audiences((*outcome.placed, *outcome.ended), now) + self._afterwards(now)
+
+    def client_said(self, message: ClientMessage, now: float) -> list[Instruction]:
+        """A client has reported, confirmed or left."""
+        problem = self.clients.heard(message.client, message.sequence, now)
+        if problem == UNKNOWN and not isinstance(message, Leave):
+            return [TellClient(message.client, RegisterAgain(term=self.term))]
+        if problem:
+            return []
+        match message:
+            case Report():
+                self.profile.report(message)
+                return []
+            case Migrated():
+                told = self._migrated(message, now)
+            case Leave():
+                told = self._left(message.client, now)
+        return told + self._afterwards(now)
+
+    def _migrated(self, message: Migrated, now: float) -> list[Instruction]:
+        served = self.clients.served(message.client, message.key)
+        if served is None:
+            return []
+        if self._site.has(message.broker) or self._site.of_neighbour(message.broker):
+            self.registrar.relocate(served, message.broker, now)
+            self._profile_place(served)
+        told = self.sessions.confirmed(message, now)
+        return told + self._audiences([served], now)
+
+    def _left(self, client: str, now: float) -> list[Instruction]:
+        gone = self.registrar.leave(client, now)
+        self.profile.leave(client)
+        told: list[Instruction] = []
+        for served in gone:
+            told += self.sessions.gone(served.id, now)
+        return told + self._audiences(gone, now)
+
+    def _ended(self, ended: Iterable[Served], now: float) -> list[Instruction]:
+        told: list[Instruction] = []
+        for served in ended:
+            self.profile.end(*served.id)
+            told += self.sessions.gone(served.id, now)
+        return told
+
+    def _located(self, served: Served, now: float) -> list[Instruction]:
+        self._profile_place(served)
+        publishers = served.wish.role is ClientRole.PUBLISHER
+        return self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+
+    def _profile_place(self, served: Served) -> None:
+        """What is served in another domain is no load of this one."""
+        if self._site.has(served.broker):
+            self.profile.place(served.client, served.wish, served.broker)
+        else:
+            self.profile.end(*served.id)
+
+    def _audiences(self, changed: Iterable[Served], now: float) -> list[Instruction]:
+        """Tell neighbours what is published, and look where it should be."""
+        published: dict[str, int] = {}
+        for served in changed:
+            if served.wish.role is ClientRole.PUBLISHER:
+                count = self.clients.placements.count(ClientRole.PUBLISHER, served.topic)
+                published[served.topic] = count
+            elif self.places is not None:
+                self.places.subscribed(served.topic)
+        if self.places is not None:
+            self.places.published(published, now)
+        return self.advertising.set_publishers(published, now)
+
+    # -- others ---------------------------------------------------------------------------------------------
+
+    def counted(self, counts: TopicsCounted, now: float) -> list[Instruction]:
+        """The gateway has told what it carried."""
+        return self.advertising.counted(counts.sent, now)
+
+    def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
+        """The agent of a linked domain has said something."""
+        match message:
+            case PeerRegister() | PeerRegistered() | LoadTold():
+                told = self.neighbours.handle(peer, message, now)
+            case RoomAsked() | AdmissionAsked() | SessionEnded():
+                told = self.admissions.handle(peer, message, now)
+            case RoomTold() | AdmissionTold() | SessionClosed():
+                told = self.sessions.heard(peer, message, now)
+            case _:
+                told = self.advertising.handle(peer, message, now)
+        return told + self._afterwards(now)
+
+    def stored(self, write: int, now: float) -> list[Instruction]:
+        """A write is in the store."""
+        self.store.stored(write, now)
+        return self.sessions.stored(write, now) + self._afterwards(now)
+
+    def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
+        """A write did not come about."""
+        self.store.failed(write, problem, now)
+        return self.sessions.failed(write, problem, now) + self._afterwards(now)
+
+    # -- time -----------------------------------------------------------------------------------------------
+
+    def timer(self) -> float:
+        """When to be called again."""
+        return min(
+            self._push_at,
+            self.registrar.timer(),
+            self.clients.timer(),
+            self.store.timer(),
+            self.sessions.timer(),
+            self.admissions.timer(),
+            self.neighbours.timer(),
+            self.advertising.timer(),
+            math.inf if self.places is None else self.places.timer(),
+        )
+
+    def handle_timer(self, now: float) -> list[Instruction]:
+        """The time for which `timer` asked has come."""
+        told: list[Instruction] = []
+        self.registrar.handle_timer(now)
+        for client in self.clients.expired(now):
+            self.clients.refused["lease ran out"] += 1
+            told += self._left(client, now)
+        self.store.handle_timer(now)
+        self.admissions.handle_timer(now)
+        if self.places is not None:
+            self.places.handle_timer(now)
+        told += self.sessions.handle_timer(now)
+        told += self.neighbours.handle_timer(now)
+        told += self.advertising.handle_timer(now)
+        if now >= self._push_at:
+            told += self._push(now)
+        return told + self._afterwards(now)
+
+    def _push(self, now: float) -> list[Instruction]:
+        told: list[Instruction] = []
+        while records := self.directory.take_untold(MAX_RECORDS_A_PUSH):
+            told.append(PushDirectory(DirectoryChanges(term=self.term, records=records)))
+        self._push_at = math.inf
+        return told + self.store.flush(now)
+
+    def _afterwards(self, now: float) -> list[Instruction]:
+        """What may follow from anything: neighbours came or went, the directory changed."""
+        told: list[Instruction] = []
+        for change in self.neighbours.take_changes():
+            if isinstance(change, NeighbourCame):
+                accepts = self.neighbours.accepts(change.peer)
+                self._log.note(NeighbourOnline(peer=change.peer, accepts=accepts), now)
+                told += self.advertising.neighbour_online(change.peer, now, restarted=change.restarted)
+            else:
+                self._log.note(NeighbourOffline(peer=change.peer), now)
+                self.advertising.neighbour_offline(change.peer)
+        if self._push_at == math.inf:
+            if self.directory.untold:
+                self._push_at = now + PUSH_S
+            elif self.store.ready:
+                self._push_at = max(now + PUSH_S, self.store.retry_at)
+        return told
+
+    # -- questions ------------------------------------------------------------------------------------------
+
+    def status(self, status: AgentStatus, now: float) -> AgentStatus:
+        """What there is to say beyond the loads of brokers."""
+        return msgspec.structs.replace(
+            status,
+            peers=self.neighbours.status(now),
+            sessions=(*self.sessions.sessions(now), *self.sessions.ended),
+            clients=len(self.clients),
+            subscriptions=self.clients.placements.counts[ClientRole.SUBSCRIBER],
+            records=len(self.directory),
+            advertised=self.advertising.advertised,
+            moves=self.sessions.moves,
+            congested=self.sessions.congested,
+            refused=dict(self._refused() + Counter(status.refused)),
+            store_problem=self.store.problem,
+        )
+
+    def _refused(self) -> Counter[str]:
+        """What was not believed or not taken, by reason."""
+        return (
+            self.clients.refused
+            + self.profile.refused
+            + self.advertising.refused
+            + self.neighbours.refused
+            + self.admissions.refused
+        )
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold; for tests."""
+        found = self.clients.problems() + self.sessions.problems()
+        found += self.neighbours.problems() + self.advertising.problems()
+        expected = self.sessions.busy() | self.admissions.busy()
+        if self._watch.busy() != expected:
+            found.append(f"{self._watch.busy()} are busy, {expected} take part in sessions")
+        return found

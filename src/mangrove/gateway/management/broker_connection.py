@@ -1,0 +1,82 @@
+"""The gateway's connection to its domain's management broker, for as long as the gateway lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from mangrove.gateway.management.agent_mail import AgentMail
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+RECONNECT_S = 0.5
+MAX_UNREAD_MESSAGES = 1000
+MAX_UNREAD_BYTES = 4 << 20
+
+Answer = Callable[[bytes], bytes]
+
+
+class ManagementConnection:
+    """Answers questions, and carries what the own agent and those of linked domains say to each other."""
+
+    def __init__(self, url: str, name: str, answers: Mapping[str, Answer], mail: AgentMail) -> None:
+        self._url = url
+        self._name = name
+        self._answers = answers
+        self._mail = mail
+
+    async def run(self) -> None:
+        """Serve until cancelled. A broker that is away is tried again, and told everything anew."""
+        while True:
+            try:
+                connection = await nats.connect(
+                    self._url,
+                    name=self._name,
+                    max_reconnect_attempts=-1,
+                    error_cb=self._failed,
+                    reconnect_time_wait=RECONNECT_S,
+                )
+            except (OSError, nats.errors.Error) as error:
+                log.warning("management broker %s: %s; trying again", self._url, error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            try:
+                await self._serve(connection)
+            finally:
+                with contextlib.suppress(nats.errors.Error, OSError):
+                    await connection.close()
+
+    async def _serve(self, connection: Client) -> None:
+        for subject, answer in self._answers.items():
+            await connection.subscribe(subject, cb=_responder(answer))
+
+        async def posted(message: Msg) -> None:
+            self._mail.posted(message.subject, message.data)
+
+        await connection.subscribe(
+            self._mail.subject,
+            cb=posted,
+            pending_msgs_limit=MAX_UNREAD_MESSAGES,
+            pending_bytes_limit=MAX_UNREAD_BYTES,
+        )
+        await self._mail.deliver(connection)
+
+    async def _failed(self, error: Exception) -> None:
+        log.debug("management broker: %s", error)
+        if isinstance(error, nats.errors.SlowConsumerError):
+            self._mail.unread()
+
+
+def _responder(answer: Answer) -> Callable[[Msg], Awaitable[None]]:
+    async def respond(message: Msg) -> None:
+        await message.respond(answer(message.data))
+
+    return respond
