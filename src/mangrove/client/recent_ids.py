@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 from mangrove.client.message import ID_END, ID_START, TIME_START, Message, identity_of
 
@@ -34,23 +34,26 @@ class RecentIds:
 
     def fresh(self, messages: list[Message]) -> list[Message]:
         """Those of a buffer that have not been seen before, in their order."""
-        keys: list[Key] = [
-            head[_ID_AT:ID_END] if self._one_subject else (message.subject, head[_ID_AT:ID_END])
-            for message in messages
-            if (head := cast("bytes", message.head)).startswith(TIME_START, ID_END)
-            and head.startswith(ID_START)
-        ]
+        received: list[Any] = messages  # their heads are bytes, for they came from a broker
+        if self._one_subject:
+            keys: list[Key] = [
+                head[_ID_AT:ID_END]
+                for message in received
+                if (head := message.head).startswith(TIME_START, ID_END) and head.startswith(ID_START)
+            ]
+        else:
+            keys = [
+                (message.subject, head[_ID_AT:ID_END])
+                for message in received
+                if (head := message.head).startswith(TIME_START, ID_END) and head.startswith(ID_START)
+            ]
         if len(keys) == len(messages):
             new = set(keys)
             if len(new) == len(keys) and self._younger.isdisjoint(new) and self._older.isdisjoint(new):
                 self._make_room()
                 self._younger |= new
                 return messages
-        return [
-            message
-            for message in messages
-            if self._note(message.subject, identity_of(cast("bytes", message.head)))
-        ]
+        return [message for message in received if self._note(message.subject, identity_of(message.head))]
 
     def is_new(self, subject: str, identity: str | None) -> bool:
         """Whether a message has not been seen before; one without an id always counts as new."""
