@@ -56,6 +56,8 @@ from mangrove.model.events.event_log import EventLog
 RETRY_S = 5.0
 """A broker for which nobody had room is tried again after this time, then after twice as long, and so on."""
 MAX_RETRY_S = 60.0
+RISING_PERIODS = 2.0
+"""So long a session waits for load that still rises, so that it moves enough at once."""
 MOVED_KEY = "moved"
 KEPT = 20
 """Ended sessions that are still shown."""
@@ -93,6 +95,8 @@ class Coordinator:
         self._targets: dict[tuple[str, bool], tuple[str, str]] = {}
         """Topic, and whether its publishers move → session and target, once clients are told."""
         self._resting: dict[str, float] = {}
+        self._rising: dict[str, float] = {}
+        """Overloaded brokers whose load rises → until when their sessions wait for it."""
         self._attempts: dict[str, int] = {}
         self._congested: dict[str, str] = {}
         """Broker → the event that declared it."""
@@ -136,13 +140,21 @@ class Coordinator:
             return told
         self._resting = {broker: until for broker, until in self._resting.items() if until > now}
         while True:
-            start = next_start(
-                self._method.started_by, loads.values(), self._balancing, resting=self._resting
-            )
+            waiting = {broker for broker, load in loads.items() if self._still_rises(load, now)}
+            resting = waiting.union(self._resting)
+            start = next_start(self._method.started_by, loads.values(), self._balancing, resting=resting)
             if start is None:
                 return told
             told += self._open(start, loads[start.source], now)
             loads = self._around.loads(now)
+
+    def _still_rises(self, load: BrokerLoad, now: float) -> bool:
+        """Whether the whole of a broker's overload is not known yet."""
+        if not load.rising or load.state is not LoadState.OVERLOAD:
+            self._rising.pop(load.broker, None)
+            return False
+        wait_s = RISING_PERIODS * self._balancing.period_s
+        return now < self._rising.setdefault(load.broker, now + wait_s)
 
     def _relieved(self, load: BrokerLoad, now: float) -> None:
         self._attempts.pop(load.broker, None)
@@ -449,6 +461,7 @@ class Coordinator:
 
     def _settle(self, session: Session, step: Step, now: float) -> None:
         session.step(step, now, self._balancing)
+        session.settled_from = now
         for topic, move in session.moves.items():
             self._log.note(
                 TopicMoved(
@@ -492,7 +505,8 @@ class Coordinator:
                 del self._targets[topic, session.publishers]
             if was is SessionState.SETTLING:
                 self._around.follow(topic, now, move.decided_by)
-        self._resting[session.broker] = now + self._balancing.cooldown_s
+        moved_at = session.settled_from if was is SessionState.SETTLING else now
+        self._resting[session.broker] = moved_at + self._balancing.cooldown_s
         self.ended.append(session.status(now, outcome))
         self._log.note(
             SessionEnded(

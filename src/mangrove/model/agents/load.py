@@ -109,6 +109,8 @@ class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     connections: int = 0
     session: str = ""
+    rising: bool = False
+    """Whether the last look found clearly more than the smoothed figures say."""
     reachable: bool = True
     problem: str = ""
     """Why nothing can be told, if so."""
