@@ -35,7 +35,13 @@ class SmallDomain:
         self.log = EventLog("oslo-agent")
         numbers = count(1)
         self.coordinator = Coordinator(
-            "oslo", Balancing(), self, self.log, number=lambda: next(numbers), clock_shift_s=1e9
+            "oslo",
+            Balancing(),
+            self,
+            self.log,
+            number=lambda: next(numbers),
+            clock_shift_s=1e9,
+            disconnect=lambda *_: list(self.kicks),
         )
 
     # -- what sessions ask
@@ -107,11 +113,6 @@ class SmallDomain:
 
     def pause_s(self, peer: str) -> float:
         return 0.1
-
-    def disconnect(
-        self, session: str, broker: str, unmet: Mapping[Metric, float], now: float, cause: EventId
-    ) -> list[Instruction]:
-        return list(self.kicks)
 
     # -- what clients and the store do
 

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mangrove.control.advertising import Advertising
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.clients.placements import WishId
-from mangrove.control.clients.plain_clients import PlainClientMoves
 from mangrove.control.clients.registry import Clients
 from mangrove.control.directory.directory import Directory
-from mangrove.control.instructions import Instruction
 from mangrove.control.neighbours import Neighbours
 from mangrove.control.offloading.problem import Audience, Bundle
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
-from mangrove.model.agents.load import BrokerLoad, ClusterLoad, Metric
+from mangrove.model.agents.load import BrokerLoad, ClusterLoad
 from mangrove.model.agents.registration import Assignment, ClientRole
 from mangrove.model.events.event_log import EventId
 
@@ -36,7 +34,6 @@ class DomainView:
         profile: LoadProfile,
         advertising: Advertising,
         neighbours: Neighbours,
-        plain: PlainClientMoves,
         follow: Callable[[str, float, EventId | None], None],
     ) -> None:
         self._site = site
@@ -46,7 +43,6 @@ class DomainView:
         self._profile = profile
         self._advertising = advertising
         self._neighbours = neighbours
-        self._plain = plain
         self._follow = follow
 
     def loads(self, now: float) -> Mapping[str, BrokerLoad]:
@@ -122,9 +118,3 @@ class DomainView:
             if link.other(self._site.domain) == peer
         ]
         return PAUSE_S + PAUSE_DELAYS * max(delays, default=0.0) / 1000
-
-    def disconnect(
-        self, session: str, broker: str, unmet: Mapping[Metric, float], now: float, cause: EventId
-    ) -> list[Instruction]:
-        """Disconnect clients that cannot be told to move, where that is allowed, for what is unmet."""
-        return self._plain.disconnect(session, broker, unmet, now, cause)

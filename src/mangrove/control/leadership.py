@@ -104,13 +104,18 @@ class Leadership:
             self.profile,
             self.advertising,
             self.neighbours,
-            self.plain,
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
         )
         self.view = view
         self.admissions = Admissions(site, view, log)
         self.sessions = Coordinator(
-            site.domain, site.balancing, view, log, number=self.store.number, clock_shift_s=clock_shift_s
+            site.domain,
+            site.balancing,
+            view,
+            log,
+            number=self.store.number,
+            clock_shift_s=clock_shift_s,
+            disconnect=self.plain.disconnect,
         )
         self.registrar = Registrar(
             site,

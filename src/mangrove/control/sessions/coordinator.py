@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mangrove.control.clients.placements import WishId
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, SessionOpened
@@ -50,9 +50,11 @@ from mangrove.model.agents.peers import AdmissionTold, RoomTold, SessionClosed
 from mangrove.model.agents.registration import Migrated
 from mangrove.model.agents.status import SessionStatus
 from mangrove.model.balancing import Balancing
-from mangrove.model.events.event_log import EventLog
+from mangrove.model.events.event_log import EventId, EventLog
 
 MOVED_KEY = "moved"
+Disconnect = Callable[[str, str, Mapping[Metric, float], float, EventId], list[Instruction]]
+"""Session, broker, what is unmet, time and cause → disconnections of clients that cannot be told to move."""
 KEPT = 20
 """Ended sessions that are still shown."""
 HEAD = "head"
@@ -70,8 +72,10 @@ class Coordinator:
         *,
         number: Callable[[], int],
         clock_shift_s: float,
+        disconnect: Disconnect | None = None,
     ) -> None:
-        """`number` gives every write to the store a number of its own."""
+        """`number` numbers the writes to the store; `disconnect` deals with plain clients."""
+        self._disconnect = disconnect
         self._domain = domain
         self._balancing = balancing
         self._around = surroundings
@@ -177,8 +181,8 @@ class Coordinator:
         )
         choice = select(self._method.choose, self._problem(session, load, acceptors, now), self._moved, now)
         told = []
-        if choice.unmet and load.measured is LoadState.OVERLOAD:
-            told = self._around.disconnect(name, load.broker, choice.unmet, now, opened_by)
+        if choice.unmet and load.measured is LoadState.OVERLOAD and self._disconnect is not None:
+            told = self._disconnect(name, load.broker, choice.unmet, now, opened_by)
         if choice.moves:
             return told + self._prepare(session, choice.moves, Step.CHOSEN_HERE, now)
         if told:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mangrove.control.clients.placements import WishId
-from mangrove.control.instructions import Instruction
 from mangrove.control.offloading.problem import Bundle
-from mangrove.model.agents.load import BrokerLoad, ClusterLoad, Metric
+from mangrove.model.agents.load import BrokerLoad, ClusterLoad
 from mangrove.model.agents.registration import Assignment
 from mangrove.model.events.event_log import EventId
 
@@ -51,8 +50,3 @@ class Surroundings(Protocol):
 
     def pause_s(self, peer: str) -> float:
         """How long a message may be on its way to a linked domain."""
-
-    def disconnect(
-        self, session: str, broker: str, unmet: Mapping[Metric, float], now: float, cause: EventId
-    ) -> list[Instruction]:
-        """Disconnect clients that cannot be told to move, where that is allowed, for what is unmet."""
