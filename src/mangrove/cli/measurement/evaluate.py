@@ -13,6 +13,7 @@ from mangrove.cli.measurement import planning as evaluate_planning
 from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.measurement import scenarios as evaluate_scenarios
+from mangrove.cli.measurement import sessions as evaluate_sessions
 
 app = typer.Typer(help="Repeat the published experiments and compare.", no_args_is_help=True)
 app.command("gap")(evaluate_routing.gap)
@@ -24,6 +25,7 @@ app.command("failover")(evaluate_failover.failover)
 app.command("six-nodes")(evaluate_scenarios.six_nodes)
 app.command("harmony")(evaluate_scenarios.harmony)
 app.command("schedules")(evaluate_failover.schedules)
+app.command("sessions")(evaluate_sessions.sessions)
 app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
 app.command("budgets")(evaluate_budgets.budgets)

@@ -83,6 +83,8 @@ class BrokerSample(msgspec.Struct, frozen=True, kw_only=True):
     slow_consumers: int = 0
     processing_ms: float | None = None
     """How long a probe takes through the broker, if that is measured."""
+    taken_at: float | None = None
+    """When it was taken, by the agent's own clock; None: just before it is told."""
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
