@@ -24,6 +24,9 @@ from mangrove.model.shared_names import SDK_NAME
 log = logging.getLogger(__name__)
 
 READY_S = 10.0
+MAX_AT_A_TIME = 8
+"""Moves of one connection: each sends markers, and an overloaded broker is not to be loaded more."""
+OVERTAKEN = "a later order came"
 
 Moved = Callable[[Subscription, Callable[[str, int], Migrated], str], None]
 
@@ -48,10 +51,19 @@ class SubscriptionMoves:
         self._running: dict[Subscription, asyncio.Task[None]] = {}
         self._present: dict[Subscription, SubscriptionMove] = {}
         self._orders: dict[Subscription, tuple[Order, str]] = {}
+        self._carried_out: dict[Subscription, Order] = {}
+        """Orders under way."""
+        self._few = asyncio.Semaphore(MAX_AT_A_TIME)
         self._foreign: dict[str, ManagementLink] = {}
 
     def order(self, subscription: Subscription, order: Order, url: str) -> None:
-        """Move a subscription; what is under way comes to its end first."""
+        """Move a subscription; what is under way comes to its end first. Said again, it changes nothing."""
+        if self._carried_out.get(subscription) == order:
+            return
+        overtaken = self._orders.get(subscription)
+        if overtaken is not None and overtaken[0].session != order.session:
+            told = partial(migrated, overtaken[0], self._broker_of(subscription), OVERTAKEN, 0.0, 0)
+            self._moved(subscription, told, OVERTAKEN)
         self._orders[subscription] = order, url
         if subscription not in self._running:
             task = asyncio.get_running_loop().create_task(self._run(subscription), name="move")
@@ -85,8 +97,11 @@ class SubscriptionMoves:
     async def _run(self, subscription: Subscription) -> None:
         try:
             while (waiting := self._orders.pop(subscription, None)) is not None:
-                await self._carry_out(subscription, *waiting)
+                self._carried_out[subscription] = waiting[0]
+                async with self._few:
+                    await self._carry_out(subscription, *waiting)
         finally:
+            self._carried_out.pop(subscription, None)
             self._running.pop(subscription, None)
 
     async def _carry_out(self, subscription: Subscription, order: Order, url: str) -> None:
@@ -111,10 +126,13 @@ class SubscriptionMoves:
             problem = str(error)
         if problem:
             log.info("%s stays where it is: %s", subscription.subject, problem)
-        leg = self._legs.of(subscription)
-        broker = "" if leg is None else self._name_of(leg.wire)
+        broker = self._broker_of(subscription)
         told = partial(migrated, order, broker if problem else order.to.broker, problem, held_ms, repeated)
         self._moved(subscription, told, problem)
+
+    def _broker_of(self, subscription: Subscription) -> str:
+        leg = self._legs.of(subscription)
+        return "" if leg is None else self._name_of(leg.wire)
 
     def _in_force(
         self, subscription: Subscription, order: Order, target: ClientConnection

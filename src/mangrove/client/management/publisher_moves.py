@@ -10,7 +10,7 @@ from functools import partial
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
 from mangrove.client.broker_pool import BrokerPool, same_broker
-from mangrove.client.management.moves import migrated
+from mangrove.client.management.moves import OVERTAKEN, migrated
 from mangrove.client.migration.publisher_move import Route, move_between_domains, move_within_domain
 from mangrove.model.agents.registration import Migrated, Order
 
@@ -36,6 +36,10 @@ class PublisherMoves:
         """Where a subject is published."""
         return self._wires.get(subject, self._head)
 
+    def at(self, wire: ClientConnection) -> list[str]:
+        """Subjects that are published at a connection, if it is not the head's."""
+        return [subject for subject, each in self._wires.items() if each is wire]
+
     def wires(self) -> list[ClientConnection]:
         """Connections that are published at, besides the head."""
         return list(self._wires.values())
@@ -58,6 +62,9 @@ class PublisherMoves:
                 await task
 
     def _want(self, subject: str, url: str, order: Order | None) -> None:
+        overtaken = self._wanted.get(subject, ("", None))[1]
+        if overtaken is not None and (order is None or order.session != overtaken.session):
+            self._moved(partial(migrated, overtaken, "", OVERTAKEN, 0.0, 0), OVERTAKEN)
         self._wanted[subject] = url, order
         if subject not in self._running:
             self._running[subject] = asyncio.get_running_loop().create_task(

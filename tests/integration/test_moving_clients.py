@@ -1,0 +1,460 @@
+"""Subscriptions and publishers that are told to move, at real brokers: the application never notices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import nats
+import pytest
+from tests.kit.domain_of_brokers import (
+    DOMAIN,
+    DomainOfBrokers,
+    Load,
+    OrderingAgent,
+    domain_of_brokers,
+    ordering_agent,
+)
+from tests.kit.waiting import eventually
+
+import mangrove
+from mangrove.client import Connection, Message, Subscription
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.registration import Assignment, Leave, Migrated, Order, RegisterAgain, Report
+
+
+@pytest.fixture(scope="module")
+async def domain(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DomainOfBrokers]:
+    async with domain_of_brokers(tmp_path_factory.mktemp("small")) as running:
+        yield running
+
+
+@pytest.fixture
+async def agent(domain: DomainOfBrokers) -> AsyncIterator[OrderingAgent]:
+    async with ordering_agent(domain) as running:
+        yield running
+
+
+def broker_of(connection: Connection, subscription: Subscription) -> str:
+    leg = connection._legs.of(subscription)
+    assert leg is not None
+    return leg.wire.url
+
+
+async def received(got: list[bytes], load: Load) -> None:
+    """Wait until as much has come as was sent."""
+
+    async def all_there() -> bool:
+        return len(got) >= sum(load.sent.values())
+
+    try:
+        await eventually(all_there, "everything should come", 5)
+    except AssertionError:
+        return  # what is missing is told by the caller
+
+
+async def test_a_subscription_moves_back_and_forth_under_load(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    got: list[bytes] = []
+
+    async def take(message: Message) -> None:
+        got.append(message.data)
+
+    async with (
+        mangrove.connect(domain.url("head")) as subscriber,
+        mangrove.connect(domain.url("head")) as publisher,
+    ):
+        subscription = await subscriber.subscribe("load.*", callback=take)
+        assert broker_of(subscriber, subscription) == domain.url("edge1")
+        client = agent.registrations[-1].client
+        plain = {name: await nats.connect(domain.url(name)) for name in ("head", "edge1", "edge2")}
+        load = Load()
+        tasks = [asyncio.create_task(load.publish("sdk", partial(publisher.publish, "load.s"), 1000))]
+        for name, each in plain.items():
+            tasks.append(asyncio.create_task(load.publish(name, partial(each.publish, "load.p"), 400)))
+        outcomes = []
+        for number in range(20):
+            to = "edge2" if number % 2 == 0 else "edge1"
+            outcomes.append(await agent.move("s1", to, client=client))
+            assert broker_of(subscriber, subscription) == domain.url(to)
+        load.running = False
+        await asyncio.gather(*tasks)
+        await publisher.flush()
+        for each in plain.values():
+            await each.flush()
+        await received(got, load)
+        for each in plain.values():
+            await each.close()
+    assert [each.problem for each in outcomes] == [""] * 20
+    assert load.problems(got) == []
+    assert sum(each.repeated for each in outcomes) > 0, "copies came both ways, and were left out"
+    assert min(load.sent.values()) > 100
+
+
+async def test_readers_do_not_notice(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    """By iteration and by next(), to everything at once, with equal messages that carry no id."""
+    async with mangrove.connect(domain.url("head")) as connection:
+        everything = await connection.subscribe(">")
+        ticks = await connection.subscribe("tick")
+        client = agent.registrations[-1].client
+        plain = await nats.connect(domain.url("head"))
+        published = 0
+        stop = asyncio.Event()
+
+        async def tick() -> None:
+            nonlocal published
+            while not stop.is_set():
+                await plain.publish("tick", b"the same")
+                published += 1
+                await asyncio.sleep(0.001)
+
+        task = asyncio.create_task(tick())
+        for to in ("edge2", "edge1", "edge2"):
+            for key in ("s1", "s2"):
+                assert (await agent.move(key, to, client=client)).problem == ""
+        stop.set()
+        await task
+        await plain.flush()
+        await asyncio.sleep(0.2)
+        await plain.close()
+        assert ticks.pending == published
+        for _ in range(published):
+            assert (await ticks.next()).data == b"the same"
+        seen = [(await everything.next()).subject for _ in range(everything.pending)]
+        assert seen.count("tick") == published
+        assert not [each for each in seen if each.startswith("_MGM")], "markers are not for applications"
+
+
+async def test_orders_that_are_not_the_leaders_are_ignored(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    agent.term = 7
+    async with mangrove.connect(domain.url("head")) as connection:
+        subscription = await connection.subscribe("a")
+        client = agent.registrations[-1].client
+        to = Assignment(broker="edge2", url=domain.url("edge2"), epoch=9)
+        for term in (6, 8):
+            await agent.tell(Order(term=term, session="forged", key="s1", to=to), client)
+        foreign = Assignment(broker="elsewhere", url=domain.url("edge2"), epoch=9)
+        await agent.tell(Order(term=7, session="odd", key="s1", to=foreign), client)
+        await agent.tell(Order(term=7, session="odd too", key="nothing", to=to), client)
+        assert connection._managed is not None
+        ignored = connection._managed.membership.ignored
+
+        async def heard() -> bool:
+            return sum(ignored.values()) == 4
+
+        await eventually(heard, "all four should be counted")
+        assert broker_of(connection, subscription) == domain.url("edge1")
+
+        async def explained() -> bool:
+            told = {each.session: each.problem for each in agent.said if isinstance(each, Migrated)}
+            return set(told) == {"odd", "odd too"} and all(told.values())
+
+        await eventually(explained, "what makes no sense should be answered")
+        assert (await agent.move("s1", "edge2", client=client)).problem == ""
+
+
+async def test_queue_groups_stay(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    async with mangrove.connect(domain.url("head")) as connection:
+        await connection.subscribe("work", queue="workers")
+        assert not agent.wishes["s1"].movable
+        assert "queue" in (await agent.move("s1", "edge2")).problem
+
+
+async def test_two_orders_in_a_row_and_an_end_in_between(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    async with mangrove.connect(domain.url("head")) as connection:
+        subscription = await connection.subscribe("b")
+        client = agent.registrations[-1].client
+        first, second = await asyncio.gather(
+            agent.move("s1", "edge2", client=client), agent.move("s1", "edge1", client=client)
+        )
+        assert first.problem in ("", "a later order came")
+        assert second.problem == ""
+        assert broker_of(connection, subscription) == domain.url("edge1")
+        to = Assignment(broker="edge2", url=domain.url("edge2"), epoch=2)
+        await agent.tell(Order(term=1, session="cut short", key="s1", to=to), client)
+        await subscription.unsubscribe()
+        again = await connection.subscribe("b")
+        await connection.publish("b", b"x")
+        assert (await again.next()).data == b"x"
+
+
+async def test_without_an_agent_all_goes_on_and_it_is_found_later(domain: DomainOfBrokers) -> None:
+    async with mangrove.connect(domain.url("head"), edges=[domain.url("edge1")]) as unmanaged:
+        subscription = await unmanaged.subscribe("c")
+        await unmanaged.publish("c", b"1")
+        assert (await subscription.next()).data == b"1"
+        assert not unmanaged.directory
+    async with ordering_agent(domain) as silent:
+        silent.silent = True
+        async with mangrove.connect(domain.url("head")) as connection:
+            subscription = await connection.subscribe("c")
+            await connection.publish("c", b"2")
+            assert (await subscription.next()).data == b"2"
+            silent.silent = False
+            silent.term = 3
+            await silent.announce()
+
+            async def registered() -> bool:
+                return bool(silent.registrations) and silent.wishes["s1"].broker in ("edge1", "edge2")
+
+            await eventually(registered, "the client should register when an agent is there")
+            assert silent.wishes["s1"].subject == "c"
+
+
+async def test_a_killed_edge_is_left_and_the_agent_hears_of_it(tmp_path: Path) -> None:
+    async with (
+        domain_of_brokers(tmp_path) as domain,
+        ordering_agent(domain) as agent,
+        mangrove.connect(domain.url("head")) as connection,
+    ):
+        subscription = await connection.subscribe("d")
+        client = agent.registrations[-1].client
+        await domain.kill("edge1")
+
+        async def served_again() -> bool:
+            await connection.publish("d", b"x")
+            try:
+                await subscription.next(0.05)
+            except TimeoutError:
+                return False
+            return True
+
+        await eventually(served_again, "another broker should serve it")
+
+        async def told() -> bool:
+            return agent.wishes["s1"].broker in ("edge2", "head")
+
+        await eventually(told, "the agent should hear where")
+        problem = (await agent.move("s1", "edge1", client=client)).problem
+        assert problem, "nobody moves to a broker that is away"
+        await connection.publish("d", b"still")
+        while (await subscription.next()).data != b"still":
+            pass
+
+
+@pytest.mark.parametrize("victim", ["edge1", "edge2"])
+async def test_a_broker_dies_during_moves(tmp_path: Path, victim: str) -> None:
+    """Nothing is repeated or out of order, and the subscription goes on; what a dead broker had is lost."""
+    got: list[bytes] = []
+
+    async def take(message: Message) -> None:
+        got.append(message.data)
+
+    async with (
+        domain_of_brokers(tmp_path) as domain,
+        ordering_agent(domain) as agent,
+        mangrove.connect(domain.url("head")) as connection,
+    ):
+        subscription = await connection.subscribe("e", callback=take)
+        client = agent.registrations[-1].client
+        load = Load()
+        task = asyncio.create_task(load.publish("sdk", partial(connection.publish, "e"), 2000))
+        await asyncio.sleep(0.2)
+        moving = asyncio.create_task(agent.move("s1", "edge2", client=client))
+        await asyncio.sleep(0.004)
+        await domain.kill(victim)
+        await moving
+        await asyncio.sleep(0.3)
+        mark = load.sent["sdk"]
+        await asyncio.sleep(0.3)
+        load.running = False
+        await task
+        await connection.flush()
+
+        async def last_came() -> bool:
+            return f"sdk {load.sent['sdk']}".encode() in got
+
+        await eventually(last_came, "it should go on at another broker")
+        assert subscription.duplicates == 0 or victim == "edge1"
+    numbers = [int(data.split()[1]) for data in got]
+    assert numbers == sorted(set(numbers))
+    assert set(range(mark, load.sent["sdk"] + 1)) <= set(numbers)
+
+
+async def test_reports_leases_and_the_end(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    async with mangrove.connect(domain.url("head")) as connection:
+        subscription = await connection.subscribe("f", deadline_ms=None, weight=2.5)
+        for _ in range(10):
+            await connection.publish("f", b"12345")
+        for _ in range(10):
+            await subscription.next()
+
+        async def reported() -> bool:
+            reports = [each for each in agent.said if isinstance(each, Report)]
+            received = sum(each.received["s1"].messages for each in reports if "s1" in each.received)
+            published = sum(each.published["f"].size_bytes for each in reports if "f" in each.published)
+            return (received, published) == (10, 50)
+
+        await eventually(reported, "traffic should be reported")
+        assert agent.wishes["s1"].weight == 2.5
+        assert {wish.subject for wish in agent.wishes.values() if wish.role == "publisher"} == {"f"}
+        before = len(agent.registrations)
+        await agent.tell(RegisterAgain(term=1))
+
+        async def again() -> bool:
+            return len(agent.registrations) > before and agent.registrations[-1].complete
+
+        await eventually(again, "it should register again")
+        await subscription.unsubscribe()
+
+        async def ended() -> bool:
+            return "s1" in agent.registrations[-1].ended
+
+        await eventually(ended, "the end of a subscription should be said")
+
+    async def left() -> bool:
+        return any(isinstance(each, Leave) for each in agent.said)
+
+    await eventually(left, "the client should leave")
+    assert agent.refused == []
+
+
+async def test_the_directory_is_watched(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    agent.term = 4
+    async with mangrove.connect(domain.url("head")) as connection:
+        await connection.subscribe("g")
+
+        def record(epoch: int, edge: str, of: str = DOMAIN) -> DirectoryRecord:
+            return DirectoryRecord(topic="g", domain=of, epoch=epoch, edges=(edge,))
+
+        await agent.push(record(5, "edge1"))
+        await agent.push(record(4, "edge2"))
+        await agent.push(record(9, "edge2", "elsewhere"))
+        await agent.push(record(8, "edge2"), term=3)
+        await agent.push(DirectoryRecord(topic="last", domain=DOMAIN, epoch=1))
+
+        async def all_heard() -> bool:
+            return "last" in connection.directory
+
+        await eventually(all_heard, "pushes should come")
+        assert connection.directory["g"].edges == ("edge1",)
+        with pytest.raises(TypeError):
+            connection.directory["g"] = record(1, "x")  # type: ignore[index]
+
+
+async def test_publishers_go_where_the_directory_says_and_back(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    got: list[bytes] = []
+    far: list[bytes] = []
+
+    async def near(message: Message) -> None:
+        got.append(message.data)
+
+    async def elsewhere(message: Message) -> None:
+        far.append(message.data)
+
+    async with (
+        mangrove.connect(domain.url("head")) as connection,
+        mangrove.connect(domain.url("head")) as publisher,
+    ):
+        await connection.subscribe("h", callback=near)
+        agent.place = lambda wish: "edge2"
+        await connection.subscribe("h", callback=elsewhere)
+        load = Load()
+        task = asyncio.create_task(load.publish("sdk", partial(publisher.publish, "h"), 2000))
+        assert publisher._managed is not None
+        moved = publisher._managed.moved
+        for number, broker in enumerate(["edge1", "", "edge2", "edge1", ""], 1):
+            await asyncio.sleep(0.05)
+            epoch = number + 1
+            await agent.push(DirectoryRecord(topic="h", domain=DOMAIN, epoch=epoch, publish_at=broker))
+
+            async def followed(number: int = number) -> bool:
+                return moved["publisher moved"] == number
+
+            await eventually(followed, f"it should be published at {broker or 'the head'}")
+            present = publisher._elsewhere.get("h", publisher._publisher)
+            assert present.url == domain.url(broker or "head")  # type: ignore[attr-defined]
+        await asyncio.sleep(0.05)
+        load.running = False
+        await task
+        await publisher.flush()
+        await received(got, load)
+        await received(far, load)
+        assert publisher.published()["h"].messages == load.sent["sdk"]
+    assert load.problems(got) == []
+    assert load.problems(far) == []
+
+
+async def test_a_client_that_reached_an_edge_finds_the_head(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    async with mangrove.connect(domain.url("edge2"), name="door 7") as connection:
+        assert connection._publisher.url == domain.url("head")
+        subscription = await connection.subscribe("i")
+        assert broker_of(connection, subscription) == domain.url("edge1")
+        assert agent.registrations[-1].name == "mangrove-sdk door 7"
+        await connection.publish("i", b"x")
+        assert (await subscription.next()).data == b"x"
+
+
+async def test_an_identity_is_kept_in_a_file(
+    domain: DomainOfBrokers, agent: OrderingAgent, tmp_path: Path
+) -> None:
+    path = tmp_path / "key"
+    clients = []
+    for _ in range(2):
+        async with mangrove.connect(domain.url("head"), identity=path) as connection:
+            await connection.subscribe("j")
+            clients.append(agent.registrations[-1].client)
+    assert clients[0] == clients[1]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert agent.refused == []
+
+
+async def test_publishers_follow_orders(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    async with mangrove.connect(domain.url("head")) as connection:
+        subscription = await connection.subscribe("k")
+        await connection.publish("k", b"1")
+
+        async def registered() -> bool:
+            return "p2" in agent.wishes
+
+        await eventually(registered, "the publisher should be registered")
+        client = agent.registrations[-1].client
+        assert (await agent.move("p2", "edge2", client=client)).problem == ""
+        await connection.publish("k", b"2", headers={"with": "headers"})
+        await agent.push(DirectoryRecord(topic="k", domain=DOMAIN, epoch=2, edges=("edge1",)))
+
+        async def heard() -> bool:
+            return "k" in connection.directory
+
+        await eventually(heard, "the directory should be pushed")
+        await connection.publish("k", b"3")
+        assert connection._elsewhere, "what the directory does not change stays as ordered"
+        assert (await agent.move("p2", "head", client=client)).problem == ""
+        assert not connection._elsewhere
+        await connection.publish("k", b"4")
+        assert [(await subscription.next()).data for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+
+
+async def test_round_trips_are_told_where_clients_are_far(
+    domain: DomainOfBrokers, agent: OrderingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain, "placement", "wan")
+    async with mangrove.connect(domain.url("head")) as connection:
+        await connection.subscribe("l")
+        assert set(agent.registrations[-1].rtt_ms) == {"edge1", "edge2"}
+        assert all(0 < trip < 1000 for trip in agent.registrations[-1].rtt_ms.values())
+
+
+async def test_brokers_without_anything_of_ours_are_let_go(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    async with mangrove.connect(domain.url("head"), edges=[domain.url("edge1")]) as connection:
+        await connection.subscribe("m")
+        client = agent.registrations[-1].client
+        await agent.move("s1", "edge2", client=client)
+        assert {wire.url for wire in connection._pool} == {
+            domain.url(each) for each in ("head", "edge1", "edge2")
+        }
+        await agent.move("s1", "edge1", client=client)
+        assert {wire.url for wire in connection._pool} == {domain.url(each) for each in ("head", "edge1")}
