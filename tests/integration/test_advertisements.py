@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -13,6 +16,7 @@ from tests.kit.registrations import SigningClient
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
+import mangrove
 from mangrove.agent.management import ManagementConnection
 from mangrove.model.agents.directory import DirectoryQuestion
 from mangrove.model.agents.names import register_subject, report_subject
@@ -174,3 +178,53 @@ async def test_agents_that_are_killed_learn_again_and_forget_nothing_meanwhile(a
         await agents.becomes("denver", "storm", "orlando")
     await agents.becomes("seattle", "storm", "orlando")
     await agents.becomes("orlando", "storm", "orlando")
+
+
+# -- the SDK and the command line -------------------------------------------------------------------------
+
+
+async def directory(chain: Running, domain: str, topic: str) -> list[str]:
+    """Who publishes a topic, as `mangrove directory` shows it in a domain."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mangrove.cli.main", "directory", topic, "--json", "--domain", domain),
+        *("--run-dir", str(chain.launched.directory)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out
+    topics = json.loads(out)["domains"][domain]["topics"]
+    return sorted(each["source"] for served in topics for each in served["published_by"])
+
+
+async def test_what_the_sdk_publishes_is_in_the_directory_two_links_away_until_it_is_closed(
+    agents: Agents,
+) -> None:
+    where = agents.chain.launched.directory
+    async with mangrove.connect(domain="seattle", run_dir=where) as connection:
+        await connection.publish("by.the.sdk", b"x")
+        await agents.becomes("orlando", "by.the.sdk", "seattle")
+        assert await directory(agents.chain, "orlando", "by.the.*") == ["seattle"]
+    await agents.becomes("orlando", "by.the.sdk")
+    assert await directory(agents.chain, "orlando", "by.the.*") == []
+
+
+async def test_what_a_killed_process_published_is_withdrawn_with_its_lease(agents: Agents) -> None:
+    code = (
+        "import asyncio, mangrove, pathlib, sys\n"
+        "async def main():\n"
+        "    where = pathlib.Path(sys.argv[1])\n"
+        "    async with mangrove.connect(domain='seattle', run_dir=where) as connection:\n"
+        "        await connection.publish('by.a.process', b'x')\n"
+        "        await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, str(agents.chain.launched.directory)
+    )
+    try:
+        await agents.becomes("orlando", "by.a.process", "seattle")
+    finally:
+        assert process.returncode is None
+        process.kill()
+        await process.wait()
+    await agents.becomes("orlando", "by.a.process", timeout_s=LEASE_S + 20)

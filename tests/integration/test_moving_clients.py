@@ -408,3 +408,53 @@ async def test_an_identity_is_kept_in_a_file(
     assert clients[0] == clients[1]
     assert path.stat().st_mode & 0o777 == 0o600
     assert agent.refused == []
+
+
+async def test_publishers_follow_orders(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    async with mangrove.connect(domain.url("head")) as connection:
+        subscription = await connection.subscribe("k")
+        await connection.publish("k", b"1")
+
+        async def registered() -> bool:
+            return "p2" in agent.wishes
+
+        await eventually(registered, "the publisher should be registered")
+        client = agent.registrations[-1].client
+        assert (await agent.move("p2", "edge2", client=client)).problem == ""
+        await connection.publish("k", b"2", headers={"with": "headers"})
+        await agent.push(DirectoryRecord(topic="k", domain=DOMAIN, epoch=2, edges=("edge1",)))
+
+        async def heard() -> bool:
+            return "k" in connection.directory
+
+        await eventually(heard, "the directory should be pushed")
+        await connection.publish("k", b"3")
+        assert connection._elsewhere, "what the directory does not change stays as ordered"
+        assert (await agent.move("p2", "head", client=client)).problem == ""
+        assert not connection._elsewhere
+        await connection.publish("k", b"4")
+        assert [(await subscription.next()).data for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+
+
+async def test_round_trips_are_told_where_clients_are_far(
+    domain: DomainOfBrokers, agent: OrderingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain, "placement", "wan")
+    async with mangrove.connect(domain.url("head")) as connection:
+        await connection.subscribe("l")
+        assert set(agent.registrations[-1].rtt_ms) == {"edge1", "edge2"}
+        assert all(0 < trip < 1000 for trip in agent.registrations[-1].rtt_ms.values())
+
+
+async def test_brokers_without_anything_of_ours_are_let_go(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    async with mangrove.connect(domain.url("head"), edges=[domain.url("edge1")]) as connection:
+        await connection.subscribe("m")
+        client = agent.registrations[-1].client
+        await agent.move("s1", "edge2", client=client)
+        assert {wire.url for wire in connection._pool} == {
+            domain.url(each) for each in ("head", "edge1", "edge2")
+        }
+        await agent.move("s1", "edge1", client=client)
+        assert {wire.url for wire in connection._pool} == {domain.url(each) for each in ("head", "edge1")}

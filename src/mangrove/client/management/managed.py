@@ -62,6 +62,10 @@ class Managed:
         self._published_before: dict[str, tuple[int, int]] = {}
         self._publishers: dict[str, str] = {}
         """Keys of published subjects."""
+        self._subjects: dict[str, str] = {}
+        """Published subjects by key."""
+        self._publish_at: dict[str, str] = {}
+        """What the directory said last of where subjects are published, if not at the head."""
         self._numbers = itertools.count(1)
         self._assigned: dict[str, str] = {}
         self._legs: Legs | None = None
@@ -157,7 +161,11 @@ class Managed:
         if len(self._publishers) >= MAX_PUBLISHED or subject in self._publishers:
             return
         key = self._publishers[subject] = f"p{next(self._numbers)}"
+        self._subjects[key] = subject
         self._membership.add(Wish(key=key, role=ClientRole.PUBLISHER, subject=subject))
+        record = self._membership.directory.get(subject)
+        if record is not None:
+            self.directory_changed([record])
 
     def tidy(self) -> None:
         """Let go of brokers that nothing of this connection is at any more."""
@@ -174,7 +182,7 @@ class Managed:
         """See `Member`."""
         subscription = self._subscriptions.get(key)
         if subscription is None:
-            subject = self._subject_of(key)
+            subject = self._subjects.get(key)
             assert self._publisher_moves is not None
             return "" if subject is None else self._name_of(self._publisher_moves.wire_of(subject))
         leg = None if self._legs is None else self._legs.of(subscription)
@@ -203,20 +211,22 @@ class Managed:
         return received, published
 
     def directory_changed(self, records: list[DirectoryRecord]) -> None:
-        """Publish where the directory says."""
+        """Publish where the directory says, if that is new: orders may lead elsewhere meanwhile."""
         assert self._publisher_moves is not None
         for record in records:
-            if record.topic in self._publishers:
+            topic = record.topic
+            if topic in self._publishers and record.publish_at != self._publish_at.get(topic, ""):
                 url = self._url_of(record.publish_at or self._directions.head.name)
                 if url:
-                    self._publisher_moves.follow(record.topic, url)
+                    self._publish_at[topic] = record.publish_at
+                    self._publisher_moves.follow(topic, url)
 
     def ordered(self, order: Order) -> None:
         """Carry out what the agent orders, if it makes sense."""
         assert self._moves is not None
         assert self._publisher_moves is not None
         subscription = self._subscriptions.get(order.key)
-        subject = self._subject_of(order.key)
+        subject = self._subjects.get(order.key)
         away = order.domain not in ("", self._directions.domain)
         url = order.to.url if away else self._url_of(order.to.broker)
         problem = ""
@@ -246,8 +256,12 @@ class Managed:
 
     def wire_back(self, wire: ClientConnection) -> None:
         """A connection has another broker now: the agent learns what is served there."""
-        if self._legs is not None:
-            self._membership.say_again(self._keys[each] for each in self._legs.at(wire) if each in self._keys)
+        if self._legs is None or self._publisher_moves is None:
+            return
+        self._membership.say_again(self._keys[each] for each in self._legs.at(wire) if each in self._keys)
+        self._membership.say_again(
+            self._publishers[each] for each in self._publisher_moves.at(wire) if each in self._publishers
+        )
 
     def _subscription_moved(
         self, subscription: Subscription, told: Callable[[str, int], Migrated], problem: str
@@ -261,9 +275,6 @@ class Managed:
         if told is not None:
             self._membership.migrated(told)
         self.tidy()
-
-    def _subject_of(self, key: str) -> str | None:
-        return next((subject for subject, each in self._publishers.items() if each == key), None)
 
     def _url_of(self, broker: str) -> str:
         """Only brokers of the domain as it was described are gone to, however an order calls them."""

@@ -24,6 +24,8 @@ from mangrove.model.shared_names import SDK_NAME
 log = logging.getLogger(__name__)
 
 READY_S = 10.0
+MAX_AT_A_TIME = 8
+"""Moves of one connection: each sends markers, and an overloaded broker is not to be loaded more."""
 OVERTAKEN = "a later order came"
 
 Moved = Callable[[Subscription, Callable[[str, int], Migrated], str], None]
@@ -51,6 +53,7 @@ class SubscriptionMoves:
         self._orders: dict[Subscription, tuple[Order, str]] = {}
         self._carried_out: dict[Subscription, Order] = {}
         """Orders under way."""
+        self._few = asyncio.Semaphore(MAX_AT_A_TIME)
         self._foreign: dict[str, ManagementLink] = {}
 
     def order(self, subscription: Subscription, order: Order, url: str) -> None:
@@ -95,7 +98,8 @@ class SubscriptionMoves:
         try:
             while (waiting := self._orders.pop(subscription, None)) is not None:
                 self._carried_out[subscription] = waiting[0]
-                await self._carry_out(subscription, *waiting)
+                async with self._few:
+                    await self._carry_out(subscription, *waiting)
         finally:
             self._carried_out.pop(subscription, None)
             self._running.pop(subscription, None)

@@ -36,6 +36,10 @@ class PublisherMoves:
         """Where a subject is published."""
         return self._wires.get(subject, self._head)
 
+    def at(self, wire: ClientConnection) -> list[str]:
+        """Subjects that are published at a connection, if it is not the head's."""
+        return [subject for subject, each in self._wires.items() if each is wire]
+
     def wires(self) -> list[ClientConnection]:
         """Connections that are published at, besides the head."""
         return list(self._wires.values())

@@ -19,7 +19,7 @@ from mangrove.model.subjects import MOVE_PREFIX
 
 FIRST_MARKERS_S = 0.002
 MAX_BETWEEN_MARKERS_S = 0.05
-GROWTH = 1.3
+GROWTH = 1.5
 DIGEST_BYTES = 16
 
 InForce = Callable[[], Awaitable[float]]

@@ -30,7 +30,7 @@ from mangrove.control.instructions import Instruction, Store, StoreWrite, TellCl
 from mangrove.control.load.capacity import need_of
 from mangrove.control.offloading.problem import Acceptor, Move, Problem, Scope
 from mangrove.control.offloading.registry import method_named
-from mangrove.control.offloading.trigger import Start, acceptor, next_start
+from mangrove.control.offloading.trigger import Start, StartedBy, acceptor, next_start
 from mangrove.control.sessions.closing import Closing
 from mangrove.control.sessions.moved_topics import MovedTopics
 from mangrove.control.sessions.neighbour_talk import NeighbourTalk
@@ -102,6 +102,7 @@ class Coordinator:
         """Broker → the event that declared it."""
         self.ended: deque[SessionStatus] = deque(maxlen=KEPT)
         self.moves = 0
+        self._silent: set[str] = set()
 
     # -- life -----------------------------------------------------------------------------------------------
 
@@ -157,7 +158,8 @@ class Coordinator:
         return now < self._rising.setdefault(load.broker, now + wait_s)
 
     def _relieved(self, load: BrokerLoad, now: float) -> None:
-        self._attempts.pop(load.broker, None)
+        if self._method.started_by is StartedBy.OVERLOAD:
+            self._attempts.pop(load.broker, None)
         declared = self._congested.pop(load.broker, None)
         if declared is not None:
             self._log.note(CongestionCleared(broker=load.broker), now, declared)
@@ -209,6 +211,8 @@ class Coordinator:
         if choice.moves:
             return self._prepare(session, choice.moves, Step.CHOSEN_HERE, now)
         session.tried.append(f"{', '.join(candidates)} cannot take any topic")
+        if load.measured is not LoadState.OVERLOAD:
+            return self._fail(session, Step.GIVEN_UP, now)
         session.step(Step.NOTHING_CHOSEN, now, self._balancing)
         return self._ask(session, session.tried[-1], now)
 
@@ -341,6 +345,7 @@ class Coordinator:
         if session is None:
             return []
         session.step(Step.STORED, now, self._balancing)
+        self._attempts.pop(session.broker, None)
         for topic in session.moves:
             self._moved.add(topic, session.broker, now)
         self._lead_to_targets(session, now)
@@ -448,6 +453,15 @@ class Coordinator:
         move.moved += 1
         self.moves += 1
 
+    def orders(self, wish: WishId, topic: str, broker: str) -> bool:
+        """Whether a wish that is served at a broker is, or is about to be, ordered to leave it."""
+        for session in self._sessions.values():
+            if session.state is SessionState.MIGRATING and (
+                wish in session.orders or (broker == session.broker and topic in session.moves)
+            ):
+                return True
+        return False
+
     def target(self, topic: str, *, publishers: bool) -> str:
         """Where a session moves a topic, if one does."""
         return self._targets.get((topic, publishers), ("", ""))[1]
@@ -505,6 +519,7 @@ class Coordinator:
                 del self._targets[topic, session.publishers]
             if was is SessionState.SETTLING:
                 self._around.follow(topic, now, move.decided_by)
+        self._silent.update(client for client, _ in session.orders)
         moved_at = session.settled_from if was is SessionState.SETTLING else now
         self._resting[session.broker] = moved_at + self._balancing.cooldown_s
         self.ended.append(session.status(now, outcome))
@@ -581,6 +596,11 @@ class Coordinator:
                 return self._end(session, Step.GIVEN_UP, "it took too long", now)
 
     # -- questions ------------------------------------------------------------------------------------------
+
+    def take_silent(self) -> set[str]:
+        """Clients that did not say what became of an order: nobody knows where they are served."""
+        silent, self._silent = self._silent, set()
+        return silent
 
     @property
     def congested(self) -> tuple[str, ...]:

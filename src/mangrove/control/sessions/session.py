@@ -146,6 +146,7 @@ class Session:
                     subscriptions=move.answered + waiting.get(topic, 0),
                     confirmed=move.moved,
                     domain=move.stored.domain,
+                    held_ms=move.held_ms,
                 )
                 for topic, move in self.moves.items()
             ),

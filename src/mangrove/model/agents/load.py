@@ -52,12 +52,14 @@ class Amounts(NamedTuple):
 
     def of(self, metric: Metric) -> float:
         """The amount on one metric."""
-        return float(getattr(self, metric.value))
+        return self[_PLACES[metric]]
 
     def fits(self, room: Amounts) -> bool:
         """Whether there is room for it on every metric."""
         return self.input <= room.input and self.output <= room.output and self.matching <= room.matching
 
+
+_PLACES = {metric: place for place, metric in enumerate(Metric)}
 
 UNLIMITED = Amounts(math.inf, math.inf, math.inf)
 """The capacity of a broker of which nothing is known: no metric of it is ever high."""

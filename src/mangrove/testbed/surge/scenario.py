@@ -41,6 +41,8 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True):
     peak_utilisation: float
     moves: tuple[str, ...]
     """Topics moved, with where they went."""
+    held_ms: float = 0.0
+    """How much later than without its move the most delayed message was handed over, as clients tell."""
 
 
 class SurgeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +146,7 @@ class Surge:
         seconds: float,
     ) -> Burst:
         serves = await self._serving(management)
-        edge = await self._busiest(management)
+        edge, earlier = await self._busiest(management)
         factors = burst_on(self._plan, serves, edge)
         await publisher.ask("burst", factors)
         loop = asyncio.get_running_loop()
@@ -152,6 +154,7 @@ class Surge:
         detected = relieved = None
         peak, killed = 0.0, False
         moves: dict[str, str] = {}
+        held_ms = 0.0
         while loop.time() - start < seconds:
             await asyncio.sleep(LOOK_S)
             status = await management.agent_status()
@@ -168,8 +171,11 @@ class Surge:
             elif detected is not None and relieved is None:
                 relieved = loop.time() - start
             for session in status.sessions:
+                if session.id in earlier:
+                    continue
                 for move in session.moves:
                     moves[move.topic] = move.to
+                    held_ms = max(held_ms, move.held_ms)
                 if self._kill_agent and not killed and session.state == "migrating":
                     killed = self._kill(launched)
         await publisher.ask("burst", {})
@@ -181,6 +187,7 @@ class Surge:
             relieved_s=relieved,
             peak_utilisation=peak,
             moves=tuple(f"{topic} → {to}" for topic, to in sorted(moves.items())),
+            held_ms=held_ms,
         )
 
     def _kill(self, launched: Launcher) -> bool:
@@ -200,12 +207,14 @@ class Surge:
                 serves.setdefault(edge, []).append(topic.topic)
         return {edge: tuple(topics) for edge, topics in serves.items()}
 
-    async def _busiest(self, management: ManagementConnection) -> str:
+    async def _busiest(self, management: ManagementConnection) -> tuple[str, frozenset[str]]:
+        """The edge that is used most, and the sessions that there were so far."""
         status = await management.agent_status()
-        edges = [] if status is None else [load for load in status.brokers if load.role == "edge"]
-        if not edges:
+        if status is None:
             raise MangroveError("the agent does not answer", hint=f"look below {self._directory / 'logs'}")
-        return max(edges, key=lambda load: (max(load.utilisation.values(), default=0.0), load.broker)).broker
+        edges = [load for load in status.brokers if load.role == "edge"]
+        busiest = max(edges, key=lambda load: (max(load.utilisation.values(), default=0.0), load.broker))
+        return busiest.broker, frozenset(session.id for session in status.sessions)
 
     async def _settled(self, readers: list[Worker], sent: dict[str, int]) -> list[SubscriberAccount]:
         """The subscribers' accounts once everything has arrived, or nothing comes any more."""

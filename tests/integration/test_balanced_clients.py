@@ -1,0 +1,92 @@
+"""An overloaded edge is relieved by the real agent while SDK clients publish and subscribe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from tests.kit.domain_of_brokers import Load
+from tests.kit.waiting import eventually
+
+import mangrove
+from mangrove.agent.management import ManagementConnection
+from mangrove.client import Connection, Message, Subscription
+from mangrove.config import parse_federation
+from mangrove.testbed.local_federation import LocalFederation
+
+SITE = """
+federation: alone
+domains:
+  here: {edges: [{capacity: 600}, {capacity: 600}]}
+topics:
+  - {match: "t0", deadline_ms: 50}
+  - {match: ">", deadline_ms: 500}
+"""
+TOPICS = 12
+QUIET_S = 10.0
+BURST_S = 110.0
+
+
+def broker_of(connection: Connection, subscription: Subscription) -> str:
+    leg = connection._legs.of(subscription)
+    assert leg is not None
+    return leg.wire.url
+
+
+async def test_a_burst_is_moved_away_and_nobody_notices(tmp_path: Path) -> None:
+    federation = parse_federation(SITE, "alone").require()
+    run_dir = tmp_path / "alone"
+    async with (
+        LocalFederation(federation, run_dir, ephemeral=True) as launched,
+        ManagementConnection(launched.endpoints["here"]) as management,
+    ):
+
+        async def leads() -> bool:
+            status = await management.agent_status()
+            return status is not None and status.leads
+
+        await eventually(leads, "an agent should lead")
+        url = launched.endpoints["here"].head.client_url
+        async with mangrove.connect(url) as subscriber, mangrove.connect(url) as publisher:
+            got: dict[str, list[bytes]] = {f"t{number}": [] for number in range(TOPICS)}
+
+            async def take(message: Message) -> None:
+                got[message.subject].append(message.data)
+
+            subscriptions = {topic: await subscriber.subscribe(topic, callback=take) for topic in got}
+            loads = {topic: Load() for topic in got}
+            tasks = [
+                asyncio.create_task(loads[topic].publish(topic, partial(publisher.publish, topic), QUIET_S))
+                for topic in got
+            ]
+            await asyncio.sleep(3)
+            places = Counter(broker_of(subscriber, each) for each in subscriptions.values())
+            crowded = places.most_common(1)[0][0]
+            hot = [topic for topic, each in subscriptions.items() if broker_of(subscriber, each) == crowded][
+                :8
+            ]
+            bursts = {topic: Load() for topic in hot}
+            tasks += [
+                asyncio.create_task(
+                    bursts[topic].publish("burst", partial(publisher.publish, topic), BURST_S)
+                )
+                for topic in hot
+            ]
+
+            async def moved() -> bool:
+                assert subscriber._managed is not None
+                return subscriber._managed.moved["moved"] > 0
+
+            await eventually(moved, "the agent should move something", 30)
+            await asyncio.sleep(1)
+            for each in (*loads.values(), *bursts.values()):
+                each.running = False
+            await asyncio.gather(*tasks)
+            await publisher.flush()
+            await asyncio.sleep(0.5)
+    for topic, each in loads.items():
+        if topic in bursts:
+            each.sent.update(bursts[topic].sent)
+        assert each.problems(got[topic]) == [], topic
