@@ -49,6 +49,9 @@ READY_WITHIN_S = 2.0
 FOLLOWER_PAUSE_S = 0.2
 """So much later a follower answers questions, so that the leader's answer is first if there is one."""
 MAX_LATER = 1_000
+LONG_S = 0.02
+"""A registration of thousands of wishes takes longer; then others get time for a whole exchange."""
+PAUSE_S = 0.01
 CLOSE_TIMEOUT_S = 1.0
 PENDING_MESSAGES = 65_536
 PENDING_BYTES = 64 << 20
@@ -171,6 +174,12 @@ class Agent:
             )
 
     async def _heard(self, message: Msg) -> None:
+        """Hand a message on, and let others have their turn, the lease above all, however many wait."""
+        began = time.monotonic()
+        self._hand_on(message)
+        await asyncio.sleep(PAUSE_S if time.monotonic() - began > LONG_S else 0.0)
+
+    def _hand_on(self, message: Msg) -> None:
         subject, reply = message.subject, message.reply
         if subject == report_subject(self._domain):
             self._shell.heard_report(message.data)
