@@ -140,6 +140,18 @@ async def test_what_is_published_while_the_broker_is_away_waits_for_it(serving: 
         assert [int((await subscription.next(10)).data) for _ in range(10)] == list(range(10))
 
 
+async def test_who_subscribes_while_the_broker_is_away_is_served_on_its_return(serving: Serving) -> None:
+    server = await serving()
+    async with mangrove.connect(server.url) as connection:
+        pid = server.process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        subscriptions = [await connection.subscribe(f"patient.{number}") for number in range(3)]
+        for number, each in enumerate(subscriptions):
+            await connection.publish(f"patient.{number}", b"x")
+            assert (await each.next(10)).subject == f"patient.{number}"
+
+
 async def test_what_waits_for_a_broker_is_bounded(serving: Serving) -> None:
     server = await serving()
     async with mangrove.connect(server.url) as connection:
