@@ -178,8 +178,8 @@ def walks() -> dict[str, list[str]]:
 WALKS = walks()
 
 
-def test_four_things_are_walked_along() -> None:
-    assert list(WALKS) == ["A message", "A failure", "A federation file", "Telemetry"]
+def test_five_things_are_walked_along() -> None:
+    assert list(WALKS) == ["A message", "A failure", "A federation file", "An agent", "Telemetry"]
     assert all(len(steps) > 10 for steps in WALKS.values())
 
 

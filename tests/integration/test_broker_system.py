@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -64,6 +65,7 @@ async def test_counters_grow_with_what_passes_and_clients_need_no_name(brokers: 
     edge = brokers.endpoints.edges[0]
     system = brokers.system(edge)
     try:
+        asked = time.monotonic()
         before = await system.sample()
         async with mangrove.connect(edge.client_url) as client:
             wanted = await client.subscribe("counted.>")
@@ -82,6 +84,9 @@ async def test_counters_grow_with_what_passes_and_clients_need_no_name(brokers: 
         assert after.memory_bytes > 0
         assert after.processing_ms is not None
         assert before.processing_ms is None
+        assert before.taken_at is not None
+        assert after.taken_at is not None
+        assert asked <= before.taken_at < after.taken_at <= time.monotonic()
     finally:
         await system.close()
 

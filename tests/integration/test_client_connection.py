@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import os
 import signal
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import astuple
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import nats
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.broker.client_connection import BrokerAwayError, RawMessage
+from mangrove.broker.nats.client import protocol
 from mangrove.broker.nats.client.connection import NatsClientConnection
 from mangrove.broker.nats.server import nats_server
 from mangrove.client import Message, NotConnectedError, subscription
@@ -171,6 +179,28 @@ async def test_a_frozen_broker_holds_publishers_up_and_loses_nothing(serving: Se
         numbers = [int((await subscription.next(10)).data[-9:]) for _ in range(count)]
         await publishing
         assert numbers == list(range(count))
+
+
+async def test_a_broker_that_stays_frozen_is_left(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not close its sockets; only silence tells."""
+    monkeypatch.setattr(protocol, "PING_S", 0.2)
+    first, second = await serving(), await serving()
+    pid = first.process.pid
+    assert pid is not None
+    wire = NatsClientConnection([first.url, second.url], "client")
+    await wire.connect(5)
+    await asyncio.sleep(1)
+    assert wire.url == first.url
+    assert not wire.counts.lost
+    os.kill(pid, signal.SIGSTOP)
+
+    async def left() -> bool:
+        return wire.connected and wire.url == second.url
+
+    await eventually(left, "the frozen broker is left")
+    assert wire.counts.lost == {"the broker does not answer": 1}
+    os.kill(pid, signal.SIGCONT)
+    await wire.close()
 
 
 async def test_who_is_too_slow_loses_what_is_newest_and_knows(
@@ -470,3 +500,84 @@ async def test_messages_that_nobody_wants_any_more_are_forgotten() -> None:
         assert not got
         assert wire.connected
         await wire.close()
+
+
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that nobody else has signed, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(HOST))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    paths = directory / "certificate.pem", directory / "key.pem"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return paths
+
+
+async def test_a_broker_that_wants_it_is_spoken_to_by_tls(serving: Serving, tmp_path: Path) -> None:
+    public, private = certificate(tmp_path)
+    server = await serving(f'tls {{ cert_file: "{public}", key_file: "{private}" }}')
+    with pytest.raises(BrokerAwayError, match="cannot connect"):
+        await NatsClientConnection([server.url], "trusts nobody").connect(1)
+    trusting = ssl.create_default_context(cafile=str(public))
+    wire = NatsClientConnection([server.url], "trusts it", tls=trusting)
+    await wire.connect(5)
+    got: list[RawMessage] = []
+    wire.subscribe("secret", lambda messages, _size: got.extend(messages))
+    for number in range(1000):
+        wire.publish("secret", b"%d" % number)
+    await arrive(got, 1000, "all come through")
+    assert [int(message.data) for message in got] == list(range(1000))
+    await wire.close()
+
+
+async def test_publishing_without_waiting_and_what_was_published(serving: Serving) -> None:
+    server = await serving()
+    async with mangrove.connect(server.url) as connection:
+        reader = await connection.subscribe("now.*")
+        connection.publish_nowait("now.a", b"12")
+        connection.publish_nowait("now.a", b"345", headers={"K": "v"})
+        await connection.publish("now.b", b"6", reply="r")
+        connection.publish_nowait("_INBOX.x", b"reply")
+        assert [(await reader.next(5)).data for _ in range(3)] == [b"12", b"345", b"6"]
+        published = {subject: astuple(each) for subject, each in connection.published().items()}
+        assert published == {"now.a": (2, 5), "now.b": (1, 1)}
+        assert connection.published_elsewhere.messages == 1
+        assert reader.messages == 3
+        assert reader.size_bytes > 6
+        for wrong in ("a..b", "a.*", "a b", ""):
+            with pytest.raises(mangrove.errors.InputError):
+                connection.publish_nowait(wrong)
+
+
+async def test_many_publishers_at_once_wait_their_turn(serving: Serving) -> None:
+    """The bound of what waits holds though all tasks go on at the same moment."""
+    server = await serving()
+    pid = server.process.pid
+    assert pid is not None
+    async with mangrove.connect(server.url) as connection:
+        reader = await connection.subscribe("crowd")
+        os.kill(pid, signal.SIGSTOP)
+        tasks = [asyncio.create_task(connection.publish("crowd", bytes(50_000))) for _ in range(600)]
+        await asyncio.sleep(0.3)
+        assert not all(task.done() for task in tasks)
+        os.kill(pid, signal.SIGCONT)
+        await asyncio.gather(*tasks)
+        for _ in range(600):
+            await reader.next(10)
+        assert not connection._publisher.counts.unsent_messages

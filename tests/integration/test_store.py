@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.kit.management_broker import ManagementBroker, management_broker
 from tests.kit.waiting import eventually
 
-from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.directory import DirectoryRecord, stored_record
 from mangrove.store import buckets as buckets_module
 from mangrove.store import lease as lease_module
 from mangrove.store.buckets import DIRECTORY, SESSIONS, Buckets, StoreAwayError, Write
@@ -36,7 +35,7 @@ def record(topic: str, epoch: int = 1, domain: str = "here") -> DirectoryRecord:
 
 
 def written(entry: DirectoryRecord) -> Write:
-    return Write(DIRECTORY, entry.topic, msgspec.msgpack.encode(entry))
+    return Write(DIRECTORY, entry.topic, stored_record(entry))
 
 
 async def connected_again(buckets: Buckets) -> None:

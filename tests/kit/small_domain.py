@@ -29,6 +29,7 @@ class SmallDomain:
         self.peers: dict[str, ClusterLoad] = {}
         self.staying: set[str] = set()
         self.head_load = 0.0
+        self.rising: set[str] = set()
         self.log = EventLog("oslo-agent")
         numbers = count(1)
         self.coordinator = Coordinator(
@@ -55,6 +56,7 @@ class SmallDomain:
             overloaded=(Metric.MATCHING,) if measured is LoadState.OVERLOAD else (),
             messages_in_s=share * CAPACITY,
             session=self.busy.get(broker, ""),
+            rising=broker in self.rising,
         )
 
     def set_busy(self, broker: str, session: str) -> bool:

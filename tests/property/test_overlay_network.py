@@ -47,6 +47,11 @@ class OverlayNetwork(RuleBasedStateMachine):
         self.ever_wanted[name].add(pattern)
         self.net.subscribe(name, pattern)
 
+    @rule(index=st.integers(0, 20), size=st.integers(1, 70_000))
+    def manage(self, index: int, size: int) -> None:
+        """An agent says something to a neighbour's; what is too large is dropped."""
+        self.net.manage(*self.pairs[index % len(self.pairs)], bytes(size))
+
     @rule(index=st.integers(0, 20))
     def break_connection(self, index: int) -> None:
         self.net.reset(*self.pairs[index % len(self.pairs)])

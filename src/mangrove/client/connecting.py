@@ -156,7 +156,7 @@ async def _ask_directions(wire: ClientConnection) -> Directions | None:
     """What the gateway of the domain that was reached says of it; None if there is none that knows."""
     try:
         answer = await wire.request(DIRECTIONS_SUBJECT, b"", timeout_s=DIRECTIONS_S)
-        return msgspec.json.decode(answer.data, type=Directions)
+        return msgspec.json.decode(answer.data, type=Directions).seen_from(wire.url)
     except (BrokerAwayError, NoResponderError, TimeoutError):
         return None
     except msgspec.DecodeError as error:

@@ -167,6 +167,11 @@ class Connection:
         """What this client knows of its domain's directory, by topic; nothing without an agent."""
         return {} if self._managed is None else self._managed.membership.directory
 
+    @property
+    def moves(self) -> Mapping[str, int]:
+        """How often an agent asked this client to move something, by what became of it."""
+        return {} if self._managed is None else self._managed.moved
+
     def published(self) -> dict[str, Published]:
         """What was published so far, by subject."""
         return {

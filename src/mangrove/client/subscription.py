@@ -13,6 +13,7 @@ from mangrove.client.callbacks import Callbacks
 from mangrove.client.message import Message
 from mangrove.client.recent_ids import RecentIds
 from mangrove.errors import MangroveError
+from mangrove.model.pattern_cover import has_wildcard
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Subscription:
         self._dropped = dropped
         self._ready = ready
         self._end = end
-        self._recent = RecentIds()
+        self._recent = RecentIds(one_subject=not has_wildcard(subject))
         self._batches: deque[tuple[list[Message], int]] = deque()
         self._pending_messages = 0
         self._pending_bytes = 0

@@ -280,7 +280,7 @@ class BalancingDocument(Strict):
         default=None, description="Up to where a broker is filled by moves; by default up to `high`."
     )
     target: Share | None = Field(
-        default=None, description="Down to where an overloaded broker is relieved; by default to `high`."
+        default=None, description="Down to where an overloaded broker is relieved; by default to `low`."
     )
     period_s: Annotated[float, Field(ge=0.2, le=60)] = Field(
         default=1.0, description="How often brokers are looked at."

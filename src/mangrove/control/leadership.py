@@ -53,6 +53,7 @@ from mangrove.model.agents.registration import (
     Leave,
     Migrated,
     RegisterAgain,
+    Registration,
     Report,
 )
 from mangrove.model.agents.status import AgentStatus
@@ -61,6 +62,8 @@ from mangrove.model.events.event_log import EventLog
 PUSH_S = 0.05
 """Changes of the directory wait so long for others, so that many go in one message."""
 MAX_RECORDS_A_PUSH = 500
+LATE_S = 10.0
+"""An order to a client may be on its way for so long."""
 
 
 class Leadership:
@@ -83,6 +86,8 @@ class Leadership:
         self._watch = watch
         self._log = log
         self._push_at = math.inf
+        self._unsure: dict[str, tuple[float, float]] = {}
+        """Clients of which it is not known where they are served: since when, and when they are asked."""
         self.clients = Clients(site.brokers)
         self.directory = Directory(site.domain)
         self.store = StoreWrites(self.directory, log)
@@ -97,7 +102,7 @@ class Leadership:
             self.profile,
             self.advertising,
             self.neighbours,
-            lambda topic, at, decision: self.registrar.follow(topic, at, decision),
+            lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
         )
         self.view = view
         self.admissions = Admissions(site, view, log)
@@ -113,6 +118,7 @@ class Leadership:
             loads=watch.loads,
             target=lambda topic: self.sessions.target(topic, publishers=False),
             expected=self.admissions.expected,
+            ordered=lambda served: self.sessions.orders(served.id, served.topic, served.broker),
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -166,6 +172,7 @@ class Leadership:
     def register(self, registered: ClientRegistered, now: float) -> list[Instruction]:
         """Answer a registration."""
         registration = registered.registration
+        self._is_sure(registration, now)
         outcome = self.registrar.register(registration, now)
         told: list[Instruction] = [AnswerRegistration(registered.token, outcome.answer)]
         if outcome.answer.problem == UNKNOWN:
@@ -185,12 +192,25 @@ class Leadership:
         match message:
             case Report():
                 self.profile.report(message)
-                return []
+                return self._ask_again(message.client, now)
             case Migrated():
                 told = self._migrated(message, now)
             case Leave():
                 told = self._left(message.client, now)
         return told + self._afterwards(now)
+
+    def _ask_again(self, client: str, now: float) -> list[Instruction]:
+        """A client that did not say what became of an order tells it by registering."""
+        asked_at = self._unsure.get(client, (0.0, math.inf))[1]
+        return [TellClient(client, RegisterAgain(term=self.term))] if now >= asked_at else []
+
+    def _is_sure(self, registration: Registration, now: float) -> None:
+        """A client says where it is served; that counts once no order to it can be on its way any more."""
+        since = self._unsure.get(registration.client, (now, now))[0]
+        if registration.complete and now >= since + LATE_S:
+            self._unsure.pop(registration.client, None)
+        elif registration.client in self._unsure:
+            self._unsure[registration.client] = (since, since + LATE_S)
 
     def _migrated(self, message: Migrated, now: float) -> list[Instruction]:
         served = self.clients.served(message.client, message.key)
@@ -204,6 +224,7 @@ class Leadership:
 
     def _left(self, client: str, now: float) -> list[Instruction]:
         gone = self.registrar.leave(client, now)
+        self._unsure.pop(client, None)
         self.profile.leave(client)
         told: list[Instruction] = []
         for served in gone:
@@ -315,6 +336,9 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
+        for client in self.sessions.take_silent():
+            if self.clients.get(client) is not None:
+                self._unsure[client] = (now, now)
         for change in self.neighbours.take_changes():
             if isinstance(change, NeighbourCame):
                 accepts = self.neighbours.accepts(change.peer)

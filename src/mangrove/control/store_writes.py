@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from itertools import count
 
-import msgspec
-
 from mangrove.control.directory.directory import Directory
 from mangrove.control.events.happenings import StoreFound, StoreLost
 from mangrove.control.instructions import Instruction, Store, StoreWrite
-from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.directory import DirectoryRecord, stored_record
 from mangrove.model.events.event_log import EventId, EventLog
 
 DIRECTORY = "directory"
@@ -89,4 +87,4 @@ class StoreWrites:
 
 def _record_write(record: DirectoryRecord) -> StoreWrite:
     in_force = record.edges or record.publish_at
-    return StoreWrite(DIRECTORY, record.topic, msgspec.json.encode(record) if in_force else None)
+    return StoreWrite(DIRECTORY, record.topic, stored_record(record) if in_force else None)

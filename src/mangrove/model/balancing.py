@@ -29,7 +29,9 @@ class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     ceiling: float | None = None
     """Up to where an acceptor is filled; None: up to `high`, as in the paper."""
     target: float | None = None
-    """Down to where an overloaded broker is relieved; None: to `high`."""
+    """Down to where an overloaded broker is relieved; None: to `low`, where it may take load again.
+
+    ePEER relieves it to `high`: then the next wave of its noise overloads it anew."""
     period_s: float = 1.0
     window: int = 2
     confirm_periods: int = 1

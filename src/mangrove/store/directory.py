@@ -1,4 +1,4 @@
-"""Directory records as the store keeps them: MessagePack, as the brain writes them."""
+"""The directory as the store keeps it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.directory import DirectoryRecord, read_record
 from mangrove.store.buckets import DIRECTORY, Buckets
 
 MAX_RECORDS = 1_000_000
-
-_decoder = msgspec.msgpack.Decoder(DirectoryRecord)
 
 
 class StoredDirectory(NamedTuple):
@@ -27,7 +25,7 @@ async def read_directory(buckets: Buckets, domain: str) -> StoredDirectory:
     unusable = 0
     for value in await buckets.read(DIRECTORY, max_records=MAX_RECORDS):
         try:
-            record = _decoder.decode(value)
+            record = read_record(value)
         except msgspec.DecodeError:
             unusable += 1
             continue

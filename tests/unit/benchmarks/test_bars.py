@@ -6,7 +6,7 @@ from io import StringIO
 
 import msgspec
 import pytest
-from benchmarks import avoid, failover, overload, storm
+from benchmarks import avoid, failover, overload, sdk, storm
 from rich.console import Console
 
 from mangrove.testbed.accounting import Figures
@@ -155,3 +155,34 @@ def test_each_bar_of_a_storm_is_judged(flaw: dict[str, float], words: str | None
         "lost",
     ]
     assert lines[4].split()[3:5] == [f"{paths['mangrove']['served_s']:.2f}", "s"]
+
+
+@pytest.mark.parametrize(
+    ("title", "ratio", "words"),
+    [
+        ("one topic", 0.8, None),
+        ("one topic", 0.79, "one topic: 0.79 times as fast"),
+        ("two processes", 0.5, "two processes: 0.50 times"),
+        ("4 KiB", 0.1, None),
+    ],
+)
+def test_each_bar_of_the_sdk_is_judged(title: str, ratio: float, words: str | None) -> None:
+    cases = {
+        name: sdk.Measured(
+            size_bytes=load.size_bytes,
+            nats_py_msg_s=100_000.0,
+            sdk_msg_s=200_000.0,
+            ratio=ratio if name == title else 2.0,
+            nats_py_cpu_us=7.0,
+            sdk_cpu_us=3.0,
+            rounds=[2.0],
+        )
+        for name, load in sdk.CASES.items()
+    }
+    result: dict[str, object] = {"cases": msgspec.to_builtins(cases)}
+    problems = sdk.missed(result)
+    assert len(problems) == (0 if words is None else 1)
+    assert words is None or words in problems[0]
+    shown = Console(file=StringIO(), width=80)
+    sdk.render(result, shown)
+    assert max(map(len, shown.file.getvalue().splitlines())) <= 80  # type: ignore[attr-defined]

@@ -100,3 +100,23 @@ def test_bad_input_is_refused_in_words(arguments: tuple[str, ...], words: str) -
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert words in done.stderr
+
+
+def test_drd(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    arguments = ("drd", "--seeds", "3", "--seed", "1", "--sensitivity-seeds", "0", "--workers", "1")
+    done = evaluate(*arguments, "--json", "--figures", str(folder))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert set(document["methods"]) == {"drd", "peer", "peer-drd", "drd-optimal"}
+    for method in document["methods"].values():
+        assert {"delay_mean", "offloads_mean", "delay_mean_after", "offloads_mean_after"} <= set(method)
+    assert set(document["pairs"]) == {"drd-peer", "drd-peer-drd", "peer-drd-peer", "drd-optimal-drd"}
+    for measure in ("delay", "offloads"):
+        pair = document["pairs"]["drd-peer"][measure]
+        assert {"wins", "ties", "losses", "p", "effect"} <= set(pair)
+        assert pair["wins"] + pair["ties"] + pair["losses"] == 3
+    assert {file.name for file in folder.iterdir()} == {"means.png", "pairs.png", "example.png"}
+    shown = evaluate(*arguments)
+    assert "drd-peer" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80

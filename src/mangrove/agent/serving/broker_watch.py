@@ -81,7 +81,8 @@ class BrokerWatch:
                 self._tell(BrokerUnreachable(self.broker, error.message))
             else:
                 self._tell(BrokerSampled(found))
-            due = max(due + self._period_s, loop.time())
+            # Two samples close together tell no rate: after a late one the next is later, too.
+            due = max(due, loop.time() - self._period_s / 4) + self._period_s
             await asyncio.sleep(due - loop.time())
 
     async def _work(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mangrove.cli.demonstration import harmony as demo_harmony
+from mangrove.cli.demonstration import surge as demo_surge
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
 from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
     from mangrove.cli.tables.table import Table
     from mangrove.testbed.harmony import Phase
+    from mangrove.testbed.surge.scenario import SurgeReport
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
 
-DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE}
+DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE, "surge": ""}
 
 
 def demo(
@@ -34,7 +36,7 @@ def demo(
     as_json: JsonOption = False,
     _no_browser: Annotated[bool, typer.Option("--no-browser", hidden=True)] = False,
 ) -> None:
-    """Run real brokers in five cities with traffic between them, and report what arrived."""
+    """Run real brokers with traffic, such as in five cities, and report what arrived."""
     if name not in DEMOS:
         raise InputError(f"there is no demo {name!r}", hint=f"choose one of: {', '.join(DEMOS)}")
     with contextlib.ExitStack() as stack:
@@ -42,6 +44,9 @@ def demo(
         if name == "harmony":
             phases, reports = run_async(demo_harmony.run(seconds, seed, directory))
             _conclude_harmony(phases, reports, seed, as_json)
+            return
+        if name == "surge":
+            _conclude_surge(run_async(demo_surge.run(seconds, seed, directory)), as_json)
             return
         reports = run_async(_demo(name, seconds, seed, directory))
     failed = sum(report.lost + report.duplicated for report in reports)
@@ -64,6 +69,18 @@ def _conclude_harmony(phases: list[Phase], reports: list[StreamReport], seed: in
         )
     else:
         demo_harmony.render(phases, reports)
+    for problem in problems:
+        stderr_console().print(f"[red]{problem}[/red]")
+    if problems:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _conclude_surge(report: SurgeReport, as_json: bool) -> None:
+    problems = demo_surge.failures(report)
+    if as_json:
+        print_json({"demo": "surge", "report": report, "problems": problems})
+    else:
+        demo_surge.render(report)
     for problem in problems:
         stderr_console().print(f"[red]{problem}[/red]")
     if problems:

@@ -6,12 +6,14 @@ import typer
 
 from mangrove.cli.measurement import budgets as evaluate_budgets
 from mangrove.cli.measurement import disasters as evaluate_disasters
+from mangrove.cli.measurement import drd as evaluate_drd
 from mangrove.cli.measurement import failover as evaluate_failover
 from mangrove.cli.measurement import lookup as evaluate_lookup
 from mangrove.cli.measurement import planning as evaluate_planning
 from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.measurement import scenarios as evaluate_scenarios
+from mangrove.cli.measurement import sessions as evaluate_sessions
 
 app = typer.Typer(help="Repeat the published experiments and compare.", no_args_is_help=True)
 app.command("gap")(evaluate_routing.gap)
@@ -23,9 +25,11 @@ app.command("failover")(evaluate_failover.failover)
 app.command("six-nodes")(evaluate_scenarios.six_nodes)
 app.command("harmony")(evaluate_scenarios.harmony)
 app.command("schedules")(evaluate_failover.schedules)
+app.command("sessions")(evaluate_sessions.sessions)
 app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
 app.command("budgets")(evaluate_budgets.budgets)
 app.command("allocation")(evaluate_planning.allocation)
 app.command("six-items")(evaluate_planning.six_items)
 app.command("broker-costs")(evaluate_planning.broker_costs)
+app.command("drd")(evaluate_drd.drd)

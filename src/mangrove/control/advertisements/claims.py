@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import takewhile
 from typing import NamedTuple
 from zlib import crc32
 
@@ -178,10 +179,8 @@ class Claims:
     def forget_withdrawn(self, before: float) -> None:
         """Forget withdrawals that came before then."""
         for known in self._sources.values():
-            while known.withdrawn:
-                topic, since = next(iter(known.withdrawn.items()))
-                if since >= before:
-                    break
+            old = [topic for topic, _ in takewhile(lambda each: each[1] < before, known.withdrawn.items())]
+            for topic in old:
                 known.drop(topic)
 
     def publishing(self, topic: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from mangrove.control.advertisements.topic_index import TopicIndex
 
@@ -72,13 +73,9 @@ class LocalTopics:
 
     def take_expired(self, now: float) -> list[str]:
         """Topics of which a lease has run out; they may be published all the same, known another way."""
-        expired = []
-        while self._counted:
-            topic, until = next(iter(self._counted.items()))
-            if until > now:
-                break
+        expired = [topic for topic, _ in takewhile(lambda each: each[1] <= now, self._counted.items())]
+        for topic in expired:
             del self._counted[topic]
-            expired.append(topic)
         if self._presumed and now >= self._presume_until:
             expired += self._presumed
             self._presumed.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import islice
 
 import msgspec
 
@@ -51,11 +52,19 @@ class Outbox:
         self, claim: Callable[[str, str], Advertisement | None], beats: dict[str, int], now: float
     ) -> Advertise | None:
         """The next message, which is due; `claim` tells what is known, None that nothing is any more."""
+        while self._waiting:
+            if message := self._take_some(claim, beats):
+                self._not_before = now + 1.0 / MESSAGES_A_SECOND
+                return message
+        return None
+
+    def _take_some(
+        self, claim: Callable[[str, str], Advertisement | None], beats: dict[str, int]
+    ) -> Advertise | None:
         told: list[Advertisement] = []
         sources: dict[str, int] = {}
         room = MAX_PEER_MESSAGE_BYTES - _ENVELOPE_BYTES
-        while self._waiting and len(told) < MAX_TOPICS_A_MESSAGE:
-            key = next(iter(self._waiting))
+        for key in list(islice(self._waiting, MAX_TOPICS_A_MESSAGE)):
             topic, source = key
             room -= len(msgspec.json.encode(topic)) + len(source) + _TOPIC_BYTES
             if source not in sources:
@@ -68,7 +77,4 @@ class Outbox:
                 told.append(advertisement)
                 if source in beats:
                     sources[source] = beats[source]
-        if not told:
-            return None
-        self._not_before = now + 1.0 / MESSAGES_A_SECOND
-        return Advertise(topics=tuple(told), beats=sources)
+        return Advertise(topics=tuple(told), beats=sources) if told else None

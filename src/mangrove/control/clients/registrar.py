@@ -59,9 +59,13 @@ class Registrar:
         loads: Loads,
         target: Target,
         expected: Target,
+        ordered: Callable[[Served], bool],
         clock_shift_s: float,
     ) -> None:
-        """`target` is where a session of this domain moves a topic, `expected` where one of another does."""
+        """`target` is where a session of this domain moves a topic, `expected` where one of another does.
+
+        What is `ordered` to move is assigned nothing: the order says where it goes.
+        """
         self._site = site
         self._clients = clients
         self._directory = directory
@@ -70,6 +74,7 @@ class Registrar:
         self._loads = loads
         self._target = target
         self._expected = expected
+        self._ordered = ordered
         self._clock_shift_s = clock_shift_s
         self._topics_at: Counter[str] = Counter()
         self._began = -math.inf
@@ -125,7 +130,7 @@ class Registrar:
             assignments={
                 served.wish.key: assignment
                 for served in answered
-                if (assignment := self._assignment(served)) is not None
+                if not self._ordered(served) and (assignment := self._assignment(served)) is not None
             },
             refused=dict(upsert.refused),
             records=self._records(answered),
@@ -207,6 +212,11 @@ class Registrar:
         return tuple(record for record in found if record is not None)
 
     # -- the directory --------------------------------------------------------------------------------------
+
+    def redirect(self, topic: str, now: float, decision: EventId | None) -> None:
+        """A session leads a topic elsewhere, or has ended: what was said of it before is outdated."""
+        self._directory.renew(topic, decision or "", now + self._clock_shift_s)
+        self.follow(topic, now, decision)
 
     def follow(self, topic: str, now: float, decision: EventId | None = None) -> None:
         """Make a topic's record say where its subscribers are, or are being moved to."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from mangrove.model.agents.directory import DirectoryRecord
 
 TERM_SHIFT = 32
@@ -70,9 +72,9 @@ class Directory:
         return "" if record is None else record.publish_at
 
     def epoch(self, topic: str) -> int:
-        """Of the record in force; of the term itself if there is none."""
+        """Of the record in force; without one, of the last decision, so that it never falls for a topic."""
         record = self._records.get(topic)
-        return self._term << TERM_SHIFT if record is None else record.epoch
+        return (self._term << TERM_SHIFT) + self._count if record is None else record.epoch
 
     def decide(
         self,
@@ -109,6 +111,15 @@ class Directory:
         self._untold[topic] = record
         self._unstored[topic] = record
         return record
+
+    def renew(self, topic: str, decision: str, since: float) -> None:
+        """Whatever was said of a topic before is older than what is said from now on."""
+        self._count += 1
+        record = self._records.get(topic)
+        if record is not None:
+            epoch = (self._term << TERM_SHIFT) + self._count
+            renewed = msgspec.structs.replace(record, epoch=epoch, decision=decision, since=since)
+            self._records[topic] = self._untold[topic] = self._unstored[topic] = renewed
 
     @property
     def untold(self) -> bool:

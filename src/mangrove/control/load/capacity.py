@@ -57,7 +57,7 @@ def _room(load: BrokerLoad, metric: Metric, ceiling: float) -> float:
 
 def need_of(load: BrokerLoad, balancing: Balancing) -> dict[Metric, float]:
     """How much an overloaded broker must lose, by metric, in the metric's unit, to be below the target."""
-    target = balancing.high if balancing.target is None else balancing.target
+    target = balancing.low if balancing.target is None else balancing.target
     need = {
         metric: (load.utilisation[metric] - target + MARGIN) * load.capacity[metric]
         for metric in load.overloaded

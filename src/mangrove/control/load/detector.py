@@ -12,6 +12,8 @@ from mangrove.control.load.triggers import TriggerWatch
 from mangrove.model.agents.load import Amounts, BrokerLoad, BrokerSample, LoadState, Metric, Trigger
 from mangrove.model.balancing import Balancing
 
+RISING = 0.02
+"""Of a capacity: a last look that is so far above the smoothed utilisation means that load still rises."""
 UNREACHABLE_PERIODS = 3
 """A broker of which nothing could be learned for so many periods is no candidate for anything."""
 
@@ -126,9 +128,16 @@ class LoadDetector:
             memory_bytes=0 if last is None else last.memory_bytes,
             connections=0 if last is None else last.connections,
             session=self.session,
+            rising=self._rising(utilisation),
             reachable=self._misses < UNREACHABLE_PERIODS and not silent,
             problem=self._problem or ("nothing was heard of it lately" if silent else ""),
         )
+
+    def _rising(self, utilisation: dict[Metric, float]) -> bool:
+        if len(self._history) < 2:
+            return False
+        latest = utilisations(_amounts(self._history[-1]), self.capacity)
+        return any(latest[metric] - used > RISING for metric, used in utilisation.items())
 
     def _begin_anew(self) -> None:
         """The next rates stand alone; until then the last ones are shown, and the state stays."""

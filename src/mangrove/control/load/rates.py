@@ -45,6 +45,8 @@ class RateMeter:
         """The rates since the last sample, or none and why."""
         if problem := sample_problem(sample):
             return Taken(None, problem)
+        if sample.taken_at is not None:
+            now = min(now, sample.taken_at)  # an agent that had no time may be told late
         base, elapsed_s = self._base, now - self._base_at
         if base is None:
             return self._begin(sample, now, "")

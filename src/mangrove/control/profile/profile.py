@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from mangrove.control.offloading.problem import Bundle
 from mangrove.control.profile.bundles import (
     AudienceOf,
+    Flow,
     NeighboursFed,
-    Rate,
     TopicMembers,
     publisher_bundles,
     subscriber_bundles,
@@ -28,6 +28,8 @@ DISBELIEF = 1.5
 """A client that reports so many times what its broker carried in all is not believed."""
 DISBELIEF_BYTES_S = 100_000
 """The same, in addition: brokers and clients do not measure at the same moments."""
+MIN_FACTOR = 0.5
+"""What reports are scaled down to at most, when they add up to more than their broker carried."""
 
 
 Brokers = dict[str, dict[str, TopicMembers]]
@@ -141,10 +143,12 @@ class LoadProfile:
     def subscribers(
         self, broker: str, audience: AudienceOf, measured: BrokerLoad | None = None
     ) -> tuple[Bundle, ...]:
-        """The bundles that an edge can shed. Who reports more than it was `measured` to send stays."""
-        most = None if measured is None else measured.bytes_out_s
+        """The bundles that an edge can shed. What it was `measured` to send is stronger than reports."""
         topics = self._members[ClientRole.SUBSCRIBER].get(broker, {})
-        return tuple(subscriber_bundles(topics, self.plain_clients(broker), self._rate(most), audience))
+        plain = self.plain_clients(broker)
+        plain_bytes_s = sum(load.bytes_s for load in plain)
+        flows = self._flows(topics, None if measured is None else measured.bytes_out_s, plain_bytes_s)
+        return tuple(subscriber_bundles(topics, plain, flows.get, audience))
 
     def publishers(
         self,
@@ -153,25 +157,36 @@ class LoadProfile:
         neighbours_fed: NeighboursFed,
         measured: BrokerLoad | None = None,
     ) -> tuple[Bundle, ...]:
-        """The bundles that a head can shed. Who reports more than it was `measured` to take in stays."""
-        most = None if measured is None else measured.bytes_in_s
+        """The bundles that a head can shed. What it was `measured` to take in is stronger than reports."""
         topics = self._members[ClientRole.PUBLISHER].get(broker, {})
-        return tuple(publisher_bundles(topics, self._rate(most), audience, neighbours_fed))
+        flows = self._flows(topics, None if measured is None else measured.bytes_in_s, 0.0)
+        return tuple(publisher_bundles(topics, flows.get, audience, neighbours_fed))
 
-    def _rate(self, most_bytes_s: float | None) -> Rate:
+    def _flows(
+        self, topics: Mapping[str, TopicMembers], measured_bytes_s: float | None, plain_bytes_s: float
+    ) -> dict[Stream, Flow]:
+        """The flow of each stream of these topics; of those that are not believed, none.
+
+        Clients count other bytes than brokers do (the lines between messages). If all together report more
+        than the broker carried, each is taken to have reported too much by the same factor.
+        """
         window = self._window
-        if most_bytes_s is None:
-            return lambda stream: stream.smoothed(window)
-        limit = DISBELIEF * most_bytes_s + DISBELIEF_BYTES_S
-
-        def believed(stream: Stream) -> tuple[float, float] | None:
-            rate = stream.smoothed(window)
-            if rate[1] <= limit:
-                return rate
-            self.refused["more than its broker carried"] += 1
-            return None
-
-        return believed
+        flows = {
+            stream: stream.smoothed(window)
+            for members in topics.values()
+            for stream in members.streams.values()
+        }
+        if not measured_bytes_s:
+            return flows
+        limit = DISBELIEF * measured_bytes_s + DISBELIEF_BYTES_S
+        believed = {stream: flow for stream, flow in flows.items() if flow[1] <= limit}
+        if len(believed) < len(flows):
+            self.refused["more than its broker carried"] += len(flows) - len(believed)
+        told_bytes_s = plain_bytes_s + sum(flow[1] for flow in believed.values())
+        if told_bytes_s <= measured_bytes_s:
+            return believed
+        factor = max(MIN_FACTOR, measured_bytes_s / told_bytes_s)
+        return {stream: (flow[0], flow[1] * factor) for stream, flow in believed.items()}
 
     def _put(self, stream: Stream, broker: str) -> None:
         if stream.broker == broker:

@@ -30,7 +30,7 @@ from mangrove.control.instructions import Instruction, Store, StoreWrite, TellCl
 from mangrove.control.load.capacity import need_of
 from mangrove.control.offloading.problem import Acceptor, Move, Problem, Scope
 from mangrove.control.offloading.registry import method_named
-from mangrove.control.offloading.trigger import Start, acceptor, next_start
+from mangrove.control.offloading.trigger import Start, StartedBy, acceptor, next_start
 from mangrove.control.sessions.closing import Closing
 from mangrove.control.sessions.moved_topics import MovedTopics
 from mangrove.control.sessions.neighbour_talk import NeighbourTalk
@@ -56,6 +56,8 @@ from mangrove.model.events.event_log import EventLog
 RETRY_S = 5.0
 """A broker for which nobody had room is tried again after this time, then after twice as long, and so on."""
 MAX_RETRY_S = 60.0
+RISING_PERIODS = 2.0
+"""So long a session waits for load that still rises, so that it moves enough at once."""
 MOVED_KEY = "moved"
 KEPT = 20
 """Ended sessions that are still shown."""
@@ -93,11 +95,14 @@ class Coordinator:
         self._targets: dict[tuple[str, bool], tuple[str, str]] = {}
         """Topic, and whether its publishers move → session and target, once clients are told."""
         self._resting: dict[str, float] = {}
+        self._rising: dict[str, float] = {}
+        """Overloaded brokers whose load rises → until when their sessions wait for it."""
         self._attempts: dict[str, int] = {}
         self._congested: dict[str, str] = {}
         """Broker → the event that declared it."""
         self.ended: deque[SessionStatus] = deque(maxlen=KEPT)
         self.moves = 0
+        self._silent: set[str] = set()
 
     # -- life -----------------------------------------------------------------------------------------------
 
@@ -136,16 +141,25 @@ class Coordinator:
             return told
         self._resting = {broker: until for broker, until in self._resting.items() if until > now}
         while True:
-            start = next_start(
-                self._method.started_by, loads.values(), self._balancing, resting=self._resting
-            )
+            waiting = {broker for broker, load in loads.items() if self._still_rises(load, now)}
+            resting = waiting.union(self._resting)
+            start = next_start(self._method.started_by, loads.values(), self._balancing, resting=resting)
             if start is None:
                 return told
             told += self._open(start, loads[start.source], now)
             loads = self._around.loads(now)
 
+    def _still_rises(self, load: BrokerLoad, now: float) -> bool:
+        """Whether the whole of a broker's overload is not known yet."""
+        if not load.rising or load.state is not LoadState.OVERLOAD:
+            self._rising.pop(load.broker, None)
+            return False
+        wait_s = RISING_PERIODS * self._balancing.period_s
+        return now < self._rising.setdefault(load.broker, now + wait_s)
+
     def _relieved(self, load: BrokerLoad, now: float) -> None:
-        self._attempts.pop(load.broker, None)
+        if self._method.started_by is StartedBy.OVERLOAD:
+            self._attempts.pop(load.broker, None)
         declared = self._congested.pop(load.broker, None)
         if declared is not None:
             self._log.note(CongestionCleared(broker=load.broker), now, declared)
@@ -197,6 +211,8 @@ class Coordinator:
         if choice.moves:
             return self._prepare(session, choice.moves, Step.CHOSEN_HERE, now)
         session.tried.append(f"{', '.join(candidates)} cannot take any topic")
+        if load.measured is not LoadState.OVERLOAD:
+            return self._fail(session, Step.GIVEN_UP, now)
         session.step(Step.NOTHING_CHOSEN, now, self._balancing)
         return self._ask(session, session.tried[-1], now)
 
@@ -329,6 +345,7 @@ class Coordinator:
         if session is None:
             return []
         session.step(Step.STORED, now, self._balancing)
+        self._attempts.pop(session.broker, None)
         for topic in session.moves:
             self._moved.add(topic, session.broker, now)
         self._lead_to_targets(session, now)
@@ -436,6 +453,15 @@ class Coordinator:
         move.moved += 1
         self.moves += 1
 
+    def orders(self, wish: WishId, topic: str, broker: str) -> bool:
+        """Whether a wish that is served at a broker is, or is about to be, ordered to leave it."""
+        for session in self._sessions.values():
+            if session.state is SessionState.MIGRATING and (
+                wish in session.orders or (broker == session.broker and topic in session.moves)
+            ):
+                return True
+        return False
+
     def target(self, topic: str, *, publishers: bool) -> str:
         """Where a session moves a topic, if one does."""
         return self._targets.get((topic, publishers), ("", ""))[1]
@@ -449,6 +475,7 @@ class Coordinator:
 
     def _settle(self, session: Session, step: Step, now: float) -> None:
         session.step(step, now, self._balancing)
+        session.settled_from = now
         for topic, move in session.moves.items():
             self._log.note(
                 TopicMoved(
@@ -492,7 +519,9 @@ class Coordinator:
                 del self._targets[topic, session.publishers]
             if was is SessionState.SETTLING:
                 self._around.follow(topic, now, move.decided_by)
-        self._resting[session.broker] = now + self._balancing.cooldown_s
+        self._silent.update(client for client, _ in session.orders)
+        moved_at = session.settled_from if was is SessionState.SETTLING else now
+        self._resting[session.broker] = moved_at + self._balancing.cooldown_s
         self.ended.append(session.status(now, outcome))
         self._log.note(
             SessionEnded(
@@ -567,6 +596,11 @@ class Coordinator:
                 return self._end(session, Step.GIVEN_UP, "it took too long", now)
 
     # -- questions ------------------------------------------------------------------------------------------
+
+    def take_silent(self) -> set[str]:
+        """Clients that did not say what became of an order: nobody knows where they are served."""
+        silent, self._silent = self._silent, set()
+        return silent
 
     @property
     def congested(self) -> tuple[str, ...]:

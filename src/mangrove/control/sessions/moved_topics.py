@@ -1,6 +1,6 @@
 """Topics that were moved, and the brokers they left: within a burst none goes back.
 
-A burst is over for a broker when it has been LOW for a while, or after a long time in any case.
+The burst is over when the broker has been LOW for a while since, or after a long time in any case.
 """
 
 from __future__ import annotations
@@ -54,13 +54,12 @@ class MovedTopics:
         while self._count > MAX_REMEMBERED:
             self._forget_one()
 
-    def loaded(self, load: BrokerLoad, now: float) -> bool:
-        """A broker was measured; True if a burst is over for it, so that its topics may return."""
+    def loaded(self, load: BrokerLoad, now: float) -> None:
+        """A broker was measured."""
         if load.measured is not LoadState.LOW or not load.reachable:
             self._low_since.pop(load.broker, None)
-            return False
-        since = self._low_since.setdefault(load.broker, now)
-        return now - since >= QUIET_S and self._forget(load.broker)
+        else:
+            self._low_since.setdefault(load.broker, now)
 
     def barred(self, topic: str, now: float) -> frozenset[str]:
         """Brokers that a topic may not go to."""
@@ -73,12 +72,6 @@ class MovedTopics:
             for topic, brokers in self._left.items()
             for broker, at in brokers.items()
         )
-
-    def _forget(self, broker: str) -> bool:
-        found = [topic for topic, brokers in self._left.items() if broker in brokers]
-        for topic in found:
-            self._drop(topic, broker)
-        return bool(found)
 
     def _forget_one(self) -> None:
         topic = next(iter(self._left))

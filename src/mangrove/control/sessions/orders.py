@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 
 from mangrove.control.clients.placements import WishId
 
@@ -24,6 +25,9 @@ class OrderBook:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    def __iter__(self) -> Iterator[WishId]:
+        return iter(self._topics)
 
     def __contains__(self, wish: WishId) -> bool:
         return wish in self._topics

@@ -104,6 +104,8 @@ class Session:
     write: int = -1
     earliest_end: float = 0.0
     """Not before all clients had time to register with a leader that took the session up."""
+    settled_from: float = 0.0
+    """When the last of its clients had moved, or had had its time; the cool-down counts from there."""
     tried: list[str] = field(default_factory=list)
     """Why nobody takes anything, for people."""
 
@@ -144,6 +146,7 @@ class Session:
                     subscriptions=move.answered + waiting.get(topic, 0),
                     confirmed=move.moved,
                     domain=move.stored.domain,
+                    held_ms=move.held_ms,
                 )
                 for topic, move in self.moves.items()
             ),

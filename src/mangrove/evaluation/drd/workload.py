@@ -8,6 +8,7 @@ its figures are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +23,7 @@ CAPACITY_MSG_S = (20_000, 30_000)
 HEAD_CAPACITY_MSG_S = 1_000_000
 BANDWIDTH_BYTES_S = 125e6
 DEADLINE_S = (1.0, 50.0)
-SIZE_BYTES = (200.0, 1000.0)
+SIZE_BYTES = (200, 1000)
 BURST_FACTOR = 1.5
 
 REGISTERED_S = 100
@@ -37,10 +38,10 @@ class Ranges:
     """What the thesis leaves open; each uniform between its two ends."""
 
     publishers: tuple[int, int] = (1, 10)
-    subscribers: tuple[int, int] = (1, 12)
-    topic_msg_s: tuple[float, float] = (200.0, 1500.0)
-    """Of all publishers of a topic together."""
-    utilisation: tuple[float, float] = (0.80, 0.84)
+    subscribers: tuple[int, int] = (1, 5)
+    publisher_msg_s: tuple[float, float] = (20.0, 300.0)
+    """Of each publisher of a topic; a topic has the rate of all its publishers together."""
+    utilisation: tuple[float, float] = (0.78, 0.82)
     """Of all edges' matching in equilibrium: the rates drawn are scaled to it."""
     burst_topics: tuple[int, int] = (10, 15)
 
@@ -68,12 +69,18 @@ class Workload:
         return tuple(f"topic.{number:03d}" for number in range(len(self.rate_msg_s)))
 
     def rates_at(self, second: int) -> Floats:
-        """Messages/s of each topic in one second."""
+        """Messages/s of each topic from one second to the next; time begins with second 1."""
         rates = self.rate_msg_s.copy()
         for begin, topics in zip(BURSTS_S, self.bursts, strict=True):
             if begin <= second < BURST_END_S:
                 rates[list(topics)] *= BURST_FACTOR
-        return rates
+        return np.asarray(np.round(rates))
+
+    def irregular(self) -> Iterator[Floats]:
+        """The same second by second, with as many messages as a Poisson process has."""
+        rng = np.random.default_rng([self.seed, 406])
+        for second in range(1, END_S + 1):
+            yield rng.poisson(self.rates_at(second)).astype(np.float64)
 
 
 def draw_workload(seed: int, ranges: Ranges | None = None) -> Workload:
@@ -83,9 +90,9 @@ def draw_workload(seed: int, ranges: Ranges | None = None) -> Workload:
     capacity = rng.integers(CAPACITY_MSG_S[0], CAPACITY_MSG_S[1], len(EDGES), endpoint=True)
     publishers = rng.integers(*given.publishers, TOPICS, endpoint=True)
     subscribers = rng.integers(*given.subscribers, TOPICS, endpoint=True)
-    rates = rng.uniform(*given.topic_msg_s, TOPICS)
+    rates = publishers * rng.uniform(*given.publisher_msg_s, TOPICS)
     rates *= rng.uniform(*given.utilisation) * float(capacity.sum()) / float(rates.sum())
-    sizes = rng.uniform(*SIZE_BYTES, TOPICS)
+    sizes = rng.integers(*SIZE_BYTES, TOPICS, endpoint=True).astype(np.float64)
     deadlines = rng.uniform(*DEADLINE_S, TOPICS)
     counts = rng.integers(*given.burst_topics, len(BURSTS_S), endpoint=True)
     shuffled = rng.permutation(TOPICS)

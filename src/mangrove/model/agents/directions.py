@@ -37,15 +37,21 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
         """The same for a client that asked at this URL.
 
         A site that listens on all its addresses, and gives no other, cannot say which of them a client
-        reaches; the one that the client has just reached will do.
+        reaches; the one that the client has just reached will do. The broker that was asked keeps the URL
+        that the client has, which may hold its password; no other broker gets to see that.
         """
-        host = urlsplit(url).hostname or ""
+        asked = urlsplit(url)
 
         def reached(text: str) -> str:
-            parts = urlsplit(text)
-            if not host or not parts.port or not _is_wildcard(parts.hostname or ""):
+            try:
+                parts = urlsplit(text)
+                host, port = parts.hostname or "", parts.port
+            except ValueError:  # no URL; whoever connects to it will say so
                 return text
-            return f"{parts.scheme}://{Address(host, parts.port)}"
+            if asked.hostname and port and _is_wildcard(host):
+                host = asked.hostname
+                text = f"{parts.scheme}://{Address(host, port)}"
+            return url if (host, port) == (asked.hostname, asked.port) else text
 
         def moved(broker: BrokerDirection) -> BrokerDirection:
             return msgspec.structs.replace(broker, url=reached(broker.url))

@@ -23,6 +23,19 @@ class DirectoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The event that decided it."""
 
 
+_record = msgspec.json.Decoder(DirectoryRecord)
+
+
+def stored_record(record: DirectoryRecord) -> bytes:
+    """A record as the store keeps it."""
+    return msgspec.json.encode(record)
+
+
+def read_record(stored: bytes) -> DirectoryRecord:
+    """What `stored_record` wrote; raises `msgspec.DecodeError` on anything else."""
+    return _record.decode(stored)
+
+
 class DirectoryChanges(msgspec.Struct, frozen=True, kw_only=True):
     """New records, as they are pushed."""
 

@@ -52,12 +52,14 @@ class Amounts(NamedTuple):
 
     def of(self, metric: Metric) -> float:
         """The amount on one metric."""
-        return float(getattr(self, metric.value))
+        return self[_PLACES[metric]]
 
     def fits(self, room: Amounts) -> bool:
         """Whether there is room for it on every metric."""
         return self.input <= room.input and self.output <= room.output and self.matching <= room.matching
 
+
+_PLACES = {metric: place for place, metric in enumerate(Metric)}
 
 UNLIMITED = Amounts(math.inf, math.inf, math.inf)
 """The capacity of a broker of which nothing is known: no metric of it is ever high."""
@@ -81,6 +83,8 @@ class BrokerSample(msgspec.Struct, frozen=True, kw_only=True):
     slow_consumers: int = 0
     processing_ms: float | None = None
     """How long a probe takes through the broker, if that is measured."""
+    taken_at: float | None = None
+    """When it was taken, by the agent's own clock; None: just before it is told."""
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +113,8 @@ class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     connections: int = 0
     session: str = ""
+    rising: bool = False
+    """Whether the last look found clearly more than the smoothed figures say."""
     reachable: bool = True
     problem: str = ""
     """Why nothing can be told, if so."""

@@ -26,6 +26,8 @@ class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int
     confirmed: int
     domain: str = ""
+    held_ms: float = 0.0
+    """How much later than without the move its most delayed message was handed over."""
 
 
 class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ def test_capacity_of_a_broker() -> None:
 
 
 def test_who_fills_the_room_or_sheds_the_need_stays_below_the_threshold() -> None:
-    balancing = Balancing()
+    balancing = Balancing(target=0.95)
     acceptor = a_load("a", 0.4, capacity=5000)
     room = room_of(acceptor, balancing)
     assert room.matching == pytest.approx(2750, abs=0.01)
@@ -105,6 +105,7 @@ def test_who_fills_the_room_or_sheds_the_need_stays_below_the_threshold() -> Non
     source = a_load("b", 1.2, OVERLOAD, overloaded=(Metric.MATCHING,))
     assert need_of(source, balancing)[Metric.MATCHING] == pytest.approx(250, abs=0.01)
     assert 1.2 - need_of(source, balancing)[Metric.MATCHING] / 1000 < balancing.high
+    assert need_of(source, Balancing())[Metric.MATCHING] == pytest.approx(300, abs=0.01)  # down to `low`
     assert need_of(source, Balancing(target=0.7))[Metric.MATCHING] == pytest.approx(500, abs=0.01)
 
 

@@ -362,3 +362,12 @@ def test_whatever_is_told_a_load_is_consistent(
             assert load.headroom == pytest.approx(0.95 - fullest)
             assert (load.measured is LOW) == (fullest < 0.90)
         assert bool(load.overloaded) == (load.measured is OVERLOAD)
+
+
+def test_load_that_still_rises_is_told_from_load_that_has_risen() -> None:
+    broker = counted()
+    assert not broker.second(messages=4000).rising, "one look is no trend"
+    assert not broker.second(messages=4000).rising
+    assert broker.second(messages=5500).rising
+    assert not broker.second(messages=5500).rising
+    assert not broker.second(messages=3000).rising

@@ -332,6 +332,21 @@ def test_who_reports_more_than_the_broker_sent_stays_and_moves_nobody() -> None:
     assert domain.profile.refused == {"more than its broker carried": 2}
 
 
+@pytest.mark.parametrize(
+    ("sent", "output"),
+    [(3_000_000, 1_000_000), (2_000_000, 1_000_000), (1_500_000, 750_000), (900_000, 500_000)],
+)
+def test_what_the_broker_counted_is_stronger_than_what_clients_add_up_to(sent: float, output: float) -> None:
+    domain = Domain()
+    for client in ("c1", "c2"):
+        domain.subscribe(client, client)
+        domain.report(client, {client: (100, 1_000_000)})
+    for bundle in domain.bundles(measured=measured(bytes_out_s=sent)).values():
+        assert bundle.load == Amounts(output, output, 100)
+    assert domain.bundles()["c1"].output == 1_000_000, "without a measurement, reports are all there is"
+    assert domain.bundles(measured=measured())["c1"].output == 1_000_000
+
+
 def test_plain_clients_are_read_from_two_looks_and_keep_what_they_have() -> None:
     domain = Domain()
     for topic in ("t", "u.v"):

@@ -61,6 +61,31 @@ def test_the_least_urgent_topic_moves_and_everything_ends() -> None:
     assert sessions.consider(10.0) == []
 
 
+def test_a_session_waits_for_load_that_still_rises_but_not_for_ever() -> None:
+    domain = overloaded()
+    domain.rising.add("edge1")
+    assert domain.coordinator.consider(1.0) == []
+    assert domain.coordinator.consider(2.0) == []
+    assert domain.coordinator.consider(3.0), "two periods are enough"
+    steady = overloaded()
+    steady.rising.add("edge1")
+    assert steady.coordinator.consider(1.0) == []
+    steady.rising.clear()
+    assert steady.coordinator.consider(2.0), "it has risen"
+
+
+def test_the_cool_down_counts_from_the_last_move() -> None:
+    domain = overloaded()
+    sessions = domain.coordinator
+    domain.obey(domain.store(sessions.consider(1.0), 1.0), 1.5)
+    sessions.handle_timer(4.5)
+    assert not domain.busy
+    domain.rates["a"] = 700.0
+    domain.rates["c"] = 700.0
+    assert sessions.consider(4.4) == []
+    assert sessions.consider(4.6), "three seconds after the client had moved"
+
+
 def test_orders_are_repeated_until_they_are_confirmed() -> None:
     domain = overloaded()
     sessions = domain.coordinator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mangrove.model.agents.directions import Directions, directions_of
@@ -52,6 +53,17 @@ def test_without_one_the_client_goes_where_it_has_asked(everywhere: str) -> None
 def test_an_address_that_is_known_is_not_replaced() -> None:
     found = told("10.0.0.7")
     assert found.seen_from("nats://site.example:4222") == found
+
+
+def test_the_broker_that_was_asked_keeps_the_clients_password_and_no_other_gets_it() -> None:
+    found = told("10.0.0.7").seen_from("nats://user:secret@10.0.0.7:7000")
+    assert found.head.url == "nats://user:secret@10.0.0.7:7000"
+    assert "secret" not in repr((found.edges, found.management_url))
+
+
+def test_what_is_no_url_is_left_as_it_is() -> None:
+    odd = msgspec.structs.replace(told("10.0.0.7"), management_url="nats://[:99999999")
+    assert odd.seen_from("nats://10.0.0.7:7000").management_url == "nats://[:99999999"
 
 
 def test_passwords_of_external_brokers_are_not_told() -> None:

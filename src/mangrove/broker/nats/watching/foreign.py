@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
 
 from mangrove.broker.nats.monitoring import PageTooLargeError, fetch, port_answers
 from mangrove.broker.nats.watching.connections_page import MAX_CONNECTIONS, PAGE_CONNECTIONS, ConnectionsPage
+from mangrove.broker.nats.watching.sample_clock import SampleClock
 from mangrove.broker.system import BrokerAwayError, Connections
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.plain_clients import PlainClient
@@ -20,6 +23,7 @@ T = TypeVar("T")
 
 class _Varz(msgspec.Struct, frozen=True, kw_only=True):
     start: str
+    now: datetime | None = None
     connections: int = 0
     subscriptions: int = 0
     in_msgs: int = 0
@@ -36,6 +40,7 @@ class ForeignBroker:
 
     def __init__(self, broker: BrokerEndpoints) -> None:
         self._broker = broker
+        self._clock = SampleClock()
 
     async def sample(self, *, pending: bool = False, delay: bool = False) -> BrokerSample:
         """What the page tells; neither pending bytes nor delays can be had."""
@@ -46,6 +51,7 @@ class ForeignBroker:
             return BrokerSample(
                 broker=name, started="", messages_in=0, messages_out=0, bytes_in=0, bytes_out=0
             )
+        asked = time.monotonic()
         found = await self._page("varz", _Varz)
         return BrokerSample(
             broker=name,
@@ -59,6 +65,7 @@ class ForeignBroker:
             cpu_percent=found.cpu,
             memory_bytes=found.mem,
             slow_consumers=found.slow_consumers,
+            taken_at=self._clock.taken_at(asked, time.monotonic(), found.now),
         )
 
     async def connections(self) -> Connections:

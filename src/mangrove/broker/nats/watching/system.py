@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from datetime import datetime
 
 import msgspec
 import nats.errors
@@ -16,6 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.broker.nats.watching.connections_page import MAX_CONNECTIONS, PAGE_CONNECTIONS, ConnectionsPage
+from mangrove.broker.nats.watching.sample_clock import SampleClock
 from mangrove.broker.system import BrokerAwayError, Connections
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.load import BrokerSample
@@ -46,6 +48,7 @@ class _Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):
     id: str
+    time: datetime | None = None
 
 
 class _StatisticsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,16 +86,19 @@ class NatsSystem:
         self._credentials = credentials
         self._connection: Client | None = None
         self._connecting = asyncio.Lock()
+        self._clock = SampleClock()
         self._server_id = ""
         self._marker = ""
         self._heard: asyncio.Future[None] | None = None
 
     async def sample(self, *, pending: bool = False, delay: bool = False) -> BrokerSample:
         """The broker's counters, by one request of no and an answer of some 700 bytes."""
+        asked = time.monotonic()
         try:
             answer = _statistics.decode(await self._ask(STATISTICS, b""))
         except msgspec.DecodeError as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
+        taken_at = self._clock.taken_at(asked, time.monotonic(), answer.server.time)
         self._server_id = answer.server.id
         found = answer.statsz
         return BrokerSample(
@@ -109,6 +115,7 @@ class NatsSystem:
             memory_bytes=found.mem,
             slow_consumers=found.slow_consumers,
             processing_ms=await self._delay_ms() if delay else None,
+            taken_at=taken_at,
         )
 
     async def connections(self) -> Connections:

@@ -1,0 +1,115 @@
+"""Every method on every experiment, in one process or in several: the result is the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+
+from mangrove.errors import MangroveError
+from mangrove.evaluation.drd.setting import Setting
+from mangrove.evaluation.drd.trial import Trial, run_trial
+from mangrove.evaluation.drd.workload import REGISTERED_S, draw_workload
+
+METHODS = ("drd", "peer", "peer-drd", "drd-optimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is compared of one method on one experiment."""
+
+    delay: float
+    """The sum of relative offloading delays: Od of the thesis."""
+    offloads: int
+    delay_after: float
+    """The same from when all clients had registered."""
+    offloads_after: int
+    subscribers: int
+    """How many were told to move."""
+    overload_s: int
+    overhead_capacity: float
+    """Detection's messages by matching capacity (table 4-9), in the mean over the edges."""
+    overhead_exchange: float
+    """The same by the messages that the edges exchanged (the text of §4.5.3)."""
+
+
+Experiment = dict[str, Measured]
+"""All methods on the same workload."""
+
+
+def run_seeds(
+    seeds: Sequence[int],
+    setting: Setting,
+    methods: Sequence[str] = METHODS,
+    *,
+    workers: int = 1,
+    on_seed: Callable[[], None] | None = None,
+) -> list[Experiment]:
+    """The experiments of all seeds, in their order."""
+    found: list[Experiment] = []
+    play = partial(run_seed, setting=setting, methods=tuple(methods))
+    for one in _spread(play, seeds, min(workers, len(seeds))):
+        found.append(one)
+        if on_seed is not None:
+            on_seed()
+    return found
+
+
+def run_seed(seed: int, setting: Setting, methods: Sequence[str] = METHODS) -> Experiment:
+    """One workload, drawn once, and every method on it."""
+    workload = draw_workload(seed, setting.ranges)
+    capacities = workload.capacity_msg_s
+    return {
+        method: _measured(
+            run_trial(workload, method, setting), sum(1 / each for each in capacities) / len(capacities)
+        )
+        for method in methods
+    }
+
+
+def _measured(trial: Trial, overhead_capacity: float) -> Measured:
+    exchanges = trial.exchange_msg_s
+    return Measured(
+        delay=trial.delay(),
+        offloads=trial.count(),
+        delay_after=trial.delay(REGISTERED_S),
+        offloads_after=trial.count(REGISTERED_S),
+        subscribers=sum(one.subscribers for one in trial.offloads),
+        overload_s=trial.overload_s,
+        overhead_capacity=overhead_capacity,
+        overhead_exchange=sum(1 / each for each in exchanges) / len(exchanges),
+    )
+
+
+def _spread(play: Callable[[int], Experiment], seeds: Sequence[int], workers: int) -> Iterator[Experiment]:
+    if workers <= 1:
+        yield from map(play, seeds)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, context, _end_with_parent)
+    try:
+        yield from pool.map(play, seeds, chunksize=4)
+    except BrokenProcessPool as error:
+        raise MangroveError(
+            "a process that ran experiments ended before its time",
+            hint="it may have been killed for lack of memory; try fewer workers",
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed has nobody to work for."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,81 @@
+"""Seeds that are played in several processes, which end with whoever started them."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import TypeVar
+
+from mangrove.errors import MangroveError
+
+R = TypeVar("R")
+
+_context = multiprocessing.get_context("spawn")
+
+
+def play_in_processes(
+    play: Callable[[int], R], groups: Iterable[Sequence[int]], take: Callable[[R], None], workers: int
+) -> None:
+    """Play every seed, each group in one process, and take the results as they come, in any order."""
+    stop = _context.RawValue(ctypes.c_bool, False)
+    with ProcessPoolExecutor(workers, _context, _start_worker, (stop,)) as pool:
+        try:
+            with _interrupts_held_back():
+                all_played = as_completed([pool.submit(_play, play, group) for group in groups])
+            for played in all_played:
+                for result in played.result():
+                    take(result)
+        except BrokenProcessPool as error:
+            raise MangroveError(
+                "a process that played schedules ended before its time",
+                hint="it may have been killed for lack of memory; try fewer workers",
+            ) from error
+        finally:
+            stop.value = True
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C waits until the end of the block; processes that are started in it never see one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# -- in a worker ------------------------------------------------------------------------------------------
+
+_stop: ctypes.c_bool
+"""Shared by all, true when nobody wants more results; without a lock, which a dead process could hold."""
+
+
+def _start_worker(stop: ctypes.c_bool) -> None:
+    global _stop
+    _stop = stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for ever for the next group."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _play(play: Callable[[int], R], seeds: Sequence[int]) -> list[R]:
+    results = []
+    for seed in seeds:
+        if _stop.value:
+            break
+        results.append(play(seed))
+    return results

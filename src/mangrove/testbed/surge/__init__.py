@@ -1,0 +1,1 @@
+"""A surge of traffic in a domain: which edge is overloaded, what moves, what becomes of the messages."""
