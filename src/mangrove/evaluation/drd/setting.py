@@ -54,6 +54,7 @@ class Setting:
             distribution="random" if drawn else "headroom",
             low=self.low,
             high=self.high,
+            target=self.high,
             imbalance=self.imbalance,
             imbalance_stop=self.stop_share * self.imbalance,
             cooldown_s=self.cooldown_s,
