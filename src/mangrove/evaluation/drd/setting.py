@@ -56,7 +56,6 @@ class Setting:
             distribution="random" if drawn else "headroom",
             low=self.low,
             high=self.high,
-            target=self.high,
             imbalance=self.imbalance,
             imbalance_stop=self.stop_share * self.imbalance,
             target=self.low if self.to_low else self.high,
