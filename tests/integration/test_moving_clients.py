@@ -21,6 +21,7 @@ from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.client import Connection, Message, Subscription
+from mangrove.errors import MangroveError
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import Assignment, Leave, Migrated, Order, RegisterAgain, Report
 
@@ -191,6 +192,10 @@ async def test_without_an_agent_all_goes_on_and_it_is_found_later(domain: Domain
         await unmanaged.publish("c", b"1")
         assert (await subscription.next()).data == b"1"
         assert not unmanaged.directory
+        with pytest.raises(MangroveError, match="management broker"):
+            await subscription.ready()
+        with pytest.raises(MangroveError, match="management broker"):
+            await unmanaged.subscribe("c", paths=2)
     async with ordering_agent(domain) as silent:
         silent.silent = True
         async with mangrove.connect(domain.url("head")) as connection:

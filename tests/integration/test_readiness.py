@@ -11,7 +11,6 @@ import pytest
 from tests.kit.running import Running
 
 import mangrove
-from mangrove.errors import MangroveError
 
 ROUNDS = 20
 
@@ -33,11 +32,10 @@ async def test_nothing_is_lost_after_ready(chain: Running) -> None:
             await far.ready("nobody", timeout=0.3)
 
 
-async def test_a_connection_by_url_says_what_it_lacks(chain: Running) -> None:
+async def test_a_connection_by_url_learns_what_it_needs(chain: Running) -> None:
     async with mangrove.connect(chain.head("denver")) as connection:
         subscription = await connection.subscribe("x")
-        with pytest.raises(MangroveError, match="management broker"):
-            await subscription.ready()
+        await subscription.ready()
 
 
 async def test_the_command_line_waits(chain: Running) -> None:

@@ -245,16 +245,18 @@ class Connection:
             await self._leave(subscription)
             await end()
 
-        ready = partial(self._ready, subject, queue)
+        async def ready(timeout: float) -> None:
+            await self._ready(subject, queue, timeout, subscription)
+
         subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
         try:
             wire = self._subscriber
             if self._managed is not None:
                 wire = await self._managed.place(subscription, deadline_ms, weight)
-            self._legs.serve(subscription, wire)
+            leg = self._legs.serve(subscription, wire)
             if self._managed is not None:
                 self._managed.placed(subscription)
-            await wire.flush(SUBSCRIBE_S)
+            await leg.in_force(SUBSCRIBE_S)
         except (BrokerAwayError, TimeoutError) as error:
             await self._abandon(subscription)
             raise NotConnectedError(f"could not subscribe to {subject}: {error}") from None
@@ -281,15 +283,25 @@ class Connection:
         TimeoutError with the names of the domains that did not confirm.
         """
         _check(subject, wildcards=True)
-        await self._ready(subject, queue, timeout)
+        own = (each for each in self._legs if (each.subject, each.queue) == (subject, queue))
+        await self._ready(subject, queue, timeout, next(own, None))
 
-    async def _ready(self, subject: str, queue: str, timeout: float) -> None:
-        if self._readiness is None:
+    async def _ready(
+        self, subject: str, queue: str, timeout: float, subscription: Subscription | None
+    ) -> None:
+        """Ask the gateway of the domain that serves the subscription, over the same connection."""
+        readiness = self._readiness
+        leg = None if subscription is None else self._legs.of(subscription)
+        if self._managed is not None and subscription is not None:
+            readiness = self._managed.readiness_abroad(subscription) or readiness
+        if readiness is None:
             raise _unknown_gateway("tells who is ready")
-        await self._readiness.wait(subject, queue, timeout, self._ask_gateway)
+        wire = self._subscriber if leg is None else leg.wire
 
-    async def _ask_gateway(self, subject: str, timeout: float) -> None:
-        await self._subscriber.request(subject, b"", timeout_s=timeout)
+        async def ask(subject: str, timeout: float) -> None:
+            await wire.request(subject, b"", timeout_s=timeout)
+
+        await readiness.wait(subject, queue, timeout, ask)
 
     async def request(
         self,
@@ -304,6 +316,8 @@ class Connection:
         head = encode_head(stamped(headers, self._ids))
         self._check_size(subject, len(head) + len(data))
         wire = self._publisher
+        while wire.full:
+            await wire.drained()
         try:
             answer: Message = await wire.request(
                 subject, data, timeout_s=timeout, head=head, form=Message, origin=self._respond
@@ -365,7 +379,7 @@ async def _nothing() -> None:
 def _unknown_gateway(what: str) -> MangroveError:
     return MangroveError(
         f"this connection does not know its domain's management broker, which {what}",
-        hint="connect with domain=… on a machine that runs the federation",
+        hint="connect to a broker of a domain whose gateway runs",
     )
 
 

@@ -20,6 +20,7 @@ from mangrove.client.management.moves import SubscriptionMoves, migrated
 from mangrove.client.management.publisher_moves import PublisherMoves
 from mangrove.client.migration.publisher_move import Route
 from mangrove.client.publishing import Published
+from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directions import Directions
 from mangrove.model.agents.directory import DirectoryRecord
@@ -81,8 +82,12 @@ class Managed:
         head = self._kept[0]
         self._legs = legs
         self._published = published
-        self._moves = SubscriptionMoves(legs, self._pool, head, self._name_of, self._subscription_moved)
-        self._publisher_moves = PublisherMoves(self._pool, head, route, self._publisher_moved)
+        self._moves = SubscriptionMoves(
+            self._link, legs, self._pool, head, self._name_of, self._subscription_moved
+        )
+        self._publisher_moves = PublisherMoves(
+            self._directions.domain, self._pool, head, route, self._publisher_moved
+        )
         self._pool.listener = self
 
     async def open(self) -> None:
@@ -166,6 +171,10 @@ class Managed:
         record = self._membership.directory.get(subject)
         if record is not None:
             self.directory_changed([record])
+
+    def readiness_abroad(self, subscription: Subscription) -> Readiness | None:
+        """Who tells whether a subscription is in force that another domain serves; None if this one does."""
+        return None if self._moves is None else self._moves.readiness_abroad(subscription)
 
     def tidy(self) -> None:
         """Let go of brokers that nothing of this connection is at any more."""
@@ -258,6 +267,8 @@ class Managed:
         """A connection has another broker now: the agent learns what is served there."""
         if self._legs is None or self._publisher_moves is None:
             return
+        if self._moves is not None:
+            self._moves.back(wire)
         self._membership.say_again(self._keys[each] for each in self._legs.at(wire) if each in self._keys)
         self._membership.say_again(
             self._publishers[each] for each in self._publisher_moves.at(wire) if each in self._publishers

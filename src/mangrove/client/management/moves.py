@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.broker.client_connection import ClientConnection
 from mangrove.client.broker_pool import BrokerPool, same_broker
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.legs import Legs
@@ -36,6 +36,7 @@ class SubscriptionMoves:
 
     def __init__(
         self,
+        home: ManagementLink,
         legs: Legs,
         pool: BrokerPool,
         head: ClientConnection,
@@ -43,6 +44,7 @@ class SubscriptionMoves:
         moved: Moved,
     ) -> None:
         """`moved` is called at the end of each order, with what is to be told to the agent."""
+        self._home = home
         self._legs = legs
         self._pool = pool
         self._head = head
@@ -55,6 +57,8 @@ class SubscriptionMoves:
         """Orders under way."""
         self._few = asyncio.Semaphore(MAX_AT_A_TIME)
         self._foreign: dict[str, ManagementLink] = {}
+        self._abroad: dict[Subscription, Order] = {}
+        """Subscriptions that other domains serve, and the orders that brought them there."""
 
     def order(self, subscription: Subscription, order: Order, url: str) -> None:
         """Move a subscription; what is under way comes to its end first. Said again, it changes nothing."""
@@ -78,9 +82,22 @@ class SubscriptionMoves:
         for move in list(self._present.values()):
             move.lost(wire)
 
+    def back(self, wire: ClientConnection) -> None:
+        """A connection has a broker again; if that is one at home, so are its subscriptions."""
+        for subscription in self._legs.at(wire):
+            order = self._abroad.get(subscription)
+            if order is not None and not same_broker(order.to.url, wire.url):
+                del self._abroad[subscription]
+
+    def readiness_abroad(self, subscription: Subscription) -> Readiness | None:
+        """Who tells whether a subscription is in force that another domain serves; None if this one does."""
+        order = self._abroad.get(subscription)
+        return None if order is None else Readiness(GatewayQuestions(self._foreign[order.domain]))
+
     async def end(self, subscription: Subscription) -> None:
         """A subscription ends."""
         self._orders.pop(subscription, None)
+        self._abroad.pop(subscription, None)
         task = self._running.get(subscription)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
@@ -112,7 +129,9 @@ class SubscriptionMoves:
                 return
             if not (leg.wire.connected and same_broker(leg.wire.url, url)):
                 target = await self._pool.at(url)
-                in_force = self._in_force(subscription, order, target) if order.domain else None
+                away = order.domain not in ("", self._home.domain)
+                crossing = away or subscription in self._abroad
+                in_force = self._in_force(subscription, order, target) if crossing else None
                 move = SubscriptionMove(subscription, self._legs, self._head, target, in_force=in_force)
                 self._present[subscription] = move
                 try:
@@ -122,7 +141,11 @@ class SubscriptionMoves:
                 hand_over = move.hand_over
                 problem = hand_over.problem if hand_over.stage is Stage.STAYED else ""
                 held_ms, repeated = hand_over.held_ms, hand_over.repeated
-        except (BrokerAwayError, TimeoutError, MangroveError) as error:
+                if not problem and away:
+                    self._abroad[subscription] = order
+                elif not problem:
+                    self._abroad.pop(subscription, None)
+        except (TimeoutError, MangroveError) as error:
             problem = str(error)
         if problem:
             log.info("%s stays where it is: %s", subscription.subject, problem)
@@ -137,9 +160,13 @@ class SubscriptionMoves:
     def _in_force(
         self, subscription: Subscription, order: Order, target: ClientConnection
     ) -> Callable[[], Awaitable[float]]:
-        """Waits until the gateway of another domain says that everybody sends there."""
+        """Waits until the gateway of the target's domain says that everybody sends there."""
         link = self._foreign.get(order.domain)
-        if link is None:
+        before = self._abroad.get(subscription)
+        pause_s = order.pause_s if before is None else max(order.pause_s, before.pause_s)
+        if order.domain in ("", self._home.domain):
+            link = self._home
+        elif link is None:
             link = self._foreign[order.domain] = ManagementLink(order.domain, order.management_url, SDK_NAME)
         readiness = Readiness(GatewayQuestions(link))
 
@@ -148,7 +175,7 @@ class SubscriptionMoves:
 
         async def wait() -> float:
             await readiness.wait(subscription.subject, subscription.queue, READY_S, ask)
-            return order.pause_s
+            return pause_s
 
         return wait
 

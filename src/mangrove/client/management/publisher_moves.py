@@ -8,10 +8,11 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.broker.client_connection import ClientConnection
 from mangrove.client.broker_pool import BrokerPool, same_broker
 from mangrove.client.management.moves import OVERTAKEN, migrated
 from mangrove.client.migration.publisher_move import Route, move_between_domains, move_within_domain
+from mangrove.errors import MangroveError
 from mangrove.model.agents.registration import Migrated, Order
 
 log = logging.getLogger(__name__)
@@ -22,13 +23,19 @@ Moved = Callable[[Callable[[str, int], Migrated] | None, str], None]
 class PublisherMoves:
     """Where one connection publishes its subjects."""
 
-    def __init__(self, pool: BrokerPool, head: ClientConnection, route: Route, moved: Moved) -> None:
+    def __init__(
+        self, home: str, pool: BrokerPool, head: ClientConnection, route: Route, moved: Moved
+    ) -> None:
+        """`home` is the domain whose head is published at unless told otherwise."""
+        self._home = home
         self._pool = pool
         self._head = head
         self._route = route
         self._moved = moved
         self._wires: dict[str, ClientConnection] = {}
         """Of subjects that are not published at the head."""
+        self._abroad: dict[str, float] = {}
+        """Subjects that are published in another domain, and how long what is sent may be on its way."""
         self._wanted: dict[str, tuple[str, Order | None]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -84,15 +91,21 @@ class PublisherMoves:
         try:
             new = self._head if same_broker(self._head.url, url) else await self._pool.at(url)
             if new is not old:
-                if order is not None and order.domain:
-                    problem = await move_between_domains(subject, old, new, order.pause_s, self._route)
+                away = order is not None and order.domain not in ("", self._home)
+                pause_s = max(0.0 if order is None else order.pause_s, self._abroad.get(subject, 0.0))
+                if away or subject in self._abroad:
+                    problem = await move_between_domains(subject, old, new, pause_s, self._route)
                 else:
                     problem = await move_within_domain(subject, old, new, self._route)
                 if not problem:
                     self._wires[subject] = new
                     if new is self._head:
                         del self._wires[subject]
-        except BrokerAwayError as error:
+                    if away:
+                        self._abroad[subject] = pause_s
+                    else:
+                        self._abroad.pop(subject, None)
+        except MangroveError as error:
             problem = error.message
         if problem:
             log.info("%s is published where it was: %s", subject, problem)

@@ -73,6 +73,10 @@ class HandOver(Generic[M]):
         """How often messages came through NEW, as far as they have been judged."""
         self._missing: dict[bytes, int] = {}
         """How often a message came through OLD before NEW was complete, for those judged already."""
+        self._rounds: list[int] = []
+        """Rounds of markers, published when NEW was complete, that have come through both legs."""
+        self._unsettled: set[bytes] = set()
+        """Messages through OLD of which that is not known yet."""
         self._until = now + ENTER_S
         self._complete_since = 0.0
         self._pause_until = 0.0
@@ -107,7 +111,10 @@ class HandOver(Generic[M]):
             return []  # left already; they come through NEW
         taken = list(messages)
         for message in taken:
-            self._old.take(self._key_of(message))
+            key = self._key_of(message)
+            self._old.take(key)
+            if isinstance(key, bytes) and key not in self._missing:
+                self._unsettled.add(key)
         if self._old.count > MAX_HELD:
             self._stay("more messages than can be remembered")
         return taken
@@ -132,7 +139,7 @@ class HandOver(Generic[M]):
     def old_marker(self, origin: Origin, number: int, now: float) -> list[M]:
         """A marker has come through OLD: what to deliver now."""
         self._old.mark(origin, number)
-        return self._look_at_rounds(now)
+        return self._round_came(number, now)
 
     def new_marker(self, origin: Origin, number: int, now: float) -> list[M]:
         """A marker has come through NEW: what to deliver now."""
@@ -143,7 +150,7 @@ class HandOver(Generic[M]):
             self._new.highest(each) >= self._last_from for each in self._origins
         ):
             self._forget()
-        return self._look_at_rounds(now)
+        return self._round_came(number, now)
 
     def in_force(self, pause_s: float, now: float) -> None:
         """Without markers: NEW is complete, and what was sent before has come through OLD after `pause_s`."""
@@ -201,37 +208,23 @@ class HandOver(Generic[M]):
         self._held.clear()
         self._forget_counts()
 
-    def _rounds(self) -> list[int]:
-        """Rounds of markers, published when NEW was complete, that have come through both legs."""
-        return [
-            number
-            for number in range(max(self._counted_from, 1), self._next_number)
-            if self._counted_from
-            and self._origins <= self._old.places(number).keys()
-            and self._origins <= self._new.places(number).keys()
-        ]
-
-    def _look_at_rounds(self, now: float) -> list[M]:
+    def _round_came(self, number: int, now: float) -> list[M]:
         """Leave OLD once it is known of every message how often it came before NEW was complete."""
-        if self.stage is not Stage.OVERLAPPING or not self._markers:
+        if self.stage is not Stage.OVERLAPPING or number < self._counted_from or number in self._rounds:
             return []
-        rounds = self._rounds()
-        if not rounds:
+        if not all(self._origins <= leg.places(number).keys() for leg in (self._old, self._new)):
             return []
-        sure = True
-        for key in self._old.positions:
-            if isinstance(key, bytes) and key not in self._missing:
-                quiet = self._quiet_round(key, rounds)
-                if quiet is None:
-                    sure = False
-                else:
-                    self._missing[key] = self._difference(key, quiet, Origin.HEAD)
-        if sure or (len(rounds) >= MIN_ROUNDS and now >= self._complete_since + SEARCH_S):
-            return self._release("", now)
-        return []
+        self._rounds.append(number)
+        for key in list(self._unsettled):
+            quiet = self._quiet_round(key)
+            if quiet is not None:
+                self._missing[key] = self._difference(key, quiet, Origin.HEAD)
+                self._unsettled.discard(key)
+        searched = len(self._rounds) >= MIN_ROUNDS and now >= self._complete_since + SEARCH_S
+        return self._release("", now) if searched or not self._unsettled else []
 
-    def _quiet_round(self, key: bytes, rounds: list[int]) -> int | None:
-        return next((number for number in reversed(rounds) if self._is_quiet(key, number)), None)
+    def _quiet_round(self, key: bytes) -> int | None:
+        return next((number for number in reversed(self._rounds) if self._is_quiet(key, number)), None)
 
     def _is_quiet(self, key: bytes, number: int) -> bool:
         """Whether none of these messages came among the markers of a round, on either leg."""
@@ -258,14 +251,13 @@ class HandOver(Generic[M]):
 
         Markers keep their place among the messages of their own broker alone; among others they float.
         """
-        rounds = self._rounds()
-        if not rounds:
+        if not self._rounds:
             return max(0, self._old.times(key) - self._new.times(key))
-        quiet = self._quiet_round(key, rounds)
+        quiet = self._quiet_round(key)
         if quiet is not None:
             return self._difference(key, quiet, Origin.HEAD)
         votes = [
-            Counter(self._difference(key, number, origin) for number in rounds).most_common(1)[0]
+            Counter(self._difference(key, number, origin) for number in self._rounds).most_common(1)[0]
             for origin in Origin
             if origin in self._origins
         ]
@@ -304,3 +296,4 @@ class HandOver(Generic[M]):
         self._new = Leg()
         self._given.clear()
         self._missing.clear()
+        self._unsettled.clear()

@@ -25,6 +25,7 @@ class Leg:
         """Messages so far."""
         self.positions: dict[Key, list[int]] = {}
         self._markers: dict[int, dict[Origin, int]] = {}
+        self._highest: dict[Origin, int] = {}
 
     def take(self, key: Key) -> None:
         """A message has come."""
@@ -34,6 +35,7 @@ class Leg:
     def mark(self, origin: Origin, number: int) -> None:
         """A marker has come. One that comes twice counts where it came first."""
         self._markers.setdefault(number, {}).setdefault(origin, self.count)
+        self._highest[origin] = max(number, self._highest.get(origin, 0))
 
     def times(self, key: Key) -> int:
         """How often a message has come."""
@@ -41,7 +43,7 @@ class Leg:
 
     def highest(self, origin: Origin) -> int:
         """The highest number of the markers of an origin; 0 if none has come."""
-        return max((number for number, places in self._markers.items() if origin in places), default=0)
+        return self._highest.get(origin, 0)
 
     def places(self, number: int) -> dict[Origin, int]:
         """Before which message the markers of a number came, by origin."""

@@ -74,6 +74,7 @@ class SubscriptionMove:
         self._from_new = InOrder(target, legs.message, self._new_brought)
         self._new: Leg | None = None
         self._left = False
+        self._stage = Stage.ENTERING
         self._changed = asyncio.Event()
 
     @property
@@ -171,7 +172,8 @@ class SubscriptionMove:
             self._from_old.end()
             self._old.end()
             self._legs.adopt(self.subscription, self._new)
-        if self.hand_over.done or stage is Stage.SETTLING:
+        if stage is not self._stage:
+            self._stage = stage
             self._changed.set()
 
     def _end(self) -> None:
