@@ -194,6 +194,8 @@ async def test_without_an_agent_all_goes_on_and_it_is_found_later(domain: Domain
         assert not unmanaged.directory
         with pytest.raises(MangroveError, match="management broker"):
             await subscription.ready()
+        with pytest.raises(MangroveError, match="management broker"):
+            await unmanaged.subscribe("c", paths=2)
     async with ordering_agent(domain) as silent:
         silent.silent = True
         async with mangrove.connect(domain.url("head")) as connection:

@@ -379,7 +379,7 @@ async def _nothing() -> None:
 def _unknown_gateway(what: str) -> MangroveError:
     return MangroveError(
         f"this connection does not know its domain's management broker, which {what}",
-        hint="connect with domain=… on a machine that runs the federation",
+        hint="connect to a broker of a domain whose gateway runs",
     )
 
 

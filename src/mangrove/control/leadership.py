@@ -253,11 +253,8 @@ class Leadership:
         return self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
 
     def _profile_place(self, served: Served) -> None:
-        """What is served in another domain is no load of this one."""
-        if self._site.has(served.broker):
-            self.profile.place(served.client, served.wish, served.broker)
-        else:
-            self.profile.end(*served.id)
+        """What is served in another domain is reported here all the same, as load of a broker there."""
+        self.profile.place(served.client, served.wish, served.broker)
 
     def _audiences(self, changed: Iterable[Served], now: float) -> list[Instruction]:
         """Tell neighbours what is published, and look where it should be."""
