@@ -114,12 +114,6 @@ async def test_publishers_are_known_two_links_away_until_they_leave(agents: Agen
         await agents.becomes(domain, "quake.pacific")
 
 
-async def test_what_a_crashed_publisher_published_is_withdrawn_with_its_lease(agents: Agents) -> None:
-    await agents.register(SigningClient("seattle"), "quake.atlantic")
-    await agents.becomes("orlando", "quake.atlantic", "seattle")
-    await agents.becomes("orlando", "quake.atlantic", timeout_s=LEASE_S + 20)
-
-
 async def test_a_topic_of_two_sources_is_known_from_both(agents: Agents) -> None:
     first, second = SigningClient("seattle"), SigningClient("orlando")
     await agents.register(first, "tide")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -225,3 +226,42 @@ async def test_secrets_are_in_private_files_alone(here: Here) -> None:
     assert not [path for path in holding if path.stat().st_mode & 0o077]
     assert password not in msgspec.json.encode(here.launched.runtime())
     assert password.decode() not in " ".join(psutil.Process(here.agent.pid).cmdline())
+
+
+async def mangrove_command(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "mangrove.cli.main", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def test_commands_tell_load_and_directory_and_that_nobody_answers(here: Here) -> None:
+    await here.leads()
+    await here.register(SigningClient(), "shown.one")
+    where = ("--run-dir", str(here.launched.directory))
+    (code, loads, _), (_, topics, _), (wrong, _, why) = await asyncio.gather(
+        mangrove_command("load", "--json", *where),
+        mangrove_command("directory", "shown.>", "--json", *where),
+        mangrove_command("load", "--domain", "nowhere", *where),
+    )
+    assert code == 0
+    assert json.loads(loads)["domains"]["here"]["brokers"][0]["broker"] == "here-head"
+    assert [each["topic"] for each in json.loads(topics)["domains"]["here"]["topics"]] == ["shown.one"]
+    assert wrong == 2
+    assert "choose one of: here" in why
+    await here.agent.stop()
+    try:
+        (code, _, why), (state, told, _) = await asyncio.gather(
+            mangrove_command("load", *where), mangrove_command("status", "--json", *where)
+        )
+        assert code == 1
+        assert "no agent answers in here" in why
+        assert state == 1
+        assert json.loads(told)["healthy"] is False
+    finally:
+        await here.agent.start()
+    await here.leads()

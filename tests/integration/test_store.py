@@ -78,6 +78,14 @@ async def test_records_that_cannot_be_used_are_left_out_and_counted(broker: Mana
     assert found.unusable == 2
 
 
+async def test_buckets_of_another_version_are_used_as_they_are(broker: ManagementBroker) -> None:
+    connection = await broker.connect()
+    await connection.jetstream().create_key_value(bucket="mangrove-directory", history=5)
+    buckets = Buckets(connection)
+    await buckets.write([written(record("plant.1", epoch=number)) for number in (1, 2)])
+    assert (await read_directory(buckets, "here")).records == (record("plant.1", epoch=2),)
+
+
 async def test_a_store_that_hangs_fails_in_time_and_takes_writes_afterwards(
     broker: ManagementBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,9 +111,17 @@ def sent_of(lake: Path) -> dict[str, int]:
 
 
 def test_every_table_is_there_and_every_file_is_good(lake: Path) -> None:
-    for name in ("topic_rates", "link_samples", "broker_samples", "deliveries", "events"):
+    recorded = ("topic_rates", "link_samples", "broker_samples", "deliveries", "events", "load_samples")
+    for name in recorded:
         listing = list_table(str(lake), TABLES[name]).require()
         assert listing.skipped == [], name
+
+
+def test_every_data_broker_has_its_load_as_its_agent_judges_it(lake: Path) -> None:
+    rows = table(lake, "load_samples").to_pylist()
+    brokers = {row["broker"] for row in rows if row["domain"] == "orlando"}
+    assert brokers == {"orlando-head", "orlando-edge1", "orlando-edge2"}
+    assert {row["state"] for row in rows} == {"low"}, "no capacity is known, so nothing is high"
 
 
 def test_messages_in_and_copies_out_are_those_that_were_sent(lake: Path) -> None:

@@ -29,11 +29,19 @@ class SmallDomain:
         self.peers: dict[str, ClusterLoad] = {}
         self.staying: set[str] = set()
         self.head_load = 0.0
+        self.kicks: tuple[Instruction, ...] = ()
+        """What is done about plain clients when nothing else suffices."""
         self.rising: set[str] = set()
         self.log = EventLog("oslo-agent")
         numbers = count(1)
         self.coordinator = Coordinator(
-            "oslo", Balancing(), self, self.log, number=lambda: next(numbers), clock_shift_s=1e9
+            "oslo",
+            Balancing(),
+            self,
+            self.log,
+            number=lambda: next(numbers),
+            clock_shift_s=1e9,
+            disconnect=lambda *_: list(self.kicks),
         )
 
     # -- what sessions ask

@@ -51,10 +51,10 @@ def problems(seeds: range) -> list[str]:
 
 
 def test_a_failing_seed_comes_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions whose time-outs are never looked at do not end when a client is silent."""
-    monkeypatch.setattr(Coordinator, "_time_out", lambda *_: [])
-    broken = run_schedules(range(1, 10)).broken
-    assert any("are open although all has healed" in problem for each in broken for problem in each.problems)
+    """Sessions without time-outs never settle."""
+    monkeypatch.setattr("mangrove.control.sessions.session.timeout_s", lambda *_: 1e6)
+    broken = run_schedules(range(1, 5)).broken
+    assert any("is settling after" in problem for each in broken for problem in each.problems)
     assert f"mangrove evaluate sessions --seeds 1 --seed {broken[0].seed}" in str(broken[0])
 
 
@@ -84,7 +84,7 @@ def test_acceptors_that_are_given_too_much_would_be_noticed(monkeypatch: pytest.
 
 def test_topics_that_go_back_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MovedTopics, "barred", lambda *_: frozenset())
-    assert any("goes back" in problem for problem in problems(range(1, 200)))
+    assert any("goes back" in problem for problem in problems(range(40, 90)))
 
 
 def test_urgent_topics_that_go_first_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,9 @@ READY_WITHIN_S = 2.0
 FOLLOWER_PAUSE_S = 0.2
 """So much later a follower answers questions, so that the leader's answer is first if there is one."""
 MAX_LATER = 1_000
+LONG_S = 0.02
+"""A registration of thousands of wishes takes longer; then others get time for a whole exchange."""
+PAUSE_S = 0.01
 CLOSE_TIMEOUT_S = 1.0
 PENDING_MESSAGES = 65_536
 PENDING_BYTES = 64 << 20
@@ -84,12 +87,12 @@ class Agent:
         leadership = Leadership(
             self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
         )
-        writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads)
+        writer = StoreWriter(buckets, self._shell.tell, self._leads)
         watches = self._watches()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._until_closed(), name="connection")
-                tasks.create_task(self._shell.outbox.run(connection), name="outbox")
+                tasks.create_task(self._shell.outbox.run(connection, self._leads), name="outbox")
                 self._shell.begin(leadership.lease, writer, watches)
                 await self._listen(connection)
                 tasks.create_task(leadership.run(), name="leadership")
@@ -140,6 +143,9 @@ class Agent:
                 warned = True
                 await asyncio.sleep(RETRY_S)
 
+    def _leads(self) -> bool:
+        return self._shell.leads
+
     async def _until_closed(self) -> None:
         """A connection that will not be made again ends the process, which is then started anew."""
         await self._closed.wait()
@@ -152,6 +158,7 @@ class Agent:
                 broker.name,
                 kind_of(broker.kind).system(broker, self._settings.system_user),
                 self._shell.tell,
+                self._leads,
                 period_s=balancing.period_s,
                 pending=balancing.pending_bytes is not None,
                 delay=balancing.delay_ms is not None,
@@ -171,6 +178,12 @@ class Agent:
             )
 
     async def _heard(self, message: Msg) -> None:
+        """Hand a message on, and let others have their turn, the lease above all, however many wait."""
+        began = time.monotonic()
+        self._hand_on(message)
+        await asyncio.sleep(PAUSE_S if time.monotonic() - began > LONG_S else 0.0)
+
+    def _hand_on(self, message: Msg) -> None:
         subject, reply = message.subject, message.reply
         if subject == report_subject(self._domain):
             self._shell.heard_report(message.data)
@@ -190,9 +203,9 @@ class Agent:
 
     def _answer(self, subject: str, data: bytes, reply: str) -> None:
         if subject == agent_status_subject(self._domain):
-            self._shell.outbox.put(reply, msgspec.json.encode(self._shell.status()))
+            self._shell.outbox.put(reply, msgspec.json.encode(self._shell.status()), as_leader=False)
         elif (page := self._shell.directory_page(data)) is not None:
-            self._shell.outbox.put(reply, page)
+            self._shell.outbox.put(reply, page, as_leader=False)
 
     async def _heard_peer(self, message: Msg) -> None:
         self._shell.heard_peer(message.subject.rpartition(".")[2], message.data)

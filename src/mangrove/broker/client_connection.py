@@ -111,6 +111,10 @@ class ClientConnection(Protocol):
         """Whether a broker is there."""
 
     @property
+    def closed(self) -> bool:
+        """Whether it was ended for good."""
+
+    @property
     def url(self) -> str:
         """The broker that is, or was last, connected, without its user info; empty before the first."""
 

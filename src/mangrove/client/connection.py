@@ -253,10 +253,10 @@ class Connection:
             wire = self._subscriber
             if self._managed is not None:
                 wire = await self._managed.place(subscription, deadline_ms, weight)
-            self._legs.serve(subscription, wire)
+            leg = self._legs.serve(subscription, wire)
             if self._managed is not None:
                 self._managed.placed(subscription)
-            await wire.flush(SUBSCRIBE_S)
+            await leg.in_force(SUBSCRIBE_S)
         except (BrokerAwayError, TimeoutError) as error:
             await self._abandon(subscription)
             raise NotConnectedError(f"could not subscribe to {subject}: {error}") from None
@@ -316,6 +316,8 @@ class Connection:
         head = encode_head(stamped(headers, self._ids))
         self._check_size(subject, len(head) + len(data))
         wire = self._publisher
+        while wire.full:
+            await wire.drained()
         try:
             answer: Message = await wire.request(
                 subject, data, timeout_s=timeout, head=head, form=Message, origin=self._respond

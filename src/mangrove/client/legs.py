@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mangrove.broker.client_connection import ClientConnection, Sink, Subscribed
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Sink, Subscribed
 from mangrove.client.message import Message, Respond
 from mangrove.client.subscription import Subscription
 from mangrove.model.subjects import MOVE_PREFIX
@@ -16,6 +17,18 @@ class Leg(NamedTuple):
 
     wire: ClientConnection
     handle: Subscribed
+
+    async def in_force(self, timeout_s: float) -> None:
+        """Wait until a broker has taken the subscription, also if one is lost meanwhile."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    await self.wire.flush(timeout_s)
+                except BrokerAwayError:
+                    if self.wire.closed:
+                        raise
+                else:
+                    return
 
     def end(self) -> None:
         """Serve it no longer."""

@@ -101,7 +101,7 @@ class AgentBrain:
             case TopicsCounted():
                 return lead.counted(stimulus, now)
             case PlainClientsSeen():
-                lead.profile.plain_clients_seen(stimulus, now)
+                lead.plain.seen(stimulus, now)
                 return []
             case _:
                 return []

@@ -11,6 +11,7 @@ import msgspec
 from mangrove.control.advertising import Advertising
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.clients.placements import Served
+from mangrove.control.clients.plain_clients import PlainClientMoves
 from mangrove.control.clients.registrar import SPREAD_S, Registrar
 from mangrove.control.clients.registry import UNKNOWN, Clients
 from mangrove.control.directory.directory import Directory
@@ -94,6 +95,7 @@ class Leadership:
         self.profile = LoadProfile(site.balancing, site.federation.topics)
         self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
         self.neighbours = Neighbours(site.federation, site.domain, int((now + clock_shift_s) * 1000))
+        self.plain = PlainClientMoves(site, self.profile, log)
         view = DomainView(
             site,
             watch,
@@ -107,7 +109,13 @@ class Leadership:
         self.view = view
         self.admissions = Admissions(site, view, log)
         self.sessions = Coordinator(
-            site.domain, site.balancing, view, log, number=self.store.number, clock_shift_s=clock_shift_s
+            site.domain,
+            site.balancing,
+            view,
+            log,
+            number=self.store.number,
+            clock_shift_s=clock_shift_s,
+            disconnect=self.plain.disconnect,
         )
         self.registrar = Registrar(
             site,
@@ -164,6 +172,7 @@ class Leadership:
     def loaded(self, now: float) -> list[Instruction]:
         """A broker was measured, or did not answer."""
         told = self.neighbours.set_load(self._watch.cluster(now), now)
+        told += self.plain.look(self._watch.loads(now).values(), now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
 
@@ -244,11 +253,8 @@ class Leadership:
         return self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
 
     def _profile_place(self, served: Served) -> None:
-        """What is served in another domain is no load of this one."""
-        if self._site.has(served.broker):
-            self.profile.place(served.client, served.wish, served.broker)
-        else:
-            self.profile.end(*served.id)
+        """What is served in another domain is reported here all the same, as load of a broker there."""
+        self.profile.place(served.client, served.wish, served.broker)
 
     def _audiences(self, changed: Iterable[Served], now: float) -> list[Instruction]:
         """Tell neighbours what is published, and look where it should be."""
@@ -380,6 +386,7 @@ class Leadership:
             + self.advertising.refused
             + self.neighbours.refused
             + self.admissions.refused
+            + self.plain.refused
         )
 
     def problems(self) -> list[str]:

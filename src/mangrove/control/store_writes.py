@@ -13,7 +13,7 @@ from mangrove.model.events.event_log import EventId, EventLog
 
 DIRECTORY = "directory"
 SESSIONS = "sessions"
-MAX_RECORDS_A_WRITE = 500
+MAX_RECORDS_A_WRITE = 2_000
 RETRY_S = 1.0
 LOST_S = 10.0
 """A write of which nothing is heard for so long is taken to have failed."""

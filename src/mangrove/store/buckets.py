@@ -63,9 +63,13 @@ class Buckets:
         """Make what is not there yet."""
         async with _bounded("make its buckets", OPEN_TIMEOUT_S):
             for name in BUCKETS:
-                self._opened[name] = await self._jetstream.create_key_value(
-                    bucket=bucket_name(name), history=1, storage=StorageType.FILE
-                )
+                self._opened[name] = await self._made(bucket_name(name))
+
+    async def _made(self, name: str) -> KeyValue:
+        try:
+            return await self._jetstream.create_key_value(bucket=name, history=1, storage=StorageType.FILE)
+        except nats.js.errors.BadRequestError:  # it is there, made by another version with other settings
+            return await self._jetstream.key_value(name)
 
     async def bucket(self, name: str) -> KeyValue:
         """One bucket, made if need be."""

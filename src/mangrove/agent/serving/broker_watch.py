@@ -29,6 +29,7 @@ class BrokerWatch:
         broker: str,
         system: BrokerSystem,
         tell: Callable[[Stimulus], None],
+        leads: Callable[[], bool],
         *,
         period_s: float,
         pending: bool,
@@ -40,6 +41,7 @@ class BrokerWatch:
         """Whether pending bytes are asked for although nothing is triggered by them: a broker under load."""
         self._system = system
         self._tell = tell
+        self._leads = leads
         self._period_s = period_s
         self._pending = pending
         self._delay = delay
@@ -88,6 +90,9 @@ class BrokerWatch:
     async def _work(self) -> None:
         while True:
             job = await self._jobs.get()
+            if not self._leads():  # decided in another time
+                self._looking = False
+                continue
             try:
                 if job == LOOK:
                     self._looking = False

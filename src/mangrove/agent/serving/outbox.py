@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
 
 import nats.errors
 from nats.aio.client import Client
@@ -16,35 +18,40 @@ MAX_MESSAGE_BYTES = 1_000_000
 """A little less than what management brokers take."""
 
 
+class Outgoing(NamedTuple):
+    """A message that waits to be sent."""
+
+    subject: str
+    payload: bytes
+    as_leader: bool
+
+
 class Outbox:
     """Messages on their way. What cannot be sent is dropped and counted; whoever said it says it again."""
 
     def __init__(self, dropped: Counter[str]) -> None:
         self._dropped = dropped
-        self._waiting: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(MAX_WAITING)
+        self._waiting: asyncio.Queue[Outgoing] = asyncio.Queue(MAX_WAITING)
 
-    def put(self, subject: str, payload: bytes) -> None:
-        """Send when it is its turn."""
+    def put(self, subject: str, payload: bytes, *, as_leader: bool = True) -> None:
+        """Send when it is its turn; what only a leader may say, only if this agent leads then."""
         if len(payload) > MAX_MESSAGE_BYTES:
             log.error("a message of %d bytes on %s cannot be sent", len(payload), subject)
             self._dropped["not sent: too large"] += 1
             return
         try:
-            self._waiting.put_nowait((subject, payload))
+            self._waiting.put_nowait(Outgoing(subject, payload, as_leader))
         except asyncio.QueueFull:
             self._dropped["not sent: too many waited"] += 1
 
-    async def run(self, connection: Client) -> None:
-        """Send, until cancelled."""
+    async def run(self, connection: Client, leads: Callable[[], bool]) -> None:
+        """Send, until cancelled. A process that was stopped for a while has messages of another time."""
         while True:
-            subject, payload = await self._waiting.get()
+            message = await self._waiting.get()
+            if message.as_leader and not leads():
+                self._dropped["not sent: this agent does not lead any more"] += 1
+                continue
             try:
-                await connection.publish(subject, payload)
+                await connection.publish(message.subject, message.payload)
             except (nats.errors.Error, OSError):
                 self._dropped["not sent: the management broker is away"] += 1
-            finally:
-                self._waiting.task_done()
-
-    async def drained(self) -> None:
-        """Wait until everything has been sent."""
-        await self._waiting.join()

@@ -146,11 +146,11 @@ def sessions_table(agents: Agents) -> Table:
             table.add(
                 session.id,
                 session.broker,
-                session.outcome or session.state,
+                session.state,
                 session.scope,
                 f"{session.since_s:,.0f}s",
                 f"{done:,}/{wanted:,}",
-                "; ".join(part for part in (", ".join(session.metrics), moves) if part),
+                "; ".join(part for part in (", ".join(session.metrics), moves, session.outcome) if part),
                 matters=not session.outcome,
             )
     return table

@@ -97,5 +97,6 @@ def sample_problem(sample: BrokerSample) -> str:
         sample.memory_bytes,
         sample.slow_consumers,
         sample.processing_ms or 0.0,
+        sample.taken_at or 0.0,
     )
     return next((problem for figure in figures if (problem := amount_problem(figure))), "")

@@ -19,21 +19,20 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-
-import msgspec
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mangrove.control.clients.placements import WishId
-from mangrove.control.events.happenings import CongestionCleared, CongestionDeclared
-from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, SessionOpened, TopicMoved
-from mangrove.control.instructions import Instruction, Store, StoreWrite, TellClient
+from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, SessionOpened
+from mangrove.control.instructions import Instruction, Store, StoreWrite
 from mangrove.control.load.capacity import need_of
 from mangrove.control.offloading.problem import Acceptor, Move, Problem, Scope
 from mangrove.control.offloading.registry import method_named
-from mangrove.control.offloading.trigger import Start, StartedBy, acceptor, next_start
+from mangrove.control.offloading.trigger import Start, acceptor, next_start
 from mangrove.control.sessions.closing import Closing
 from mangrove.control.sessions.moved_topics import MovedTopics
+from mangrove.control.sessions.moving import Moving
 from mangrove.control.sessions.neighbour_talk import NeighbourTalk
+from mangrove.control.sessions.patience import Patience
 from mangrove.control.sessions.resumption import taken_up
 from mangrove.control.sessions.selection import foreign_acceptors, plain, select, without
 from mangrove.control.sessions.session import (
@@ -48,20 +47,16 @@ from mangrove.control.sessions.surroundings import Surroundings
 from mangrove.control.store_writes import SESSIONS
 from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.agents.peers import AdmissionTold, RoomTold, SessionClosed
-from mangrove.model.agents.registration import Migrated, Order
+from mangrove.model.agents.registration import Migrated
 from mangrove.model.agents.status import SessionStatus
 from mangrove.model.balancing import Balancing
-from mangrove.model.events.event_log import EventLog
+from mangrove.model.events.event_log import EventId, EventLog
 
-RETRY_S = 5.0
-"""A broker for which nobody had room is tried again after this time, then after twice as long, and so on."""
-MAX_RETRY_S = 60.0
-RISING_PERIODS = 2.0
-"""So long a session waits for load that still rises, so that it moves enough at once."""
 MOVED_KEY = "moved"
+Disconnect = Callable[[str, str, Mapping[Metric, float], float, EventId], list[Instruction]]
+"""Session, broker, what is unmet, time and cause → disconnections of clients that cannot be told to move."""
 KEPT = 20
 """Ended sessions that are still shown."""
-MAX_HELD_MS = 1e7
 HEAD = "head"
 
 
@@ -77,8 +72,10 @@ class Coordinator:
         *,
         number: Callable[[], int],
         clock_shift_s: float,
+        disconnect: Disconnect | None = None,
     ) -> None:
-        """`number` gives every write to the store a number of its own."""
+        """`number` numbers the writes to the store; `disconnect` deals with plain clients."""
+        self._disconnect = disconnect
         self._domain = domain
         self._balancing = balancing
         self._around = surroundings
@@ -92,16 +89,9 @@ class Coordinator:
         self._term = 0
         self._count = 0
         self._sessions: dict[str, Session] = {}
-        self._targets: dict[tuple[str, bool], tuple[str, str]] = {}
-        """Topic, and whether its publishers move → session and target, once clients are told."""
-        self._resting: dict[str, float] = {}
-        self._rising: dict[str, float] = {}
-        """Overloaded brokers whose load rises → until when their sessions wait for it."""
-        self._attempts: dict[str, int] = {}
-        self._congested: dict[str, str] = {}
-        """Broker → the event that declared it."""
+        self._moving = Moving(self._sessions, surroundings, log)
+        self._patience = Patience(balancing, self._method.started_by, log)
         self.ended: deque[SessionStatus] = deque(maxlen=KEPT)
-        self.moves = 0
         self._silent: set[str] = set()
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -113,19 +103,19 @@ class Coordinator:
         self._moved.restore(found.moved, now)
         for session in found.sessions:
             self._sessions[session.id] = session
-            self._lead_to_targets(session, now)
+            self._moving.lead(session, now)
         told = self._closing.write(dict.fromkeys(found.useless))
         for name, peers in found.useless.items():
             told += self._closing.tell(name, peers, now)
-        return told + self._tell_clients(now)
+        return told + self._moving.tell(self._term, now)
 
     def drop(self) -> None:
         """Somebody else leads: whatever is open is theirs."""
         for session in self._sessions.values():
             for broker in (session.broker, *session.acceptors):
                 self._around.clear_busy(broker, session.id)
+            self._moving.let_go(session)
         self._sessions.clear()
-        self._targets.clear()
 
     # -- opening --------------------------------------------------------------------------------------------
 
@@ -135,34 +125,16 @@ class Coordinator:
         loads = self._around.loads(now)
         for load in loads.values():
             self._moved.loaded(load, now)
-            if load.reachable and load.measured is not LoadState.OVERLOAD:
-                self._relieved(load, now)
+            self._patience.measured(load, now)
         if not self._balancing.enabled:
             return told
-        self._resting = {broker: until for broker, until in self._resting.items() if until > now}
         while True:
-            waiting = {broker for broker, load in loads.items() if self._still_rises(load, now)}
-            resting = waiting.union(self._resting)
+            resting = self._patience.resting(loads.values(), now)
             start = next_start(self._method.started_by, loads.values(), self._balancing, resting=resting)
             if start is None:
                 return told
             told += self._open(start, loads[start.source], now)
             loads = self._around.loads(now)
-
-    def _still_rises(self, load: BrokerLoad, now: float) -> bool:
-        """Whether the whole of a broker's overload is not known yet."""
-        if not load.rising or load.state is not LoadState.OVERLOAD:
-            self._rising.pop(load.broker, None)
-            return False
-        wait_s = RISING_PERIODS * self._balancing.period_s
-        return now < self._rising.setdefault(load.broker, now + wait_s)
-
-    def _relieved(self, load: BrokerLoad, now: float) -> None:
-        if self._method.started_by is StartedBy.OVERLOAD:
-            self._attempts.pop(load.broker, None)
-        declared = self._congested.pop(load.broker, None)
-        if declared is not None:
-            self._log.note(CongestionCleared(broker=load.broker), now, declared)
 
     def _open(self, start: Start, load: BrokerLoad, now: float) -> list[Instruction]:
         publishers = load.role == HEAD
@@ -173,7 +145,7 @@ class Coordinator:
         if not candidates and not self._talk.candidates(publishers, now):
             tried = [f"{broker} is {why}" for broker, why in left_out.items()]
             self._congest(load, [*tried, self._talk.nobody(now)], now)
-            self._rest_longer(load.broker, now)
+            self._patience.found_nobody(load.broker, now)
             return []
         self._count += 1
         name = f"{self._domain}-{self._term}-{self._count}"
@@ -208,8 +180,13 @@ class Coordinator:
             for each in candidates
         )
         choice = select(self._method.choose, self._problem(session, load, acceptors, now), self._moved, now)
+        told = []
+        if choice.unmet and load.measured is LoadState.OVERLOAD and self._disconnect is not None:
+            told = self._disconnect(name, load.broker, choice.unmet, now, opened_by)
         if choice.moves:
-            return self._prepare(session, choice.moves, Step.CHOSEN_HERE, now)
+            return told + self._prepare(session, choice.moves, Step.CHOSEN_HERE, now)
+        if told:
+            return told + self._end(session, Step.GIVEN_UP, f"{len(told)} plain clients go", now)
         session.tried.append(f"{', '.join(candidates)} cannot take any topic")
         if load.measured is not LoadState.OVERLOAD:
             return self._fail(session, Step.GIVEN_UP, now)
@@ -345,11 +322,11 @@ class Coordinator:
         if session is None:
             return []
         session.step(Step.STORED, now, self._balancing)
-        self._attempts.pop(session.broker, None)
+        self._patience.found_somebody(session.broker)
         for topic in session.moves:
             self._moved.add(topic, session.broker, now)
-        self._lead_to_targets(session, now)
-        return [*self._tell_clients(now), *self._if_done(session, now)]
+        self._moving.lead(session, now)
+        return [*self._moving.tell(self._term, now), *self._if_done(session, now)]
 
     def failed(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about: what waited for it does not happen."""
@@ -369,106 +346,38 @@ class Coordinator:
             None,
         )
 
-    def _lead_to_targets(self, session: Session, now: float) -> None:
-        """Clients of the topics, and those to come, are served elsewhere from now on."""
-        for topic, move in session.moves.items():
-            if not move.stored.members and not move.stored.domain:
-                self._targets[topic, session.publishers] = (session.id, move.stored.to)
-            members = move.stored.members or self._around.members(
-                topic, session.broker, publishers=session.publishers
-            )
-            for wish in members:
-                session.orders.add(wish, topic)
-            self._around.follow(topic, now, move.decided_by)
-
-    def _tell_clients(self, now: float) -> list[Instruction]:
-        told: list[Instruction] = []
-        for session in self._sessions.values():
-            if session.state is SessionState.MIGRATING:
-                told += [self._order(session, wish, topic) for wish, topic in session.orders.due(now)]
-        return told
-
-    def _order(self, session: Session, wish: WishId, topic: str) -> TellClient:
-        move = session.moves[topic].stored
-        to = self._around.assignment(topic, "" if move.domain else move.to)
-        if move.domain:
-            to = msgspec.structs.replace(to, broker=move.to, url=move.url)
-        order = Order(
-            term=self._term,
-            session=session.id,
-            key=wish[1],
-            to=to,
-            domain=move.domain,
-            management_url=move.management_url,
-            pause_s=self._around.pause_s(move.domain) if move.domain else 0.0,
-            reason=f"{session.broker} is overloaded",
-        )
-        return TellClient(wish[0], order)
-
     # -- clients --------------------------------------------------------------------------------------------
 
     def confirmed(self, message: Migrated, now: float) -> list[Instruction]:
         """A client has moved a wish, or could not."""
-        session = self._sessions.get(message.session)
-        topic = None if session is None else session.orders.drop((message.client, message.key))
-        if session is None or topic is None:
-            return []
-        move = session.moves[topic]
-        if message.problem or message.broker != move.stored.to:
-            move.failed += 1
-        else:
-            self._count_moved(move)
-            if 0.0 <= message.held_ms <= MAX_HELD_MS:
-                move.held_ms = max(move.held_ms, message.held_ms)
-            move.repeated += max(0, message.repeated)
-        return self._if_done(session, now)
+        return self._if_done(self._moving.confirmed(message), now)
 
     def joined(
         self, wish: WishId, topic: str, broker: str, now: float, *, publishers: bool
     ) -> list[Instruction]:
-        """A client says that it is served at a broker: what is leaving that broker, or has arrived."""
-        for session in self._sessions.values():
-            move = session.moves.get(topic)
-            if move is None or session.state is not SessionState.MIGRATING:
-                continue
-            if wish in session.orders and broker == move.stored.to:
-                session.orders.drop(wish)
-                self._count_moved(move)
-                return self._if_done(session, now)
-            if broker == session.broker and publishers == session.publishers and not move.stored.members:
-                session.orders.add(wish, topic)
-                return self._tell_clients(now)
-        return []
+        """A client says that it is served at a broker."""
+        session = self._moving.joined(wish, topic, broker, publishers=publishers)
+        if session is None:
+            return []
+        return [*self._moving.tell(self._term, now), *self._if_done(session, now)]
 
     def gone(self, wish: WishId, now: float) -> list[Instruction]:
         """A client has left, or does not want something any more."""
-        for session in self._sessions.values():
-            topic = session.orders.drop(wish)
-            if topic is not None:
-                session.moves[topic].vanished += 1
-                return self._if_done(session, now)
-        return []
-
-    def _count_moved(self, move: MoveProgress) -> None:
-        move.moved += 1
-        self.moves += 1
+        return self._if_done(self._moving.gone(wish), now)
 
     def orders(self, wish: WishId, topic: str, broker: str) -> bool:
         """Whether a wish that is served at a broker is, or is about to be, ordered to leave it."""
-        for session in self._sessions.values():
-            if session.state is SessionState.MIGRATING and (
-                wish in session.orders or (broker == session.broker and topic in session.moves)
-            ):
-                return True
-        return False
+        return self._moving.orders(wish, topic, broker)
 
     def target(self, topic: str, *, publishers: bool) -> str:
         """Where a session moves a topic, if one does."""
-        return self._targets.get((topic, publishers), ("", ""))[1]
+        return self._moving.target(topic, publishers=publishers)
 
     # -- ending ---------------------------------------------------------------------------------------------
 
-    def _if_done(self, session: Session, now: float) -> list[Instruction]:
+    def _if_done(self, session: Session | None, now: float) -> list[Instruction]:
+        if session is None:
+            return []
         if session.state is SessionState.MIGRATING and not session.orders and now >= session.earliest_end:
             self._settle(session, Step.ALL_ANSWERED, now)
         return []
@@ -476,28 +385,13 @@ class Coordinator:
     def _settle(self, session: Session, step: Step, now: float) -> None:
         session.step(step, now, self._balancing)
         session.settled_from = now
-        for topic, move in session.moves.items():
-            self._log.note(
-                TopicMoved(
-                    session=session.id,
-                    topic=topic,
-                    to=move.stored.to,
-                    moved=move.moved,
-                    failed=move.failed,
-                    vanished=move.vanished,
-                    silent=session.orders.waiting(topic),
-                    held_ms=move.held_ms,
-                    repeated=move.repeated,
-                ),
-                now,
-                move.decided_by,
-            )
+        self._moving.note_result(session, now)
 
     def _fail(self, session: Session, step: Step, now: float) -> list[Instruction]:
         """Nobody takes anything."""
         load = self._around.loads(now)[session.broker]
         told = self._end(session, step, "; ".join(session.tried) or "nobody has room", now)
-        self._rest_longer(session.broker, now)
+        self._patience.found_nobody(session.broker, now)
         if load.measured is LoadState.OVERLOAD:
             self._congest(load, session.tried, now)
         return told
@@ -514,14 +408,13 @@ class Coordinator:
             moved = encode(StoredMoved(moved=self._moved.told()))
             told += self._closing.write({session.id: None, MOVED_KEY: moved})
         told += self._closing.tell(session.id, session.peers, now)
+        self._moving.let_go(session)
         for topic, move in session.moves.items():
-            if self._targets.get((topic, session.publishers), ("", ""))[0] == session.id:
-                del self._targets[topic, session.publishers]
             if was is SessionState.SETTLING:
                 self._around.follow(topic, now, move.decided_by)
         self._silent.update(client for client, _ in session.orders)
         moved_at = session.settled_from if was is SessionState.SETTLING else now
-        self._resting[session.broker] = moved_at + self._balancing.cooldown_s
+        self._patience.cool_down(session.broker, moved_at)
         self.ended.append(session.status(now, outcome))
         self._log.note(
             SessionEnded(
@@ -537,22 +430,8 @@ class Coordinator:
         )
         return told
 
-    def _rest_longer(self, broker: str, now: float) -> None:
-        attempts = self._attempts.get(broker, 0)
-        self._attempts[broker] = attempts + 1
-        self._resting[broker] = now + min(MAX_RETRY_S, RETRY_S * 2.0 ** min(attempts, 10))
-
     def _congest(self, load: BrokerLoad, tried: Sequence[str], now: float) -> None:
-        if load.broker not in self._congested:
-            self._congested[load.broker] = self._log.note(
-                CongestionDeclared(
-                    broker=load.broker,
-                    metrics={metric.value: load.utilisation[metric] for metric in load.overloaded},
-                    tried=tuple(tried),
-                ),
-                now,
-                self._around.changed_by(load.broker),
-            )
+        self._patience.congest(load, tried, now, self._around.changed_by(load.broker))
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -568,7 +447,7 @@ class Coordinator:
 
     def handle_timer(self, now: float) -> list[Instruction]:
         """Repeat what was not answered, and end what takes too long."""
-        told = [*self._closing.handle_timer(now), *self._tell_clients(now)]
+        told = [*self._closing.handle_timer(now), *self._moving.tell(self._term, now)]
         for session in list(self._sessions.values()):
             if now >= session.until:
                 told += self._time_out(session, now)
@@ -603,9 +482,14 @@ class Coordinator:
         return silent
 
     @property
+    def moves(self) -> int:
+        """Wishes that have moved since the term began."""
+        return self._moving.count
+
+    @property
     def congested(self) -> tuple[str, ...]:
         """Brokers for which no other has room."""
-        return tuple(sorted(self._congested))
+        return self._patience.congested
 
     def sessions(self, now: float) -> tuple[SessionStatus, ...]:
         """All that are open."""
@@ -633,10 +517,7 @@ class Coordinator:
                 if (topic, session.publishers) in topics:
                     found.append(f"{topic} moves in {topics[topic, session.publishers]} and {session.id}")
                 topics[topic, session.publishers] = session.id
-        for (topic, _), (name, _to) in self._targets.items():
-            if name not in self._sessions:
-                found.append(f"{topic} is led by {name}, which has ended")
-        return found
+        return found + self._moving.problems()
 
 
 def _why_not(load: BrokerLoad) -> str:

@@ -5,6 +5,7 @@ The burst is over when the broker has been LOW for a while since, or after a lon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -63,7 +64,17 @@ class MovedTopics:
 
     def barred(self, topic: str, now: float) -> frozenset[str]:
         """Brokers that a topic may not go to."""
-        return frozenset(broker for broker, at in self._left.get(topic, {}).items() if now - at < BURST_S)
+        brokers = self._left.get(topic)
+        if brokers is None:
+            return frozenset()
+        for broker in [broker for broker, at in brokers.items() if self._over(broker, at, now)]:
+            self._drop(topic, broker)
+        return frozenset(brokers)
+
+    def _over(self, broker: str, left_at: float, now: float) -> bool:
+        """Whether the burst in which a topic left a broker is over."""
+        quiet_since = max(self._low_since.get(broker, math.inf), left_at)
+        return now - quiet_since >= QUIET_S or now - left_at >= BURST_S
 
     def told(self) -> tuple[MovedTopic, ...]:
         """All of it, for the store."""

@@ -50,6 +50,9 @@ class Cluster:
         self._counted = np.zeros((len(EDGES), 4))
         self._waiting = np.zeros((len(EDGES), 3))
         self._stale = True
+        self._known: dict[str, BrokerLoad] = {}
+        """What the detectors said at `_known_at`, of those that were asked since something changed."""
+        self._known_at = -1.0
 
     # -- traffic --------------------------------------------------------------------------------------------
 
@@ -82,7 +85,15 @@ class Cluster:
         edge = self._edge[broker]
         return float(np.max(self._waiting[edge] / self._capacity[edge]))
 
-    def sample(self, broker: str) -> BrokerSample:
+    def measure(self, now: float) -> list[BrokerLoad]:
+        """Have every detector take a sample."""
+        self._known = {
+            name: detector.sample(self._sample(name), now) for name, detector in self.detectors.items()
+        }
+        self._known_at = now
+        return list(self._known.values())
+
+    def _sample(self, broker: str) -> BrokerSample:
         """What an edge has counted, as its monitoring page says it."""
         messages_in, messages_out, bytes_in, bytes_out = (
             int(each + _ROUNDING) for each in self._counted[self._edge[broker]]
@@ -139,14 +150,21 @@ class Cluster:
 
     def loads(self, now: float) -> Mapping[str, BrokerLoad]:
         """How all edges are; the head's capacity is such that it never binds."""
-        return {name: detector.load(now) for name, detector in self.detectors.items()}
+        if now != self._known_at:
+            self._known, self._known_at = {}, now
+        for name, detector in self.detectors.items():
+            if name not in self._known:
+                self._known[name] = detector.load(now)
+        return {name: self._known[name] for name in self.detectors}
 
     def set_busy(self, broker: str, session: str) -> bool:
         """An edge takes part in a session."""
+        self._known.pop(broker, None)
         return self.detectors[broker].set_busy(session)
 
     def clear_busy(self, broker: str, session: str) -> None:
         """It no longer does."""
+        self._known.pop(broker, None)
         self.detectors[broker].clear_busy(session)
 
     def changed_by(self, broker: str) -> EventId | None:

@@ -32,6 +32,7 @@ VARIANTS: dict[str, Setting] = {
     "bursts of 5–8": BASE.changed(ranges=Ranges(burst_topics=(5, 8))),
     "bursts of 20–30": BASE.changed(ranges=Ranges(burst_topics=(20, 30))),
     "Poisson traffic": BASE.changed(irregular=True),
+    "relieved to .90": BASE.changed(to_low=True),
     "cool-down 3 s": BASE.changed(cooldown_s=3.0),
 }
 

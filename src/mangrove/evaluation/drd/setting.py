@@ -36,6 +36,8 @@ class Setting:
     imbalance: float = 0.10
     stop_share: float = 1.0
     """PEER brings two edges closer until they differ by this part of `imbalance`."""
+    to_low: bool = False
+    """Whether an overloaded edge is relieved to `low`, the default of the file; the thesis has `high`."""
     cooldown_s: float = 0.0
     """The thesis has none."""
     migration: Migration = field(default_factory=Migration)
@@ -54,9 +56,9 @@ class Setting:
             distribution="random" if drawn else "headroom",
             low=self.low,
             high=self.high,
-            target=self.high,
             imbalance=self.imbalance,
             imbalance_stop=self.stop_share * self.imbalance,
+            target=self.low if self.to_low else self.high,
             cooldown_s=self.cooldown_s,
         )
 

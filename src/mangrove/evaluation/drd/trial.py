@@ -114,8 +114,7 @@ class _Run:
         """Second by second, and between seconds from one client or time-out to the next."""
         cluster = self._cluster
         self._carry_out(self._coordinator.begin(1, (), 0.0))
-        for name, detector in cluster.detectors.items():
-            detector.sample(cluster.sample(name), 0.0)
+        cluster.measure(0.0)
         second, rates = 0, self._rates()
         while second < END_S:
             now = float(second)
@@ -179,8 +178,7 @@ class _Run:
 
     def _measure(self, now: float) -> bool:
         """Sample all edges and let sessions open; True if nothing goes on, and nothing will by itself."""
-        cluster = self._cluster
-        loads = [detector.sample(cluster.sample(name), now) for name, detector in cluster.detectors.items()]
+        loads = self._cluster.measure(now)
         self._overloaded = any(load.overloaded for load in loads)
         if now > REGISTERED_S:
             self._overload_s += self._overloaded

@@ -23,8 +23,8 @@ from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.events.event_log import Event
 from mangrove.simulation.agents.schedule import END_S, Fault, Schedule, make_schedule
-from mangrove.simulation.agents.virtual_domain import VirtualDomain
-from mangrove.simulation.agents.virtual_federation import VirtualFederation
+from mangrove.simulation.agents.virtual.domain import VirtualDomain
+from mangrove.simulation.agents.virtual.federation import VirtualFederation
 
 STEADY_S = 5.0
 """Loads and reports that have not changed for so long are known to the agent."""
@@ -142,7 +142,7 @@ class _Run:
                 self._check_urgency(decided, {each.topic for each in fresh})
 
     def _check_way_back(self, decided: MoveDecided) -> None:
-        left_at = self.left[decided.topic].get(decided.to)
+        left_at = self.left.get(decided.topic, {}).get(decided.to)
         if left_at is None:
             return
         quiet_s = self.world.now - max(left_at, self.not_low_at.get(decided.to, 0.0))
@@ -162,7 +162,7 @@ class _Run:
         """No topic of the same size, later deadline and same place stays while this one goes."""
         if decided.domain or decided.publishers or not decided.whole:
             return
-        if self.world.now < self.traffic.changed_at + STEADY_S or decided.topic in self.left:
+        if decided.topic in self.left:
             return
         size = self._size(decided.topic, decided.source)
         for topic in self.schedule.topics:
@@ -185,7 +185,7 @@ class _Run:
             if held.topic == topic and held.role is ClientRole.SUBSCRIBER
         ]
         steady = all(held.broker == broker and not held.moving for held in holders)
-        since = [held.since for held in holders]
+        since = [self.traffic.topic_changed_at.get(topic, 0.0), *(held.since for held in holders)]
         if not holders or not steady or max(since) > self.world.now - STEADY_S:
             return None
         return self.traffic.rates[topic], len(holders)

@@ -14,6 +14,7 @@ import msgspec
 from mangrove.agent.launcher import Launcher
 from mangrove.agent.management import ManagementConnection
 from mangrove.errors import MangroveError
+from mangrove.host.run_directory import RunDirectory
 from mangrove.model.agents.directory import DirectoryQuestion
 from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.status import AgentStatus
@@ -211,7 +212,9 @@ class Surge:
         """The edge that is used most, and the sessions that there were so far."""
         status = await management.agent_status()
         if status is None:
-            raise MangroveError("the agent does not answer", hint=f"look below {self._directory / 'logs'}")
+            raise MangroveError(
+                "the agent does not answer", hint=f"look below {RunDirectory(self._directory).logs}"
+            )
         edges = [load for load in status.brokers if load.role == "edge"]
         busiest = max(edges, key=lambda load: (max(load.utilisation.values(), default=0.0), load.broker))
         return busiest.broker, frozenset(session.id for session in status.sessions)

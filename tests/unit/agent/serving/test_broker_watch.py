@@ -60,8 +60,15 @@ class Watched:
     def __init__(self) -> None:
         self.broker = ScriptedBroker()
         self.told: list[Stimulus] = []
+        self.leads = True
         self.watch = BrokerWatch(
-            "b", self.broker, self.told.append, period_s=PERIOD_S, pending=False, delay=True
+            "b",
+            self.broker,
+            self.told.append,
+            lambda: self.leads,
+            period_s=PERIOD_S,
+            pending=False,
+            delay=True,
         )
         self.task = asyncio.create_task(self.watch.run())
 
@@ -134,6 +141,26 @@ async def test_looks_are_taken_once_and_kicks_in_order_also_after_a_failure() ->
             return watched.broker.kicked == [1, 2, 3]
 
         await eventually(again, "it goes on after a failure")
+    finally:
+        await watched.end()
+
+
+async def test_who_does_not_lead_any_more_disconnects_nobody() -> None:
+    watched = Watched()
+    try:
+        watched.leads = False
+        watched.watch.kick(1)
+        watched.watch.look_at_clients()
+        await watched.samples(3)
+        watched.leads = True
+        watched.watch.look_at_clients()
+        watched.watch.kick(2)
+
+        async def done() -> bool:
+            return watched.broker.kicked == [2]
+
+        await eventually(done, "only what is asked for as a leader is done")
+        assert watched.broker.looks == 1
     finally:
         await watched.end()
 

@@ -9,7 +9,9 @@ from typing import cast
 
 import msgspec
 import pytest
+from nats.aio.client import Client
 from tests.kit.registrations import SigningClient
+from tests.kit.waiting import eventually
 
 from mangrove.agent.serving import shell as shell_module
 from mangrove.agent.serving.broker_watch import BrokerWatch
@@ -115,7 +117,7 @@ class Setting:
 
     def sent(self) -> list[tuple[str, bytes]]:
         waiting = self.shell.outbox._waiting
-        return [waiting.get_nowait() for _ in range(waiting.qsize())]
+        return [waiting.get_nowait()[:2] for _ in range(waiting.qsize())]
 
     def register(self, client: SigningClient) -> Registered:
         self.shell.heard_registration(client.signed(client.registration("a.>")), "_INBOX.1")
@@ -248,6 +250,27 @@ async def test_answers_fit_into_messages(setting: Setting, monkeypatch: pytest.M
 async def test_a_broker_under_load_is_asked_for_what_waits_there(setting: Setting) -> None:
     setting.shell.status()
     assert setting.watch.curious
+
+
+async def test_what_waited_too_long_is_not_said_by_an_agent_that_leads_no_more(setting: Setting) -> None:
+    said: list[str] = []
+
+    async def publish(subject: str, _payload: bytes) -> None:
+        said.append(subject)
+
+    outbox = setting.shell.outbox
+    outbox.put("mangrove.here.client.c", b"move")
+    outbox.put("_INBOX.1", b"status", as_leader=False)
+    setting.lease.held = False
+    connection = cast(Client, SimpleNamespace(publish=publish))
+    task = asyncio.create_task(outbox.run(connection, lambda: setting.shell.leads))
+
+    async def done() -> bool:
+        return said == ["_INBOX.1"]
+
+    await eventually(done, "questions are answered, orders are not given")
+    task.cancel()
+    assert setting.shell.refused["not sent: this agent does not lead any more"] == 1
 
 
 async def test_the_outbox_is_bounded(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,30 @@ def test_time_that_really_passed_counts() -> None:
     assert load.messages_in_s == pytest.approx(2000)
 
 
+def test_a_sample_that_is_told_late_counts_from_when_it_was_taken() -> None:
+    broker = counted()
+    broker.now += 2
+    broker.counts["messages_in"] += 1000
+    load = broker.detector.sample(broker.sample(taken_at=broker.now - 1), broker.now)
+    assert load.messages_in_s == pytest.approx(1000)
+    broker.counts["messages_in"] += 1000
+    load = broker.detector.sample(broker.sample(taken_at=broker.now), broker.now)
+    assert load.messages_in_s == pytest.approx(1000)
+    broker.counts["messages_in"] += 1000
+    broker.now += 1
+    load = broker.detector.sample(broker.sample(taken_at=broker.now + 50), broker.now)
+    assert load.messages_in_s == pytest.approx(1000), "nothing is taken after it is told"
+
+
+@pytest.mark.parametrize(("messages", "rises"), [(1000, False), (1300, False), (1350, True), (500, False)])
+def test_load_rises_while_the_last_look_is_clearly_above_the_mean(messages: int, rises: bool) -> None:
+    broker = counted()
+    broker.second(messages=1000)
+    # 0.3 of the difference, of a capacity of 5000, against 0.02
+    assert broker.second(messages=messages).rising is rises
+    assert not broker.second(messages=messages).rising
+
+
 def test_a_broker_of_unknown_capacity_is_never_high() -> None:
     broker = counted(UNLIMITED)
     load = broker.second(messages=10_000_000, size=10**9, out=10**9)
@@ -168,6 +192,7 @@ def test_busy_hides_the_measured_state_until_its_session_ends() -> None:
         ({"cpu_percent": -1.0}, "negative"),
         ({"processing_ms": math.inf}, "not a number"),
         ({"pending_bytes": -1}, "negative"),
+        ({"taken_at": math.nan}, "not a number"),
         ({"bytes_in": math.nan}, "not a number"),
         ({"bytes_in": 2**63}, "impossible"),
         ({"messages_out": 2**63}, "impossible"),

@@ -334,7 +334,7 @@ def test_who_reports_more_than_the_broker_sent_stays_and_moves_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("sent", "output"),
-    [(3_000_000, 1_000_000), (2_000_000, 1_000_000), (1_500_000, 750_000), (900_000, 500_000)],
+    [(3_000_000, 1_000_000), (2_000_000, 1_000_000), (1_600_000, 800_000), (900_000, 750_000)],
 )
 def test_what_the_broker_counted_is_stronger_than_what_clients_add_up_to(sent: float, output: float) -> None:
     domain = Domain()

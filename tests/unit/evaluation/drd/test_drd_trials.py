@@ -15,6 +15,7 @@ from mangrove.evaluation.drd.workload import (
     BURSTS_S,
     CAPACITY_MSG_S,
     DEADLINE_S,
+    EDGES,
     REGISTERED_S,
     TOPICS,
     Ranges,
@@ -67,6 +68,17 @@ def test_drd_moves_nothing_while_clients_register_and_ends_the_overload() -> Non
         assert len(topics) == len(set(topics)), "no topic moves twice in one burst"
         moved += trial.count()
     assert moved
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6])
+def test_nobody_that_took_load_is_overloaded_by_it(seed: int) -> None:
+    trial = run_trial(draw_workload(seed), "drd", Setting(matching_only=True), history=True)
+    measured = dict(trial.history)
+    assert trial.offloads
+    for offload in trial.offloads:
+        after = measured[round(offload.at_s) + 4]
+        for target in offload.targets.values():
+            assert after[EDGES.index(target)] < Setting().high
 
 
 @pytest.mark.parametrize(("seed", "waiting"), [(4, False), (1, True)])

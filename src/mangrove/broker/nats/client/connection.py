@@ -71,6 +71,7 @@ class NatsClientConnection:
         self._returning: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._there = asyncio.Event()
+        self._url = ""
         self._info = ServerInfo()
         self._received_before = (0, 0)
         self._connection_counts = ConnectionCounts()
@@ -85,9 +86,14 @@ class NatsClientConnection:
         return self._state is State.CONNECTED
 
     @property
+    def closed(self) -> bool:
+        """Whether it was ended for good."""
+        return self._state is State.CLOSED
+
+    @property
     def url(self) -> str:
         """The broker that is, or was last, connected."""
-        return "" if self._state is State.NEW else str(self._servers.present)
+        return self._url
 
     @property
     def max_payload(self) -> int:
@@ -176,6 +182,7 @@ class NatsClientConnection:
             log.debug("%s: %s", address, why)
             return why
         self._protocol = protocol
+        self._url = str(address)
         self._state = State.CONNECTED
         self._connection_counts.connects += 1
         self._there.set()

@@ -93,6 +93,7 @@ class ClientProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Scan a buffer; bytes that are not the protocol end the connection."""
         self.received_bytes += len(data)
+        self._unanswered = 0  # who speaks is there
         try:
             self._scanner.feed(data)
         except WireError as error:
@@ -170,7 +171,6 @@ class ClientProtocol(asyncio.Protocol):
             case b"PING":
                 self._write(b"PONG\r\n")
             case b"PONG":
-                self._unanswered = 0
                 future = self._pongs.popleft() if self._pongs else None
                 if future is not None and not future.done():
                     future.set_result(None)

@@ -8,10 +8,10 @@ from mangrove.control.stimuli import Stimulus
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import ClientRole
 from mangrove.simulation.agents.schedule import START_S, Fault, FaultKind, Schedule
-from mangrove.simulation.agents.virtual_brokers import Traffic, VirtualBroker
-from mangrove.simulation.agents.virtual_clients import Held, VirtualClient
-from mangrove.simulation.agents.virtual_domain import VirtualDomain
-from mangrove.simulation.agents.world import World
+from mangrove.simulation.agents.virtual.brokers import Traffic, VirtualBroker
+from mangrove.simulation.agents.virtual.clients import Held, VirtualClient
+from mangrove.simulation.agents.virtual.domain import VirtualDomain
+from mangrove.simulation.agents.virtual.world import World
 
 
 class VirtualFederation:

@@ -9,7 +9,7 @@ import msgspec
 from mangrove.control.instructions import Store
 from mangrove.control.stimuli import Stored, StoreFailed
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.simulation.agents.world import World
+from mangrove.simulation.agents.virtual.world import World
 
 TIMEOUT_S = 2.0
 

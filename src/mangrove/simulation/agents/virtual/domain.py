@@ -30,10 +30,10 @@ from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import Registration
 from mangrove.model.events.event_log import Event
 from mangrove.model.federation import Federation
-from mangrove.simulation.agents.virtual_brokers import Traffic
-from mangrove.simulation.agents.virtual_clients import VirtualClient
-from mangrove.simulation.agents.virtual_store import VirtualStore
-from mangrove.simulation.agents.world import World
+from mangrove.simulation.agents.virtual.brokers import Traffic
+from mangrove.simulation.agents.virtual.clients import VirtualClient
+from mangrove.simulation.agents.virtual.store import VirtualStore
+from mangrove.simulation.agents.virtual.world import World
 
 COUNTS_S = 5.0
 CLOCK_SHIFT_S = 1.7e9

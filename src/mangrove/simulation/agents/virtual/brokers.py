@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mangrove.model.agents.load import BrokerSample
-from mangrove.simulation.agents.world import World
+from mangrove.simulation.agents.virtual.world import World
 
 
 class Traffic:
@@ -20,6 +20,7 @@ class Traffic:
         self.edges_of: dict[str, list[str]] = {}
         self.changed_at = 0.0
         """When a rate last changed."""
+        self.topic_changed_at: dict[str, float] = {}
         self.joined_at: dict[str, float] = {}
         """When a subscriber last came to a broker that no session had moved there."""
 
@@ -27,7 +28,7 @@ class Traffic:
         """A topic is published faster or slower from now on."""
         self.settle()
         self.rates[topic] = rate
-        self.changed_at = self._world.now
+        self.changed_at = self.topic_changed_at[topic] = self._world.now
 
     def settle(self) -> None:
         """Count what passed until now, before something changes."""

@@ -21,8 +21,8 @@ from mangrove.model.agents.registration import (
 from mangrove.model.agents.registration import (
     Traffic as Carried,
 )
-from mangrove.simulation.agents.virtual_brokers import Traffic
-from mangrove.simulation.agents.world import World
+from mangrove.simulation.agents.virtual.brokers import Traffic
+from mangrove.simulation.agents.virtual.world import World
 
 ANSWER_S = 1.0
 REPORT_S = 1.0
