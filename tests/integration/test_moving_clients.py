@@ -96,8 +96,8 @@ async def test_a_subscription_moves_back_and_forth_under_load(
     ):
         subscription = await subscriber.subscribe("load.*", callback=take)
         assert broker_of(subscriber, subscription) == domain.url("edge1")
-        await heard(publisher, "load.s", got)
         client = agent.registrations[-1].client
+        await heard(publisher, "load.s", got)
         plain = {name: await nats.connect(domain.url(name)) for name in ("head", "edge1", "edge2")}
         load = Load()
         tasks = [asyncio.create_task(load.publish("sdk", partial(publisher.publish, "load.s"), 1000))]
