@@ -173,7 +173,7 @@ def test_leases_run_out_when_they_should(steps: list[tuple[str, str, float]]) ->
             wheel.end(name)
             renewed.pop(name, None)
         else:
-            gone = wheel.expired(now)
+            gone = wheel.expired(now, 1000)
             assert all(renewed.pop(each) + 15.0 <= now for each in gone)
             assert all(at + 15.0 + 15.0 / 16 >= now for at in renewed.values()), "one is overdue"
         assert len(wheel) == len(renewed)

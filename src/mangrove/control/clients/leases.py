@@ -38,11 +38,13 @@ class LeaseWheel:
         """When a lease may run out."""
         return (self._due[0] + 1) * self._slot_s if self._due else math.inf
 
-    def expired(self, now: float) -> list[str]:
-        """Leases that have run out; they are forgotten with this answer."""
+    def expired(self, now: float, limit: int) -> list[str]:
+        """Leases that have run out, so many at most; they are forgotten with this answer."""
         gone: list[str] = []
-        while self._due and self.timer() <= now:
-            for name in self._slots.pop(heapq.heappop(self._due)):
+        while self._due and self.timer() <= now and len(gone) < limit:
+            names = self._slots[self._due[0]]
+            while names and len(gone) < limit:
+                name = names.pop()
                 del self._placed[name]
                 renewed = self._renewed.get(name)
                 if renewed is None:
@@ -52,6 +54,8 @@ class LeaseWheel:
                     gone.append(name)
                 else:
                     self._put(name, renewed)
+            if not names:
+                del self._slots[heapq.heappop(self._due)]
         return gone
 
     def _put(self, name: str, renewed: float) -> None:

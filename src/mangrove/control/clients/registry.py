@@ -22,6 +22,8 @@ MAX_ALL_WISHES = 1_000_000
 MAX_KEY_CHARACTERS = 256
 MAX_REMEMBERED = 100_000
 """Clients that left, whose last sequence number is kept so that nothing of theirs can be said again."""
+MAX_EXPIRED_AT_ONCE = 1000
+"""A host with all its clients may be gone at once; an agent has other things to do meanwhile."""
 MAX_DEADLINE_MS = 1e9
 MAX_WEIGHT = 1e6
 MAX_RTT_MS = 60_000.0
@@ -206,8 +208,8 @@ class Clients:
         return gone
 
     def expired(self, now: float) -> list[str]:
-        """Clients whose lease has run out; each is told once, and still to be made to leave."""
-        return self._leases.expired(now)
+        """Some clients whose lease has run out; each is told once, and still to be made to leave."""
+        return self._leases.expired(now, MAX_EXPIRED_AT_ONCE)
 
     def timer(self) -> float:
         """When a lease may run out; infinite without clients."""

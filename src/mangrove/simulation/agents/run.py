@@ -9,6 +9,7 @@ no session is open or stored, and the directory, here and in the store, says whe
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -115,6 +116,9 @@ class _Run:
         for load in status.brokers:
             if load.measured is not LoadState.LOW or not load.reachable:
                 self.not_low_at[load.broker] = self.world.now
+        for brokers in self.left.values():
+            for broker in [broker for broker, at in brokers.items() if self._quiet_s(broker, at) >= QUIET_S]:
+                del brokers[broker]
         for session in status.sessions:
             if not session.outcome and session.since_s > self.longest_s:
                 self._problem(f"{session.id} is {session.state} after {session.since_s:.1f} s")
@@ -130,9 +134,9 @@ class _Run:
                     self.decided[decided.session].append((event.at, decided))
                     self._check_way_back(decided)
                 case TopicMoved() as moved:
-                    for _, decision in self.decided[moved.session]:
+                    for decided_at, decision in self.decided[moved.session]:
                         if decision.topic == moved.topic:
-                            self.left[moved.topic][decision.source] = event.at
+                            self.left[moved.topic][decision.source] = decided_at
                 case SessionEnded() as ended if ended.topics:
                     self._check_acceptors(ended.session)
                 case _:
@@ -145,9 +149,12 @@ class _Run:
         left_at = self.left.get(decided.topic, {}).get(decided.to)
         if left_at is None:
             return
-        quiet_s = self.world.now - max(left_at, self.not_low_at.get(decided.to, 0.0))
-        if quiet_s < QUIET_S - 1.0:
+        if self._quiet_s(decided.to, left_at) < QUIET_S:
             self._problem(f"{decided.topic} goes back to {decided.to}, which it left {left_at:.1f} s in")
+
+    def _quiet_s(self, broker: str, left_at: float) -> float:
+        """For how long a broker has been LOW since a topic left it; looks are a second apart."""
+        return self.world.now - max(left_at, self.not_low_at.get(broker, 0.0)) + 1.0
 
     def _check_acceptors(self, session: str) -> None:
         for decided_at, decided in self.decided[session]:
@@ -162,12 +169,12 @@ class _Run:
         """No topic of the same size, later deadline and same place stays while this one goes."""
         if decided.domain or decided.publishers or not decided.whole:
             return
-        if decided.topic in self.left:
+        if self.left.get(decided.topic):
             return
         size = self._size(decided.topic, decided.source)
         for topic in self.schedule.topics:
             other = topic.name
-            if other in moving or other in self.left or self._size(other, decided.source) != size:
+            if other in moving or self.left.get(other) or self._size(other, decided.source) != size:
                 continue
             if size and self._deadline_ms(other) > self._deadline_ms(decided.topic):
                 self._problem(f"{decided.topic} goes and the less urgent {other} stays at {decided.source}")
@@ -177,18 +184,21 @@ class _Run:
 
     def _size(self, topic: str, broker: str) -> tuple[float, int] | None:
         """Rate and subscribers of a topic that is at one broker alone, well known to the agent."""
-        holders = [
-            held
-            for client in self.virtual.clients.values()
-            if client.alive
-            for held in client.held.values()
-            if held.topic == topic and held.role is ClientRole.SUBSCRIBER
-        ]
-        steady = all(held.broker == broker and not held.moving for held in holders)
-        since = [self.traffic.topic_changed_at.get(topic, 0.0), *(held.since for held in holders)]
-        if not holders or not steady or max(since) > self.world.now - STEADY_S:
+        domain = self.virtual.domains[self.traffic.brokers[broker].domain]
+        since = [self.traffic.topic_changed_at.get(topic, 0.0)]
+        count = 0
+        for client in self.virtual.clients.values():
+            held = client.held.get(f"s/{topic}")
+            if held is None or not client.alive:
+                continue
+            if held.broker != broker or held.moving:
+                return None
+            known_since = client.known_to.get((domain.name, domain.store.term), math.inf)
+            since += [held.since, known_since]
+            count += 1
+        if not count or max(since) > self.world.now - STEADY_S:
             return None
-        return self.traffic.rates[topic], len(holders)
+        return self.traffic.rates[topic], count
 
     # -- at the end -----------------------------------------------------------------------------------------
 

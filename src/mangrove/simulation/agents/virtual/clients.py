@@ -57,6 +57,8 @@ class VirtualClient:
         self.obeyed: list[tuple[str, int]] = []
         """Domains and terms of the orders it carried out."""
         self.stale = 0
+        self.known_to: dict[tuple[str, int], float] = {}
+        """Since when the leader of a term is known to know it."""
         self._world = world
         self._traffic = traffic
         self._tell = tell
@@ -128,6 +130,7 @@ class VirtualClient:
         if answer.problem or answer.term < self._terms.get(domain, 0):
             return
         self._terms[domain] = answer.term
+        self.known_to.setdefault((domain, answer.term), self._world.now)
         del self._unanswered[domain]
         for key, assignment in answer.assignments.items():
             held = self.held.get(key)
