@@ -58,8 +58,8 @@ async def test_a_burst_is_moved_away_and_nobody_notices(tmp_path: Path) -> None:
                 got[message.subject].append(message.data)
 
             subscriptions = {topic: await subscriber.subscribe(topic, callback=take) for topic in got}
-            for each in subscriptions.values():
-                await each.ready()
+            for subscription in subscriptions.values():
+                await subscription.ready()
             loads = {topic: Load() for topic in got}
             tasks = [
                 asyncio.create_task(loads[topic].publish(topic, partial(publisher.publish, topic), QUIET_S))
