@@ -178,8 +178,9 @@ def walks() -> dict[str, list[str]]:
 WALKS = walks()
 
 
-def test_five_things_are_walked_along() -> None:
-    assert list(WALKS) == ["A message", "A failure", "A federation file", "An agent", "Telemetry"]
+def test_six_things_are_walked_along() -> None:
+    moving = "A subscription that moves"
+    assert list(WALKS) == ["A message", "A failure", "A federation file", "An agent", moving, "Telemetry"]
     assert all(len(steps) > 10 for steps in WALKS.values())
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -56,17 +58,17 @@ async def test_a_burst_is_moved_away_and_nobody_notices(tmp_path: Path) -> None:
                 got[message.subject].append(message.data)
 
             subscriptions = {topic: await subscriber.subscribe(topic, callback=take) for topic in got}
+            for subscription in subscriptions.values():
+                await subscription.ready()
             loads = {topic: Load() for topic in got}
             tasks = [
                 asyncio.create_task(loads[topic].publish(topic, partial(publisher.publish, topic), QUIET_S))
                 for topic in got
             ]
             await asyncio.sleep(3)
-            places = Counter(broker_of(subscriber, each) for each in subscriptions.values())
-            crowded = places.most_common(1)[0][0]
-            hot = [topic for topic, each in subscriptions.items() if broker_of(subscriber, each) == crowded][
-                :8
-            ]
+            places = {topic: broker_of(subscriber, each) for topic, each in subscriptions.items()}
+            crowded = Counter(places.values()).most_common(1)[0][0]
+            hot = [topic for topic, broker in places.items() if broker == crowded][:8]
             bursts = {topic: Load() for topic in hot}
             tasks += [
                 asyncio.create_task(
@@ -80,7 +82,19 @@ async def test_a_burst_is_moved_away_and_nobody_notices(tmp_path: Path) -> None:
                 return subscriber._managed.moved["moved"] > 0
 
             await eventually(moved, "the agent should move something", 30)
-            await asyncio.sleep(1)
+            agent = launched.sites["here"].agent
+            assert agent is not None
+            assert agent.pid is not None
+            before = await management.agent_status()
+            assert before is not None
+            os.kill(agent.pid, signal.SIGKILL)
+
+            async def known_again() -> bool:
+                """The agent that comes back knows this client, and where its subscriptions are served."""
+                status = await management.agent_status()
+                return status is not None and status.term > before.term and status.subscriptions >= TOPICS
+
+            await eventually(known_again, "clients should register with the agent that comes back", 60)
             for each in (*loads.values(), *bursts.values()):
                 each.running = False
             await asyncio.gather(*tasks)

@@ -119,6 +119,16 @@ async def test_a_subscription_goes_abroad_and_comes_back(pair: Running) -> None:
     assert load.problems(got) == []
 
 
+async def test_any_broker_of_a_domain_tells_of_all(pair: Running) -> None:
+    async with mangrove.connect(pair.edge("denver")) as connection:
+        assert connection._publisher.url == pair.head("denver")
+        subscription = await connection.subscribe("told")
+        await subscription.ready()
+        leg = connection._legs.of(subscription)
+        assert leg is not None
+        assert leg.wire.url == pair.edge("denver")
+
+
 async def test_a_publisher_goes_to_another_head_and_back(pair: Running) -> None:
     got: dict[str, list[bytes]] = {"seattle": [], "denver": []}
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import os
+import signal
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -44,6 +48,28 @@ def broker_of(connection: Connection, subscription: Subscription) -> str:
     return leg.wire.url
 
 
+async def in_force(connection: Connection, subscription: Subscription) -> None:
+    """Wait until what is published at the head is sent here; nothing of that is left to be read."""
+    for number in itertools.count():
+        await connection.publish(subscription.subject, f"probe {number}".encode())
+        with contextlib.suppress(TimeoutError):
+            while (await subscription.next(0.1)).data != f"probe {number}".encode():
+                pass
+            return
+
+
+async def heard(connection: Connection, subject: str, got: list[bytes]) -> None:
+    """As `in_force`, for a subscription whose callback adds to a list; the list is empty afterwards."""
+    for number in itertools.count():
+        last = f"probe {number}".encode()
+        await connection.publish(subject, last)
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            if last in got:
+                got.clear()
+                return
+
+
 async def received(got: list[bytes], load: Load) -> None:
     """Wait until as much has come as was sent."""
 
@@ -71,6 +97,7 @@ async def test_a_subscription_moves_back_and_forth_under_load(
         subscription = await subscriber.subscribe("load.*", callback=take)
         assert broker_of(subscriber, subscription) == domain.url("edge1")
         client = agent.registrations[-1].client
+        await heard(publisher, "load.s", got)
         plain = {name: await nats.connect(domain.url(name)) for name in ("head", "edge1", "edge2")}
         load = Load()
         tasks = [asyncio.create_task(load.publish("sdk", partial(publisher.publish, "load.s"), 1000))]
@@ -182,6 +209,7 @@ async def test_two_orders_in_a_row_and_an_end_in_between(
         await agent.tell(Order(term=1, session="cut short", key="s1", to=to), client)
         await subscription.unsubscribe()
         again = await connection.subscribe("b")
+        await in_force(connection, again)
         await connection.publish("b", b"x")
         assert (await again.next()).data == b"x"
 
@@ -189,6 +217,7 @@ async def test_two_orders_in_a_row_and_an_end_in_between(
 async def test_without_an_agent_all_goes_on_and_it_is_found_later(domain: DomainOfBrokers) -> None:
     async with mangrove.connect(domain.url("head"), edges=[domain.url("edge1")]) as unmanaged:
         subscription = await unmanaged.subscribe("c")
+        await in_force(unmanaged, subscription)
         await unmanaged.publish("c", b"1")
         assert (await subscription.next()).data == b"1"
         assert not unmanaged.directory
@@ -200,6 +229,7 @@ async def test_without_an_agent_all_goes_on_and_it_is_found_later(domain: Domain
         silent.silent = True
         async with mangrove.connect(domain.url("head")) as connection:
             subscription = await connection.subscribe("c")
+            await in_force(connection, subscription)
             await connection.publish("c", b"2")
             assert (await subscription.next()).data == b"2"
             silent.silent = False
@@ -286,6 +316,9 @@ async def test_a_broker_dies_during_moves(tmp_path: Path, victim: str) -> None:
 async def test_reports_leases_and_the_end(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
     async with mangrove.connect(domain.url("head")) as connection:
         subscription = await connection.subscribe("f", deadline_ms=None, weight=2.5)
+        await in_force(connection, subscription)
+        before_messages = subscription.messages
+        before_bytes = connection.published()["f"].size_bytes
         for _ in range(10):
             await connection.publish("f", b"12345")
         for _ in range(10):
@@ -295,7 +328,7 @@ async def test_reports_leases_and_the_end(domain: DomainOfBrokers, agent: Orderi
             reports = [each for each in agent.said if isinstance(each, Report)]
             received = sum(each.received["s1"].messages for each in reports if "s1" in each.received)
             published = sum(each.published["f"].size_bytes for each in reports if "f" in each.published)
-            return (received, published) == (10, 50)
+            return (received, published) == (before_messages + 10, before_bytes + 50)
 
         await eventually(reported, "traffic should be reported")
         assert agent.wishes["s1"].weight == 2.5
@@ -363,6 +396,11 @@ async def test_publishers_go_where_the_directory_says_and_back(
         await connection.subscribe("h", callback=near)
         agent.place = lambda wish: "edge2"
         await connection.subscribe("h", callback=elsewhere)
+        await heard(publisher, "h", got)
+        far.clear()
+        await heard(publisher, "h", far)
+        got.clear()
+        before = publisher.published()["h"].messages
         load = Load()
         task = asyncio.create_task(load.publish("sdk", partial(publisher.publish, "h"), 2000))
         assert publisher._managed is not None
@@ -384,9 +422,50 @@ async def test_publishers_go_where_the_directory_says_and_back(
         await publisher.flush()
         await received(got, load)
         await received(far, load)
-        assert publisher.published()["h"].messages == load.sent["sdk"]
+        assert publisher.published()["h"].messages == before + load.sent["sdk"]
     assert load.problems(got) == []
     assert load.problems(far) == []
+
+
+async def test_many_subjects_change_their_broker_at_once(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    """A connection that one of them leads to is not let go of because another has just moved."""
+    subjects = [f"many.{number}" for number in range(20)]
+    got: dict[str, list[bytes]] = {subject: [] for subject in subjects}
+
+    async def take(message: Message) -> None:
+        got[message.subject].append(message.data)
+
+    async with (
+        mangrove.connect(domain.url("head")) as connection,
+        mangrove.connect(domain.url("head")) as publisher,
+    ):
+        agent.place = lambda wish: "edge1"
+        await connection.subscribe("many.*", callback=take)
+        await heard(publisher, subjects[0], got[subjects[0]])
+        got[subjects[0]].clear()
+        sent = dict.fromkeys(subjects, 0)
+        turns = [("edge1", "edge2"), ("edge2", "edge1"), ("", "edge2"), ("edge1", "")]
+        for epoch, places in enumerate(turns, 1):
+            records = [
+                DirectoryRecord(topic=subject, domain=DOMAIN, epoch=epoch, publish_at=places[number % 2])
+                for number, subject in enumerate(subjects)
+            ]
+            await agent.push(*records)
+            for _ in range(50):
+                for subject in subjects:
+                    await publisher.publish(subject, b"%d" % sent[subject])
+                    sent[subject] += 1
+                await asyncio.sleep(0.005)
+            await publisher.flush()
+
+        async def all_came() -> bool:
+            return all(len(got[subject]) == sent[subject] for subject in subjects)
+
+        await eventually(all_came, "every message should come once")
+        assert all(got[subject] == [b"%d" % n for n in range(sent[subject])] for subject in subjects)
+        assert publisher.moves["publisher moved"] >= 3 * len(subjects)
 
 
 async def test_a_client_that_reached_an_edge_finds_the_head(
@@ -395,6 +474,7 @@ async def test_a_client_that_reached_an_edge_finds_the_head(
     async with mangrove.connect(domain.url("edge2"), name="door 7") as connection:
         assert connection._publisher.url == domain.url("head")
         subscription = await connection.subscribe("i")
+        await in_force(connection, subscription)
         assert broker_of(connection, subscription) == domain.url("edge1")
         assert agent.registrations[-1].name == "mangrove-sdk door 7"
         await connection.publish("i", b"x")
@@ -418,6 +498,7 @@ async def test_an_identity_is_kept_in_a_file(
 async def test_publishers_follow_orders(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
     async with mangrove.connect(domain.url("head")) as connection:
         subscription = await connection.subscribe("k")
+        await in_force(connection, subscription)
         await connection.publish("k", b"1")
 
         async def registered() -> bool:
@@ -463,3 +544,77 @@ async def test_brokers_without_anything_of_ours_are_let_go(
         }
         await agent.move("s1", "edge1", client=client)
         assert {wire.url for wire in connection._pool} == {domain.url(each) for each in ("head", "edge1")}
+
+
+@pytest.mark.parametrize("victim", ["head", "edge1", "edge2"])
+async def test_a_broker_that_stands_still_for_a_while_costs_nothing(
+    domain: DomainOfBrokers, agent: OrderingAgent, victim: str
+) -> None:
+    """Frozen in the middle of a move: it comes to one of its ends, and every message arrives once."""
+    got: list[bytes] = []
+
+    async def take(message: Message) -> None:
+        got.append(message.data)
+
+    async with mangrove.connect(domain.url("head")) as connection:
+        await connection.subscribe("still.*", callback=take)
+        await heard(connection, "still.a", got)
+        client = agent.registrations[-1].client
+        plain = await nats.connect(domain.url("edge2"))
+        load = Load()
+        tasks = [
+            asyncio.create_task(load.publish("sdk", partial(connection.publish, "still.a"), 1000)),
+            asyncio.create_task(load.publish("plain", partial(plain.publish, "still.b"), 300)),
+        ]
+        await asyncio.sleep(0.1)
+        pid = domain.processes[victim].pid
+        assert pid is not None
+        moving = asyncio.create_task(agent.move("s1", "edge2", client=client))
+        await asyncio.sleep(0.005)
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(0.5)
+        os.kill(pid, signal.SIGCONT)
+        assert (await moving).problem == ""
+        load.running = False
+        await asyncio.gather(*tasks)
+        await connection.flush()
+        await plain.flush()
+        await received(got, load)
+        await plain.close()
+    assert load.problems(got) == []
+
+
+async def test_closing_in_the_middle_of_a_move(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    for pause_s in (0.0, 0.002, 0.008):
+        async with mangrove.connect(domain.url("head")) as connection:
+            await connection.subscribe("n")
+            to = Assignment(broker="edge2", url=domain.url("edge2"), epoch=2)
+            await agent.tell(Order(term=1, session="cut short", key="s1", to=to))
+            await asyncio.sleep(pause_s)
+    tasks = [task.get_name() for task in asyncio.all_tasks()]
+    assert not [name for name in tasks if name in ("move", "register", "report", "management link")]
+
+
+async def test_a_management_broker_that_is_away_hinders_nobody(tmp_path: Path) -> None:
+    async with (
+        domain_of_brokers(tmp_path) as domain,
+        ordering_agent(domain) as agent,
+        mangrove.connect(domain.url("head")) as connection,
+    ):
+        first = await connection.subscribe("o.1")
+        await in_force(connection, first)
+        await domain.processes["management"].stop()
+        second = await connection.subscribe("o.2")
+        await in_force(connection, second)
+        await connection.publish("o.1", b"1")
+        await connection.publish("o.2", b"2")
+        assert (await first.next()).data == b"1"
+        assert (await second.next()).data == b"2"
+        await domain.processes["management"].start()
+
+        async def registered() -> bool:
+            last = agent.registrations[-1]
+            return last.complete and {wish.subject for wish in last.wishes} >= {"o.1", "o.2"}
+
+        await eventually(registered, "the client should register again")
+        assert all(wish.broker for wish in agent.registrations[-1].wishes)

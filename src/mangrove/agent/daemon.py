@@ -65,11 +65,13 @@ class Agent:
         self._settings = settings
         self._domain = domain
         events = EventFile(Path(settings.events_path) if settings.events_path else None)
+        seed = secrets.randbits(32)
+        log.info("agent %s of %s, seed %d", settings.agent, domain, seed)
         brain = AgentBrain(
             federation,
             domain,
             settings.agent,
-            seed=secrets.randbits(32),
+            seed=seed,
             clock_shift_s=time.time() - time.monotonic(),
             events_before=events.last_number(),
             endpoints=settings.endpoints,

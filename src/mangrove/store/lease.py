@@ -67,6 +67,12 @@ class Lease:
         """Whether this agent leads at this moment."""
         return bool(self._revision) and lease_clock() < self._ends
 
+    @property
+    def pause_s(self) -> float:
+        """How long to wait before the next attempt: somebody else's lease may end before a renewal is due."""
+        ends_in_s = self._seen[1] + TTL_S - lease_clock()
+        return RENEW_S if self.held or ends_in_s <= 0 else min(RENEW_S, ends_in_s)
+
     async def attempt(self) -> bool:
         """Renew the lease, or take it if it is free; says whether it is held. Raises `StoreAwayError`."""
         try:

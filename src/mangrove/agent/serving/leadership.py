@@ -10,7 +10,7 @@ from collections.abc import Callable
 from mangrove.control.stimuli import LeadershipTaken
 from mangrove.store.buckets import Buckets, StoreAwayError
 from mangrove.store.directory import read_directory
-from mangrove.store.lease import RENEW_S, Lease
+from mangrove.store.lease import Lease
 from mangrove.store.sessions import read_sessions
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Leadership:
                 if not self.problem:
                     log.warning("leadership: %s", error.message)
                 self.problem = error.message
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(self.lease.pause_s)
 
     async def _take_over(self) -> None:
         """A take-over may take seconds, while the lease goes on to be renewed."""

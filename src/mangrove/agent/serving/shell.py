@@ -41,6 +41,7 @@ from mangrove.control.stimuli import (
 )
 from mangrove.host.event_file import EventFile
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryChanges, DirectoryQuestion
+from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.names import (
     announcement_subject,
     client_subject,
@@ -304,7 +305,7 @@ class Shell:
         told = self._brain.status(monotonic())
         for load in told.brokers:
             if load.broker in self._watches:
-                self._watches[load.broker].curious = load.measured != "low"
+                self._watches[load.broker].curious = load.measured is not LoadState.LOW
         problem = self._writer.problem if self._writer is not None else ""
         return msgspec.structs.replace(
             told,

@@ -51,7 +51,7 @@ def drd(
         from mangrove.evaluation.drawings.offloading import draw_offloading
 
         draw_offloading(result, figures)
-    document = plain(result)
+    document = plain(result) | {"differs": result.differs()}
     del document["experiments"]
     report("drd", document, result.missed(), lambda: _show(result), as_json=as_json)
 
@@ -64,6 +64,8 @@ def _show(result: DrdResult) -> None:
     if result.sensitivity:
         console.print()
         _sensitivity(result)
+    for line in result.differs():
+        console.print(f"[yellow]differs from the thesis:[/yellow] {line}")
     drd = result.methods["drd"]
     console.print(
         f"{told(result.seeds)}; delay: sum over moved subscribers of unexpected delay by delay requirement;"

@@ -69,8 +69,27 @@ class DrdResult:
     sensitivity: tuple[Variant, ...] = ()
     experiments: tuple[Experiment, ...] = field(default=(), repr=False)
 
+    def differs(self) -> list[str]:
+        """What the thesis prints and this experiment does not show, without the time of registration."""
+        lines: list[str] = []
+        against = self.pairs["drd-peer"]
+        for measure, found in (("delay", against.delay_after), ("offloads", against.offloads_after)):
+            printed = PUBLISHED_WINS_AFTER[measure]
+            if found.win_share < printed:
+                lines.append(
+                    f"after registration drd has less {measure} than peer in {found.win_share:.1%}"
+                    f" of the pairs; printed: {printed:.1%}"
+                )
+        delays = {name: method.delay_mean_after for name, method in self.methods.items()}
+        if not delays["drd"] <= delays["peer-drd"] <= delays["peer"]:
+            lines.append(
+                f"after registration peer-drd's delay of {delays['peer-drd']:.1%} is not between drd's"
+                f" {delays['drd']:.1%} and peer's {delays['peer']:.1%}"
+            )
+        return lines
+
     def missed(self) -> list[str]:
-        """Bars that were not reached."""
+        """Bars that were not reached. They are on the whole experiment, the time of registration included."""
         lines: list[str] = []
         against = self.pairs["drd-peer"]
         for measure, found in (("delay", against.delay), ("offloads", against.offloads)):

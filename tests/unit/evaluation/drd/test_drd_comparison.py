@@ -68,3 +68,10 @@ def test_bars_are_reached_or_named() -> None:
 def test_a_few_experiments_are_not_held_against_the_significance() -> None:
     assert result(5).missed() == []
     assert result(5).pairs["drd-peer"].delay.p > 1e-3
+
+
+def test_what_differs_from_the_thesis_is_said_apart_from_the_bars() -> None:
+    assert result().differs() == []
+    unlike = result(drd=(0.1, 20))
+    assert any("offloads" in line and "97.6%" in line for line in unlike.differs())
+    assert any("not between" in line for line in result(peer_drd=(7.0, 22)).differs())
