@@ -107,7 +107,7 @@ class Leadership:
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
         )
         self.view = view
-        self.admissions = Admissions(site, view, log)
+        self.admissions = Admissions(site, view, log, lambda topic, at: self.sessions.barred(topic, at))
         self.sessions = Coordinator(
             site.domain,
             site.balancing,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mangrove.control.events.session_happenings import AdmissionEnded, LoadAdmitted
@@ -34,6 +35,8 @@ from mangrove.model.subjects import is_internal, subject_problem
 
 MARGIN_S = 10.0
 """Beyond all that a session may last at the other side."""
+Barred = Callable[[str, float], frozenset[str]]
+"""Brokers that a topic left in this burst."""
 NOT_WELCOME = "load from a domain that is not in accept_load_from"
 
 
@@ -50,7 +53,8 @@ class _Admission:
 class Admissions:
     """What is taken from linked domains."""
 
-    def __init__(self, site: Site, surroundings: Surroundings, log: EventLog) -> None:
+    def __init__(self, site: Site, surroundings: Surroundings, log: EventLog, barred: Barred) -> None:
+        self._barred = barred
         self._site = site
         self._around = surroundings
         self._log = log
@@ -135,7 +139,7 @@ class Admissions:
         taken: dict[str, str] = {}
         refused: dict[str, str] = {}
         for move in asked.moves[:MAX_TOPICS_A_MESSAGE]:
-            why = self._refusal(move, rooms)
+            why = self._refusal(move, rooms, now)
             if why:
                 refused[move.topic[:100]] = why
                 self.refused[f"admission: {why}"] += 1
@@ -158,7 +162,7 @@ class Admissions:
             self._open[asked.session] = _Admission(peer, taken, answer, until, event)
         return answer
 
-    def _refusal(self, move: Incoming, rooms: dict[str, Amounts]) -> str:
+    def _refusal(self, move: Incoming, rooms: dict[str, Amounts], now: float) -> str:
         if subject_problem(move.topic, wildcards=True) or is_internal(move.topic):
             return "not a topic that can be moved"
         if not self._site.may_leave(move.topic):
@@ -168,6 +172,8 @@ class Admissions:
         room = rooms.get(move.broker)
         if room is None:
             return "the broker takes nothing now"
+        if move.broker in self._barred(move.topic, now):
+            return "the topic left that broker lately"
         return "" if _amounts(move).fits(room) else "there is no room"
 
     def _close(self, session: str, why: str, now: float) -> None:

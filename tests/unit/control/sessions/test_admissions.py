@@ -38,7 +38,8 @@ def taking() -> tuple[Admissions, SmallDomain]:
     federation = Federation(name="f", domains={"oslo": oslo, **others}, links=links, topics=rules)
     domain = SmallDomain({"a": 940.0, "b": 500.0}, {"a": "oslo-edge1", "b": "oslo-edge2"})
     domain.brokers = {name: "head" if name == "oslo-head" else "edge" for name in NAMES.values()}
-    return Admissions(Site(federation, fixed_endpoints(oslo)), domain, domain.log), domain
+    site = Site(federation, fixed_endpoints(oslo))
+    return Admissions(site, domain, domain.log, domain.coordinator.barred), domain
 
 
 def answer(told: list[Instruction]) -> object:
@@ -130,6 +131,14 @@ def test_what_cannot_be_taken_is_refused_alone(bad: Incoming) -> None:
     told = ask(admissions, bad, move("good"))
     assert set(told.urls) == {"good"}
     assert set(domain.busy) == {"oslo-edge2"}
+
+
+def test_a_topic_that_left_a_broker_lately_is_not_taken_back_there() -> None:
+    admissions, domain = taking()
+    domain.coordinator._moved.add("t", "oslo-edge2", 0.0)
+    assert ask(admissions, move("t"), now=5.0).urls == {}
+    domain.coordinator.consider(10.0)
+    assert set(ask(admissions, move("t"), now=20.0).urls) == {"t"}
 
 
 def test_all_that_is_taken_must_fit_together() -> None:
