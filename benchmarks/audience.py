@@ -27,7 +27,7 @@ from mangrove.model.status import BrokerStatus
 DOMAIN = "harbour"
 TOPICS = 20
 RATE_MSG_S = 2000.0
-SETTLE_S = 8.0
+SETTLE_S = 15.0
 SECONDS, QUICK_SECONDS = 15.0, 5.0
 RATIO_BAR = 0.2
 TICK_S = 0.01

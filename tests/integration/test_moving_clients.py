@@ -427,6 +427,47 @@ async def test_publishers_go_where_the_directory_says_and_back(
     assert load.problems(far) == []
 
 
+async def test_many_subjects_change_their_broker_at_once(
+    domain: DomainOfBrokers, agent: OrderingAgent
+) -> None:
+    """A connection that one of them leads to is not let go of because another has just moved."""
+    subjects = [f"many.{number}" for number in range(20)]
+    got: dict[str, list[bytes]] = {subject: [] for subject in subjects}
+
+    async def take(message: Message) -> None:
+        got[message.subject].append(message.data)
+
+    async with (
+        mangrove.connect(domain.url("head")) as connection,
+        mangrove.connect(domain.url("head")) as publisher,
+    ):
+        agent.place = lambda wish: "edge1"
+        await connection.subscribe("many.*", callback=take)
+        await heard(publisher, subjects[0], got[subjects[0]])
+        got[subjects[0]].clear()
+        sent = dict.fromkeys(subjects, 0)
+        turns = [("edge1", "edge2"), ("edge2", "edge1"), ("", "edge2"), ("edge1", "")]
+        for epoch, places in enumerate(turns, 1):
+            records = [
+                DirectoryRecord(topic=subject, domain=DOMAIN, epoch=epoch, publish_at=places[number % 2])
+                for number, subject in enumerate(subjects)
+            ]
+            await agent.push(*records)
+            for _ in range(50):
+                for subject in subjects:
+                    await publisher.publish(subject, b"%d" % sent[subject])
+                    sent[subject] += 1
+                await asyncio.sleep(0.005)
+            await publisher.flush()
+
+        async def all_came() -> bool:
+            return all(len(got[subject]) == sent[subject] for subject in subjects)
+
+        await eventually(all_came, "every message should come once")
+        assert all(got[subject] == [b"%d" % n for n in range(sent[subject])] for subject in subjects)
+        assert publisher.moves["publisher moved"] >= 3 * len(subjects)
+
+
 async def test_a_client_that_reached_an_edge_finds_the_head(
     domain: DomainOfBrokers, agent: OrderingAgent
 ) -> None:

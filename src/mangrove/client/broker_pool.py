@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 MEASURE_S = 1.0
+ASKED_S = 5.0
+"""Who asked for a connection uses it within this time."""
 
 
 class WireListener(Protocol):
@@ -62,6 +64,8 @@ class BrokerPool:
         self._wires: list[ClientConnection] = []
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._asked_for: dict[ClientConnection, float] = {}
+        """When a connection was last asked for; who asked may not have come to use it yet."""
 
     async def open(self, urls: list[str]) -> ClientConnection:
         """A new connection to the first of several brokers that takes it; BrokerAwayError if none does."""
@@ -79,6 +83,7 @@ class BrokerPool:
         """A connection to this broker; BrokerAwayError if it does not take it."""
         for wire in self._wires:
             if wire.connected and same_broker(wire.url, url):
+                self._asked_for[wire] = asyncio.get_running_loop().time()
                 return wire
         task = self._opening.get(url)
         if task is None:
@@ -94,6 +99,7 @@ class BrokerPool:
         if not same_broker(wire.url, url):
             self.let_go(wire)
             raise BrokerAwayError(f"{url} does not answer")
+        self._asked_for[wire] = asyncio.get_running_loop().time()
         return wire
 
     async def measure(self, url: str) -> float | None:
@@ -113,10 +119,20 @@ class BrokerPool:
         finally:
             await wire.close()
 
+    def tidy(self, used: Callable[[ClientConnection], bool]) -> bool:
+        """Close what is not used and was not asked for of late; whether something is left for later."""
+        late = asyncio.get_running_loop().time() - ASKED_S
+        idle = [wire for wire in self._wires if not used(wire)]
+        for wire in idle:
+            if self._asked_for.get(wire, late) <= late:
+                self.let_go(wire)
+        return any(wire in self._wires for wire in idle)
+
     def let_go(self, wire: ClientConnection) -> None:
         """Close a connection that nobody uses any more."""
         if wire in self._wires:
             self._wires.remove(wire)
+            self._asked_for.pop(wire, None)
             task = asyncio.get_running_loop().create_task(wire.close(), name="let go of a broker")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

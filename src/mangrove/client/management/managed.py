@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
-from mangrove.client.broker_pool import BrokerPool, brokers_of, same_broker
+from mangrove.client.broker_pool import ASKED_S, BrokerPool, brokers_of, same_broker
 from mangrove.client.legs import Legs
 from mangrove.client.management.identity import Identity
 from mangrove.client.management.link import ManagementLink
@@ -34,6 +34,7 @@ MAX_PUBLISHED = 2_000
 """Published subjects that are managed; others are published at the head."""
 MAX_REPORTED = 5_000
 """Subscriptions, and published subjects, in one report."""
+TIDY_S = ASKED_S + 0.5
 LINK_S = 0.3
 """How long a new connection waits for the management broker, so that its subscriptions can be placed."""
 
@@ -75,6 +76,7 @@ class Managed:
         self._publisher_moves: PublisherMoves | None = None
         self._foreign_names: dict[str, str] = {}
         self._rtt_ms: dict[str, float] = {}
+        self._tidying: asyncio.TimerHandle | None = None
         self.moved: Counter[str] = Counter()
         """Orders carried out, and what became of them."""
 
@@ -105,6 +107,8 @@ class Managed:
     async def close(self) -> None:
         """Leave the agent; what moves stays where it is."""
         self._pool.listener = None
+        if self._tidying is not None:
+            self._tidying.cancel()
         if self._moves is not None:
             await self._moves.close()
         if self._publisher_moves is not None:
@@ -179,12 +183,18 @@ class Managed:
 
     def tidy(self) -> None:
         """Let go of brokers that nothing of this connection is at any more."""
+        if self._pool.tidy(self._uses) and self._tidying is None:
+            self._tidying = asyncio.get_running_loop().call_later(TIDY_S, self._tidy_again)
+
+    def _tidy_again(self) -> None:
+        self._tidying = None
+        self.tidy()
+
+    def _uses(self, wire: ClientConnection) -> bool:
         if self._legs is None or self._moves is None or self._publisher_moves is None:
-            return
-        used = [*self._kept, *self._moves.targets(), *self._publisher_moves.wires()]
-        for wire in self._pool:
-            if wire not in used and not self._legs.at(wire):
-                self._pool.let_go(wire)
+            return True
+        used = (*self._kept, *self._moves.targets(), *self._publisher_moves.wires())
+        return wire in used or bool(self._legs.at(wire))
 
     # -- what the registration asks --------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ class PublisherMoves:
         """Subjects that are published in another domain, and how long what is sent may be on its way."""
         self._wanted: dict[str, tuple[str, Order | None]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._targets: dict[str, ClientConnection] = {}
+        """Where subjects are moving to."""
 
     def wire_of(self, subject: str) -> ClientConnection:
         """Where a subject is published."""
@@ -48,8 +50,8 @@ class PublisherMoves:
         return [subject for subject, each in self._wires.items() if each is wire]
 
     def wires(self) -> list[ClientConnection]:
-        """Connections that are published at, besides the head."""
-        return list(self._wires.values())
+        """Connections that are published at, besides the head, or soon will be."""
+        return [*self._wires.values(), *self._targets.values()]
 
     def follow(self, subject: str, url: str) -> None:
         """The directory says where a subject is published."""
@@ -91,6 +93,7 @@ class PublisherMoves:
         try:
             new = self._head if same_broker(self._head.url, url) else await self._pool.at(url)
             if new is not old:
+                self._targets[subject] = new
                 away = order is not None and order.domain not in ("", self._home)
                 pause_s = max(0.0 if order is None else order.pause_s, self._abroad.get(subject, 0.0))
                 if away or subject in self._abroad:
@@ -107,6 +110,8 @@ class PublisherMoves:
                         self._abroad.pop(subject, None)
         except MangroveError as error:
             problem = error.message
+        finally:
+            self._targets.pop(subject, None)
         if problem:
             log.info("%s is published where it was: %s", subject, problem)
         told = None
