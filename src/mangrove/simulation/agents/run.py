@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, TopicMoved
 from mangrove.control.offloading.registry import method_named
 from mangrove.control.offloading.trigger import StartedBy
+from mangrove.control.sessions.admissions import ADMITTED
 from mangrove.control.sessions.coordinator import MOVED_KEY
 from mangrove.control.sessions.moved_topics import QUIET_S
 from mangrove.control.sessions.states import SessionState, timeout_s
@@ -228,10 +229,21 @@ class _Run:
             return
         status = domain.brain.status(self.world.now)
         still = {session.id for session in status.sessions if not session.outcome}
-        if stored := domain.store.values["sessions"].keys() - {MOVED_KEY, *still}:
-            self._problem(f"{sorted(stored)} are stored although they have ended")
+        stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]}
+        if ended := stored - {MOVED_KEY} - self._open_sessions():
+            self._problem(f"{sorted(ended)} are stored although they have ended")
         if not still:
             self._compare_directory(domain)
+
+    def _open_sessions(self) -> set[str]:
+        """Of all domains."""
+        brains = [domain.brain for domain in self.virtual.domains.values() if domain.brain is not None]
+        return {
+            session.id
+            for brain in brains
+            for session in brain.status(self.world.now).sessions
+            if not session.outcome
+        }
 
     def _compare_directory(self, domain: VirtualDomain) -> None:
         assert domain.brain is not None
