@@ -104,7 +104,10 @@ class Coordinator:
         for session in found.sessions:
             self._sessions[session.id] = session
             self._moving.lead(session, now)
-        told = self._closing.write(dict.fromkeys(found.useless))
+        told: list[Instruction] = []
+        if found.useless:
+            moved = encode(StoredMoved(moved=self._moved.told()))
+            told += self._closing.write({**dict.fromkeys(found.useless), MOVED_KEY: moved})
         for name, peers in found.useless.items():
             told += self._closing.tell(name, peers, now)
         return told + self._moving.tell(self._term, now)

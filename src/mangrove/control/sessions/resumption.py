@@ -35,6 +35,7 @@ class TakenUp(NamedTuple):
 
     sessions: list[Session]
     moved: list[MovedTopic]
+    """Also of sessions that are given up: some of their clients may have moved."""
     useless: dict[str, tuple[str, ...]]
     """Sessions that are given up, with the neighbours that take part in them."""
 
@@ -60,6 +61,7 @@ def taken_up(
     for record in sorted(stored, key=lambda each: (each.since, each.id)):
         why = _problem(record, surroundings, topics, now + clock_shift_s, balancing, now)
         peers = tuple(dict.fromkeys(move.domain for move in record.moves if move.domain))
+        found.moved.extend(MovedTopic(move.topic, record.broker, record.since) for move in record.moves)
         if why:
             found.useless[record.id] = peers
             log.note(
@@ -71,7 +73,6 @@ def taken_up(
         for broker in (session.broker, *session.acceptors):
             surroundings.set_busy(broker, session.id)
         found.sessions.append(session)
-        found.moved.extend(MovedTopic(topic, record.broker, record.since) for topic in session.moves)
         log.note(
             SessionResumed(session=record.id, broker=record.broker, topics=len(record.moves)),
             now,
