@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import itertools
 import logging
 from collections import Counter
@@ -213,21 +214,13 @@ class Managed:
 
     def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
         """See `Member`."""
-        received: dict[str, Traffic] = {}
-        for key, subscription in self._subscriptions.items():
-            now = (subscription.messages, subscription.size_bytes)
-            before = self._reported.get(key, (0, 0))
-            if now[0] > before[0] and len(received) < MAX_REPORTED:
-                received[key] = Traffic(now[0] - before[0], now[1] - before[1])
-                self._reported[key] = now
-        published: dict[str, Traffic] = {}
-        for subject, counted in self._published().items():
-            now = (counted.messages, counted.size_bytes)
-            before = self._published_before.get(subject, (0, 0))
-            if now[0] > before[0] and subject in self._publishers and len(published) < MAX_REPORTED:
-                published[subject] = Traffic(now[0] - before[0], now[1] - before[1])
-                self._published_before[subject] = now
-        return received, published
+        subscriptions = {key: (each.messages, each.size_bytes) for key, each in self._subscriptions.items()}
+        published = {
+            subject: (each.messages, each.size_bytes)
+            for subject, each in self._published().items()
+            if subject in self._publishers
+        }
+        return _since(subscriptions, self._reported), _since(published, self._published_before)
 
     def directory_changed(self, records: list[DirectoryRecord]) -> None:
         """Publish where the directory says, if that is new: orders may lead elsewhere meanwhile."""
@@ -309,3 +302,16 @@ class Managed:
         with contextlib.suppress(StopIteration):
             return next(name for url, name in foreign if same_broker(url, wire.url))
         return ""
+
+
+def _since(now: dict[str, tuple[int, int]], before: dict[str, tuple[int, int]]) -> dict[str, Traffic]:
+    """What has come since `before`, which is brought up to date; what is left out is told next time."""
+    grown = [key for key, (messages, _) in now.items() if messages > before.get(key, (0, 0))[0]]
+    if len(grown) > MAX_REPORTED:
+        grown = heapq.nlargest(MAX_REPORTED, grown, lambda key: now[key][0] - before.get(key, (0, 0))[0])
+    result = {}
+    for key in grown:
+        messages, size_bytes = before.get(key, (0, 0))
+        result[key] = Traffic(now[key][0] - messages, now[key][1] - size_bytes)
+        before[key] = now[key]
+    return result

@@ -20,22 +20,18 @@ from mangrove.broker.client_connection import BrokerAwayError, NoResponderError
 from mangrove.client.management.directory_view import DirectoryView
 from mangrove.client.management.identity import Identity
 from mangrove.client.management.link import ManagementLink
+from mangrove.client.management.reporting import Carrier, Reporting
 from mangrove.model.agents.directory import DirectoryChanges, DirectoryRecord
-from mangrove.model.agents.identity import seal_of
 from mangrove.model.agents.names import (
     announcement_subject,
     client_subject,
     directory_changes_subject,
     register_subject,
-    report_subject,
 )
 from mangrove.model.agents.registration import (
     MAX_WISHES,
-    RENEW_S,
-    REPORT_S,
     AgentStarted,
     Assignment,
-    ClientMessage,
     ClientOrder,
     Leave,
     Migrated,
@@ -43,9 +39,6 @@ from mangrove.model.agents.registration import (
     RegisterAgain,
     Registered,
     Registration,
-    Report,
-    Sealed,
-    Traffic,
     Wish,
 )
 
@@ -66,14 +59,11 @@ _changes = msgspec.json.Decoder(DirectoryChanges)
 _started = msgspec.json.Decoder(AgentStarted)
 
 
-class Member(Protocol):
+class Member(Carrier, Protocol):
     """The client that is registered."""
 
     def broker_of(self, key: str) -> str:
         """The name of the broker that serves a wish at the moment; empty if there is none."""
-
-    def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
-        """What was received by key and published by subject since the last call; bounded."""
 
     def ordered(self, order: Order) -> None:
         """The agent wants a wish moved."""
@@ -94,6 +84,7 @@ class Membership:
         self._identity = identity
         self._name = name
         self._member = member
+        self._reporting = Reporting(link, identity, member)
         self.directory = DirectoryView(link.domain)
         self.term = 0
         """Of the agent that this client is registered with; 0 if it is not."""
@@ -107,7 +98,6 @@ class Membership:
         self._complete = True
         """Whether everything is to be said from scratch."""
         self._asking: dict[str, asyncio.Future[Assignment | None]] = {}
-        self._key: bytes | None = None
         self._due = asyncio.Event()
         self._not_before = 0.0
         self._retry_s = RETRY_S
@@ -123,7 +113,7 @@ class Membership:
         self._link.open(self.again)
         self._tasks = [
             loop.create_task(self._register(), name="register"),
-            loop.create_task(self._report(), name="report"),
+            loop.create_task(self._reporting.run(), name="report"),
         ]
 
     async def close(self) -> None:
@@ -137,7 +127,7 @@ class Membership:
         for future in self._asking.values():
             if not future.done():
                 future.set_result(None)
-        self._say(Leave(client=self._identity.client, sequence=self._identity.next_sequence()))
+        self._reporting.say(Leave(client=self._identity.client, sequence=self._identity.next_sequence()))
 
     # -- wishes -------------------------------------------------------------------------------------------
 
@@ -189,7 +179,7 @@ class Membership:
 
     def migrated(self, told: Callable[[str, int], Migrated]) -> None:
         """Tell what became of an order; `told` is given this client's id and the next number."""
-        self._say(told(self._identity.client, self._identity.next_sequence()))
+        self._reporting.say(told(self._identity.client, self._identity.next_sequence()))
 
     # -- registering --------------------------------------------------------------------------------------
 
@@ -253,7 +243,7 @@ class Membership:
             answer = await self._link.ask(register_subject(self._domain), signed, Registered, ANSWER_S)
             if answer.problem:
                 raise ValueError(answer.problem)
-            self._key = identity.lease_key(answer.exchange_key, self._domain)
+            self._reporting.key = identity.lease_key(answer.exchange_key, self._domain)
         except (BrokerAwayError, NoResponderError, TimeoutError, msgspec.DecodeError, ValueError) as error:
             log.debug("not registered: %s", error)
             self._complete = self._complete or complete
@@ -329,31 +319,3 @@ class Membership:
             return
         self._complete = True
         self._later(random.uniform(0, min(max(started.spread_s, 0.0), MAX_SPREAD_S)))
-
-    # -- reporting ----------------------------------------------------------------------------------------
-
-    def _say(self, message: ClientMessage) -> bool:
-        if self._key is None:
-            return False
-        body = msgspec.json.encode(message)
-        sealed = Sealed(client=self._identity.client, body=body, seal=seal_of(self._key, body))
-        return self._link.say(report_subject(self._domain), sealed)
-
-    async def _report(self) -> None:
-        loop = asyncio.get_running_loop()
-        before = said_at = loop.time()
-        while True:
-            await asyncio.sleep(REPORT_S)
-            now = loop.time()
-            received, published = self._member.traffic()
-            if self._key is not None and (received or published or now - said_at >= RENEW_S):
-                report = Report(
-                    client=self._identity.client,
-                    sequence=self._identity.next_sequence(),
-                    span_s=now - before,
-                    received=received,
-                    published=published,
-                )
-                if self._say(report):
-                    said_at = now
-            before = now

@@ -1,0 +1,60 @@
+"""What a client tells its agent under its seal: what it carries, that it is there, what became of orders."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import msgspec
+
+from mangrove.client.management.identity import Identity
+from mangrove.client.management.link import ManagementLink
+from mangrove.model.agents.identity import seal_of
+from mangrove.model.agents.names import report_subject
+from mangrove.model.agents.registration import RENEW_S, REPORT_S, ClientMessage, Report, Sealed, Traffic
+
+
+class Carrier(Protocol):
+    """Who carries messages."""
+
+    def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
+        """What was received by key and published by subject since the last call; bounded."""
+
+
+class Reporting:
+    """Says nothing before the client has registered."""
+
+    def __init__(self, link: ManagementLink, identity: Identity, carrier: Carrier) -> None:
+        self._link = link
+        self._identity = identity
+        self._carrier = carrier
+        self.key: bytes | None = None
+        """Of the seal; None before the first registration."""
+
+    def say(self, message: ClientMessage) -> bool:
+        """Tell the agent something; whether it is on its way."""
+        if self.key is None:
+            return False
+        body = msgspec.json.encode(message)
+        sealed = Sealed(client=self._identity.client, body=body, seal=seal_of(self.key, body))
+        return self._link.say(report_subject(self._link.domain), sealed)
+
+    async def run(self) -> None:
+        """Report once a second while there is traffic, and now and then without, until cancelled."""
+        loop = asyncio.get_running_loop()
+        before = said_at = loop.time()
+        while True:
+            await asyncio.sleep(REPORT_S)
+            now = loop.time()
+            received, published = self._carrier.traffic()
+            if self.key is not None and (received or published or now - said_at >= RENEW_S):
+                report = Report(
+                    client=self._identity.client,
+                    sequence=self._identity.next_sequence(),
+                    span_s=now - before,
+                    received=received,
+                    published=published,
+                )
+                if self.say(report):
+                    said_at = now
+            before = now
