@@ -107,7 +107,14 @@ class Leadership:
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
         )
         self.view = view
-        self.admissions = Admissions(site, view, log)
+        self.admissions = Admissions(
+            site,
+            view,
+            log,
+            lambda topic, at: self.sessions.barred(topic, at),
+            number=self.store.number,
+            clock_shift_s=clock_shift_s,
+        )
         self.sessions = Coordinator(
             site.domain,
             site.balancing,
@@ -159,6 +166,7 @@ class Leadership:
             Announce(AgentStarted(term=taken.term, spread_s=SPREAD_S)),
             *self.neighbours.start(now),
             *self.sessions.begin(taken.term, taken.sessions, now),
+            *self.admissions.begin(taken.sessions, now),
             *self._afterwards(now),
         ]
 
@@ -291,11 +299,13 @@ class Leadership:
     def stored(self, write: int, now: float) -> list[Instruction]:
         """A write is in the store."""
         self.store.stored(write, now)
+        self.admissions.stored(write)
         return self.sessions.stored(write, now) + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
+        self.admissions.failed(write, now)
         return self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
@@ -322,7 +332,7 @@ class Leadership:
             self.clients.refused["lease ran out"] += 1
             told += self._left(client, now)
         self.store.handle_timer(now)
-        self.admissions.handle_timer(now)
+        told += self.admissions.handle_timer(now)
         if self.places is not None:
             self.places.handle_timer(now)
         told += self.sessions.handle_timer(now)

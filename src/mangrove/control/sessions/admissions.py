@@ -1,19 +1,22 @@
 """The other side of a session: a linked domain asks this one to take load (ePEER §4.4.4.2).
 
 Who says yes has its brokers BUSY until it hears that the session is over, or for as long as a session can
-last. Every question may come twice, and gets the same answer.
+last; so has its successor. Every question may come twice, and gets the same answer.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mangrove.control.events.session_happenings import AdmissionEnded, LoadAdmitted
 from mangrove.control.instructions import Instruction, TellPeer
 from mangrove.control.load.capacity import accepts
 from mangrove.control.offloading.trigger import acceptor
+from mangrove.control.sessions.closing import Closing
+from mangrove.control.sessions.session import StoredAdmission, decode, encode
 from mangrove.control.sessions.states import settling_s
 from mangrove.control.sessions.surroundings import Surroundings
 from mangrove.control.site import Site
@@ -34,6 +37,10 @@ from mangrove.model.subjects import is_internal, subject_problem
 
 MARGIN_S = 10.0
 """Beyond all that a session may last at the other side."""
+ADMITTED = "admitted."
+"""Keys of what was taken begin so, in the sessions' bucket."""
+Barred = Callable[[str, float], frozenset[str]]
+"""Brokers that a topic left in this burst."""
 NOT_WELCOME = "load from a domain that is not in accept_load_from"
 
 
@@ -50,12 +57,68 @@ class _Admission:
 class Admissions:
     """What is taken from linked domains."""
 
-    def __init__(self, site: Site, surroundings: Surroundings, log: EventLog) -> None:
+    def __init__(
+        self,
+        site: Site,
+        surroundings: Surroundings,
+        log: EventLog,
+        barred: Barred,
+        *,
+        number: Callable[[], int],
+        clock_shift_s: float,
+    ) -> None:
+        self._records = Closing(number)
+        self._clock_shift_s = clock_shift_s
+        self._barred = barred
         self._site = site
         self._around = surroundings
         self._log = log
         self._open: dict[str, _Admission] = {}
         self.refused: Counter[str] = Counter()
+
+    def begin(self, records: Iterable[bytes], now: float) -> list[Instruction]:
+        """A term begins: what an earlier leader took is still on its way here."""
+        useless: dict[str, bytes | None] = {}
+        for record in filter(None, map(decode, records)):
+            if not isinstance(record, StoredAdmission):
+                continue
+            left_s = record.until - now - self._clock_shift_s
+            brokers = set(record.brokers.values())
+            loads = self._around.loads(now)
+            free = all(name in loads and not loads[name].session for name in brokers)
+            if not 0.0 < left_s <= self._longest_s or not free:
+                useless[_key(record.session)] = None
+                continue
+            for broker in brokers:
+                self._around.set_busy(broker, record.session)
+            self._open[record.session] = _Admission(
+                record.peer,
+                record.brokers,
+                self._answer(record.session, record.brokers),
+                now + left_s,
+                record.event,
+            )
+        return self._records.write(useless)
+
+    @property
+    def _longest_s(self) -> float:
+        balancing = self._site.balancing
+        return balancing.migration_timeout_s + settling_s(balancing) + MARGIN_S
+
+    def _answer(self, session: str, taken: dict[str, str]) -> AdmissionTold:
+        return AdmissionTold(
+            session=session,
+            urls={topic: (name, self._site.url(name)) for topic, name in taken.items()},
+            management_url=self._site.management_url,
+        )
+
+    def stored(self, write: int) -> None:
+        """A write is in the store."""
+        self._records.stored(write)
+
+    def failed(self, write: int, now: float) -> None:
+        """A write did not come about."""
+        self._records.failed(write, now)
 
     def drop(self) -> None:
         """Somebody else leads."""
@@ -68,17 +131,18 @@ class Admissions:
         self, peer: str, message: RoomAsked | AdmissionAsked | SessionEnded, now: float
     ) -> list[Instruction]:
         """A linked domain asks, or has ended what it asked for."""
+        told: list[Instruction] = []
         match message:
             case RoomAsked():
                 answer: RoomTold | AdmissionTold | SessionClosed = self._room(peer, message, now)
             case AdmissionAsked():
-                answer = self._admit(peer, message, now)
+                answer = self._admit(peer, message, now, told)
             case SessionEnded():
                 admission = self._open.get(message.session)
                 if admission is not None and admission.peer == peer:
-                    self._close(message.session, "it has ended", now)
+                    told += self._close(message.session, "it has ended", now)
                 answer = SessionClosed(session=message.session)
-        return [TellPeer(peer, answer)]
+        return [*told, TellPeer(peer, answer)]
 
     def expected(self, topic: str) -> str:
         """Where the clients of a topic are to go that a linked domain moves here."""
@@ -88,13 +152,15 @@ class Admissions:
         )
 
     def timer(self) -> float:
-        """When an admission runs out."""
-        return min((admission.until for admission in self._open.values()), default=math.inf)
+        """When an admission runs out, or a write is repeated."""
+        return min([self._records.timer(), *(admission.until for admission in self._open.values())])
 
-    def handle_timer(self, now: float) -> None:
+    def handle_timer(self, now: float) -> list[Instruction]:
         """End what the other side has forgotten."""
+        told = self._records.handle_timer(now)
         for name in [name for name, admission in self._open.items() if admission.until <= now]:
-            self._close(name, "nothing was heard of its end", now)
+            told += self._close(name, "nothing was heard of its end", now)
+        return told
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -124,7 +190,7 @@ class Admissions:
     def _free(self, load: BrokerLoad) -> Amounts:
         return acceptor(load, self._site.balancing, domain=self._site.domain).room
 
-    def _admit(self, peer: str, asked: AdmissionAsked, now: float) -> AdmissionTold:
+    def _admit(self, peer: str, asked: AdmissionAsked, now: float, told: list[Instruction]) -> AdmissionTold:
         if not self._site.takes_load_from(peer):
             self.refused[NOT_WELCOME] += 1
             return AdmissionTold(session=asked.session)
@@ -135,7 +201,7 @@ class Admissions:
         taken: dict[str, str] = {}
         refused: dict[str, str] = {}
         for move in asked.moves[:MAX_TOPICS_A_MESSAGE]:
-            why = self._refusal(move, rooms)
+            why = self._refusal(move, rooms, now)
             if why:
                 refused[move.topic[:100]] = why
                 self.refused[f"admission: {why}"] += 1
@@ -144,21 +210,24 @@ class Admissions:
             taken[move.topic] = move.broker
         for broker in set(taken.values()):
             self._around.set_busy(broker, asked.session)
-        answer = AdmissionTold(
-            session=asked.session,
-            urls={topic: (name, self._site.url(name)) for topic, name in taken.items()},
-            management_url=self._site.management_url,
-        )
+        answer = self._answer(asked.session, taken)
         event = self._log.note(
             LoadAdmitted(session=asked.session, peer=peer, topics=taken, refused=refused), now
         )
         if taken:
-            balancing = self._site.balancing
-            until = now + balancing.migration_timeout_s + settling_s(balancing) + MARGIN_S
+            until = now + self._longest_s
             self._open[asked.session] = _Admission(peer, taken, answer, until, event)
+            record = StoredAdmission(
+                session=asked.session,
+                peer=peer,
+                brokers=taken,
+                until=until + self._clock_shift_s,
+                event=event,
+            )
+            told += self._records.write({_key(asked.session): encode(record)})
         return answer
 
-    def _refusal(self, move: Incoming, rooms: dict[str, Amounts]) -> str:
+    def _refusal(self, move: Incoming, rooms: dict[str, Amounts], now: float) -> str:
         if subject_problem(move.topic, wildcards=True) or is_internal(move.topic):
             return "not a topic that can be moved"
         if not self._site.may_leave(move.topic):
@@ -168,9 +237,11 @@ class Admissions:
         room = rooms.get(move.broker)
         if room is None:
             return "the broker takes nothing now"
+        if move.broker in self._barred(move.topic, now):
+            return "the topic left that broker lately"
         return "" if _amounts(move).fits(room) else "there is no room"
 
-    def _close(self, session: str, why: str, now: float) -> None:
+    def _close(self, session: str, why: str, now: float) -> list[Instruction]:
         admission = self._open.pop(session)
         brokers = tuple(sorted(set(admission.brokers.values())))
         for broker in brokers:
@@ -180,10 +251,15 @@ class Admissions:
             now,
             admission.event,
         )
+        return self._records.write({_key(session): None})
 
     def busy(self) -> dict[str, str]:
         """Brokers that are BUSY for linked domains, and in which session."""
         return {broker: name for name, each in self._open.items() for broker in each.brokers.values()}
+
+
+def _key(session: str) -> str:
+    return f"{ADMITTED}{session}"
 
 
 def _finite(room: Amounts) -> dict[Metric, float]:

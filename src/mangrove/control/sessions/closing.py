@@ -1,4 +1,4 @@
-"""What is left to do when a session has ended: its record is removed, and neighbours are told."""
+"""What is repeated until it is done: a session's record is removed, and neighbours are told of its end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ MAX_TIMES = 30
 
 
 class Closing:
-    """Repeats until it is done: a record that stays would be taken up by the next leader."""
+    """Writes and messages that must get through: a record that stays is taken up by the next leader."""
 
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number
         self._peers: dict[tuple[str, str], tuple[float, int]] = {}
         """Session and neighbour → when it is told again, and how often it was."""
         self._writes: dict[int, dict[str, bytes | None]] = {}
+        self._latest: dict[str, int] = {}
+        """The last write of each key: what failed before it is not repeated."""
         self._unwritten: dict[str, bytes | None] = {}
         self._retry_at = math.inf
 
@@ -31,6 +33,9 @@ class Closing:
             return []
         number = self._number()
         self._writes[number] = values
+        for key in values:
+            self._latest[key] = number
+            self._unwritten.pop(key, None)
         return [Store(number, tuple(StoreWrite(SESSIONS, key, value) for key, value in values.items()))]
 
     def tell(self, session: str, peers: Iterable[str], now: float) -> list[Instruction]:
@@ -47,14 +52,16 @@ class Closing:
 
     def stored(self, write: int) -> None:
         """A write is in the store."""
-        self._writes.pop(write, None)
+        for key in self._writes.pop(write, {}):
+            if self._latest.get(key) == write:
+                del self._latest[key]
 
     def failed(self, write: int, now: float) -> None:
-        """A write is to be repeated."""
-        values = self._writes.pop(write, None)
-        if values is not None:
-            self._unwritten = values | self._unwritten
-            self._retry_at = now + REPEAT_S
+        """A write is to be repeated, unless there is a later one."""
+        for key, value in self._writes.pop(write, {}).items():
+            if self._latest.get(key) == write:
+                self._unwritten[key] = value
+                self._retry_at = now + REPEAT_S
 
     def timer(self) -> float:
         """When something is to be repeated."""

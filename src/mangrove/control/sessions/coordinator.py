@@ -481,6 +481,10 @@ class Coordinator:
         silent, self._silent = self._silent, set()
         return silent
 
+    def barred(self, topic: str, now: float) -> frozenset[str]:
+        """Brokers that a topic left in this burst, so that it may not return."""
+        return self._moved.barred(topic, now)
+
     @property
     def moves(self) -> int:
         """Wishes that have moved since the term began."""

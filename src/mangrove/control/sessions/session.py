@@ -52,6 +52,21 @@ class StoredMoved(msgspec.Struct, frozen=True, kw_only=True, tag="moved"):
     moved: tuple[MovedTopic, ...]
 
 
+class StoredAdmission(msgspec.Struct, frozen=True, kw_only=True, tag="admission"):
+    """What this domain takes in a linked domain's session, as the store has it."""
+
+    session: str
+    peer: str
+    brokers: dict[str, str]
+    """Topic → broker."""
+    until: float
+    """Seconds since 1970."""
+    event: str
+
+
+Record = StoredSession | StoredMoved | StoredAdmission
+
+
 @dataclass(slots=True)
 class MoveProgress:
     """A topic that leaves in a session."""
@@ -157,18 +172,17 @@ class Session:
         return {topic: self.orders.waiting(topic) for topic in self.moves}
 
 
-_decoder = msgspec.json.Decoder(StoredSession | StoredMoved)
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
-def encode(record: StoredSession | StoredMoved) -> bytes:
+def encode(record: Record) -> bytes:
     """As the store has it."""
     return msgspec.json.encode(record)
 
 
-def decode(value: bytes) -> StoredSession | StoredMoved | None:
+def decode(value: bytes) -> Record | None:
     """From the store; None if it is nothing that this version wrote."""
     try:
-        record: StoredSession | StoredMoved = _decoder.decode(value)
+        return _decoder.decode(value)
     except msgspec.DecodeError:
         return None
-    return record

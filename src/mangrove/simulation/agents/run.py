@@ -4,7 +4,7 @@ In every schedule, at every second: no session lasts longer than its time-outs a
 open sessions are BUSY, no broker is in two sessions and no topic has two targets. For every decision: the
 acceptor ends below the threshold, the topic does not go back to a broker that it left in this burst, and no
 topic goes while a less urgent one of the same size stays (methods that go by urgency). When all has healed:
-no session is open or stored, and the directory, here and in the store, says where clients are.
+no session is stored that has ended, and the directory, here and in the store, says where clients are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, TopicMoved
 from mangrove.control.offloading.registry import method_named
 from mangrove.control.offloading.trigger import StartedBy
+from mangrove.control.sessions.admissions import ADMITTED
 from mangrove.control.sessions.coordinator import MOVED_KEY
 from mangrove.control.sessions.moved_topics import QUIET_S
 from mangrove.control.sessions.states import SessionState, timeout_s
@@ -227,11 +228,22 @@ class _Run:
         if method_named(self.balancing.method).started_by is not StartedBy.OVERLOAD:
             return
         status = domain.brain.status(self.world.now)
-        if still := [session.id for session in status.sessions if not session.outcome]:
-            self._problem(f"{still} are open although all has healed")
-        if stored := domain.store.values["sessions"].keys() - {MOVED_KEY}:
-            self._problem(f"{sorted(stored)} are stored although they have ended")
-        self._compare_directory(domain)
+        still = {session.id for session in status.sessions if not session.outcome}
+        stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]}
+        if ended := stored - {MOVED_KEY} - self._open_sessions():
+            self._problem(f"{sorted(ended)} are stored although they have ended")
+        if not still:
+            self._compare_directory(domain)
+
+    def _open_sessions(self) -> set[str]:
+        """Of all domains."""
+        brains = [domain.brain for domain in self.virtual.domains.values() if domain.brain is not None]
+        return {
+            session.id
+            for brain in brains
+            for session in brain.status(self.world.now).sessions
+            if not session.outcome
+        }
 
     def _compare_directory(self, domain: VirtualDomain) -> None:
         assert domain.brain is not None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 
 import pytest
 from tests.kit.small_domain import SmallDomain
 
-from mangrove.control.instructions import Instruction, TellPeer
+from mangrove.control.instructions import Instruction, Store, TellPeer
 from mangrove.control.sessions.admissions import MARGIN_S, NOT_WELCOME, Admissions
 from mangrove.control.sessions.states import settling_s
 from mangrove.control.site import Site
@@ -38,12 +39,21 @@ def taking() -> tuple[Admissions, SmallDomain]:
     federation = Federation(name="f", domains={"oslo": oslo, **others}, links=links, topics=rules)
     domain = SmallDomain({"a": 940.0, "b": 500.0}, {"a": "oslo-edge1", "b": "oslo-edge2"})
     domain.brokers = {name: "head" if name == "oslo-head" else "edge" for name in NAMES.values()}
-    return Admissions(Site(federation, fixed_endpoints(oslo)), domain, domain.log), domain
+    site = Site(federation, fixed_endpoints(oslo))
+    numbers = count(1)
+    admissions = Admissions(
+        site,
+        domain,
+        domain.log,
+        domain.coordinator.barred,
+        number=lambda: next(numbers),
+        clock_shift_s=1e9,
+    )
+    return admissions, domain
 
 
 def answer(told: list[Instruction]) -> object:
-    (one,) = told
-    assert isinstance(one, TellPeer)
+    (one,) = [each for each in told if isinstance(each, TellPeer)]
     return one.message
 
 
@@ -132,10 +142,55 @@ def test_what_cannot_be_taken_is_refused_alone(bad: Incoming) -> None:
     assert set(domain.busy) == {"oslo-edge2"}
 
 
+def test_a_topic_that_left_a_broker_lately_is_not_taken_back_there() -> None:
+    admissions, domain = taking()
+    domain.coordinator._moved.add("t", "oslo-edge2", 0.0)
+    assert ask(admissions, move("t"), now=5.0).urls == {}
+    domain.coordinator.consider(10.0)
+    assert set(ask(admissions, move("t"), now=20.0).urls) == {"t"}
+
+
 def test_all_that_is_taken_must_fit_together() -> None:
     admissions, _ = taking()
     assert set(ask(admissions, move("x", load=300.0), move("y", load=300.0)).urls) == {"x"}
     assert ask(admissions, move("z"), session="bonn-1-2").urls == {}, "the broker is busy"
+
+
+def test_a_successor_has_the_same_brokers_busy() -> None:
+    admissions, _ = taking()
+    asked = AdmissionAsked(session="bonn-1-1", publishers=False, moves=(move(),))
+    store, told = admissions.handle("bonn", asked, 0.0)
+    assert isinstance(store, Store)
+    assert isinstance(told, TellPeer)
+    value = store.writes[0].value
+    assert value is not None
+    after, domain = taking()
+    assert after.begin((value, b"rubbish"), 10.0) == []
+    assert domain.busy == {"oslo-edge2": "bonn-1-1"}
+    assert after.timer() == admissions.timer()
+    assert answer(after.handle("bonn", asked, 11.0)) == told.message
+    removal, _ = after.handle("bonn", SessionEnded(session="bonn-1-1"), 12.0)
+    assert isinstance(removal, Store)
+    assert (removal.writes[0].key, removal.writes[0].value) == (store.writes[0].key, None)
+    late, domain = taking()
+    (removal,) = late.begin((value,), 100.0)
+    assert isinstance(removal, Store)
+    assert removal.writes[0].value is None
+    assert not domain.busy
+
+
+def test_a_write_that_failed_is_not_repeated_after_a_later_one() -> None:
+    admissions, _ = taking()
+    store, _ = admissions.handle("bonn", AdmissionAsked(session="s", publishers=False, moves=(move(),)), 0.0)
+    removal, _ = admissions.handle("bonn", SessionEnded(session="s"), 1.0)
+    assert isinstance(store, Store)
+    assert isinstance(removal, Store)
+    admissions.failed(store.write, 2.0)
+    assert admissions.handle_timer(10.0) == []
+    admissions.failed(removal.write, 11.0)
+    (again,) = admissions.handle_timer(12.0)
+    assert isinstance(again, Store)
+    assert again.writes == removal.writes
 
 
 def test_nothing_taken_leaves_nothing_busy() -> None:
