@@ -84,6 +84,8 @@ class _Run:
         """Decisions by session."""
         self.left: dict[str, dict[str, float]] = defaultdict(dict)
         """Topic → broker that it left, and when."""
+        self.moved_once: set[str] = set()
+        """Topics that may be kept where they are because they have moved."""
         self.not_low_at: dict[str, float] = {}
         self.longest_s = SLACK_S + sum(
             timeout_s(state, self.balancing) for state in SessionState if state is not SessionState.ENDED
@@ -137,6 +139,7 @@ class _Run:
                     for decided_at, decision in self.decided[moved.session]:
                         if decision.topic == moved.topic:
                             self.left[moved.topic][decision.source] = decided_at
+                            self.moved_once.add(moved.topic)
                 case SessionEnded() as ended if ended.topics:
                     self._check_acceptors(ended.session)
                 case _:
@@ -159,7 +162,7 @@ class _Run:
     def _check_acceptors(self, session: str) -> None:
         for decided_at, decided in self.decided[session]:
             changed_at = max(self.traffic.changed_at, self.traffic.joined_at.get(decided.to, 0.0))
-            if decided.domain or changed_at > decided_at - STEADY_S:
+            if changed_at > decided_at - STEADY_S:
                 continue
             share = self.traffic.brokers[decided.to].utilisation
             if share >= self.balancing.high:
@@ -169,12 +172,12 @@ class _Run:
         """No topic of the same size, later deadline and same place stays while this one goes."""
         if decided.domain or decided.publishers or not decided.whole:
             return
-        if self.left.get(decided.topic):
+        if decided.topic in self.moved_once:
             return
         size = self._size(decided.topic, decided.source)
         for topic in self.schedule.topics:
             other = topic.name
-            if other in moving or self.left.get(other) or self._size(other, decided.source) != size:
+            if other in moving or other in self.moved_once or self._size(other, decided.source) != size:
                 continue
             if size and self._deadline_ms(other) > self._deadline_ms(decided.topic):
                 self._problem(f"{decided.topic} goes and the less urgent {other} stays at {decided.source}")
@@ -183,9 +186,12 @@ class _Run:
         return self.schedule.federation.topics.contract_of(topic).deadline_ms or 0.0
 
     def _size(self, topic: str, broker: str) -> tuple[float, int] | None:
-        """Rate and subscribers of a topic that is at one broker alone, well known to the agent."""
+        """Rate and subscribers of a topic that is at one broker alone, well known to the agent.
+
+        None also if nobody publishes it here any more: then it is of another class.
+        """
         domain = self.virtual.domains[self.traffic.brokers[broker].domain]
-        since = [self.traffic.topic_changed_at.get(topic, 0.0)]
+        since = [self.traffic.topic_changed_at.get(topic, 0.0), self._published_since(topic, domain)]
         count = 0
         for client in self.virtual.clients.values():
             held = client.held.get(f"s/{topic}")
@@ -193,12 +199,24 @@ class _Run:
                 continue
             if held.broker != broker or held.moving:
                 return None
-            known_since = client.known_to.get((domain.name, domain.store.term), math.inf)
-            since += [held.since, known_since]
+            since += [held.since, client.known_to.get((domain.name, domain.store.term), math.inf)]
             count += 1
         if not count or max(since) > self.world.now - STEADY_S:
             return None
         return self.traffic.rates[topic], count
+
+    def _published_since(self, topic: str, domain: VirtualDomain) -> float:
+        """Since when the agent knows of a publisher in its domain."""
+        return min(
+            (
+                client.known_to.get((domain.name, domain.store.term), math.inf)
+                for client in self.virtual.clients.values()
+                if client.alive
+                and (held := client.held.get(f"p/{topic}")) is not None
+                and held.domain == domain.name
+            ),
+            default=math.inf,
+        )
 
     # -- at the end -----------------------------------------------------------------------------------------
 
