@@ -594,3 +594,21 @@ async def test_many_publishers_at_once_wait_their_turn(serving: Serving) -> None
         for _ in range(600):
             await reader.next(10)
         assert not connection._publisher.counts.unsent_messages
+
+
+async def test_who_subscribes_or_flushes_while_the_connection_closes_is_told_so(serving: Serving) -> None:
+    server = await serving()
+    pid = server.process.pid
+    assert pid is not None
+    connection = await mangrove.connect(server.url)
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(0.2)  # until it has stopped
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0.1)
+    assert not closing.done(), "it waits for the broker a little"
+    for late in (connection.subscribe("late"), connection.flush()):
+        with pytest.raises(NotConnectedError, match="closed"):
+            await asyncio.wait_for(late, 5)
+    await connection.close()
+    await closing
+    os.kill(pid, signal.SIGCONT)

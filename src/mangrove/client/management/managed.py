@@ -35,6 +35,8 @@ MAX_PUBLISHED = 2_000
 MAX_REPORTED = 5_000
 """Subscriptions, and published subjects, in one report."""
 TIDY_S = ASKED_S + 0.5
+CONNECT_S = 1.0
+"""A broker that does not answer for so long does not serve a new subscription."""
 LINK_S = 0.3
 """How long a new connection waits for the management broker, so that its subscriptions can be placed."""
 
@@ -144,9 +146,10 @@ class Managed:
             self._assigned[key] = assignment.broker
         if url:
             try:
-                return await self._pool.at(url)
-            except BrokerAwayError as error:
-                log.info("%s is not served where it was to be: %s", subscription.subject, error.message)
+                async with asyncio.timeout(CONNECT_S):
+                    return await self._pool.at(url)
+            except (BrokerAwayError, TimeoutError) as error:
+                log.info("%s is not served where it was to be: %s", subscription.subject, error)
         return self._kept[1]
 
     def placed(self, subscription: Subscription) -> None:

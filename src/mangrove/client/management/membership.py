@@ -143,8 +143,11 @@ class Membership:
 
     async def place(self, wish: Wish) -> Assignment | None:
         """Have a wish managed; where it is to be served, if an agent says so soon enough."""
-        answers = self.term or self._link.connected
-        if not self.add(wish) or not answers or asyncio.get_running_loop().time() < self._not_before:
+        if (
+            not self.add(wish)
+            or not self._link.connected
+            or asyncio.get_running_loop().time() < self._not_before
+        ):
             return None
         future: asyncio.Future[Assignment | None] = asyncio.get_running_loop().create_future()
         self._asking[wish.key] = future

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import NamedTuple, Protocol
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 1 << 22
 """Who publishes more waits, or is refused if he cannot."""
@@ -96,12 +99,19 @@ class PausedWire:
         return _Outlet(self, head_form)
 
     def release(self, wire: ClientConnection) -> None:
-        """Publish all that was kept; nothing comes here any more."""
+        """Publish all that was kept; nothing comes here any more.
+
+        What a connection that is away has no room for is lost, and counted by the connection.
+        """
         kept, self._kept = self._kept, []
         self._size_bytes = 0
-        try:
-            for each in kept:
+        unsent = 0
+        for each in kept:
+            try:
                 wire.publish(self._subject, each.payload, reply=each.reply, head=each.head)
-        finally:
-            self._wire = wire
-            self._over.set()
+            except BrokerAwayError:
+                unsent += 1
+        if unsent:
+            log.warning("%d messages on %s could not be sent: the broker is away", unsent, self._subject)
+        self._wire = wire
+        self._over.set()

@@ -74,12 +74,9 @@ def draw_pairs(result: DrdResult, file: Path) -> None:
         for panel, (measure, title, scale) in zip(axes, places, strict=True):
             drd = [scale * getattr(one["drd"], measure) for one in result.experiments]
             peer = [scale * getattr(one["peer"], measure) for one in result.experiments]
-            panel.hist(
-                [theirs - ours for ours, theirs in zip(drd, peer, strict=True)],
-                bins=30,
-                color=COLOURS["peer"],
-                alpha=0.8,
-            )
+            less = [theirs - ours for ours, theirs in zip(drd, peer, strict=True)]
+            whole = [edge - 0.5 for edge in range(int(min(less)), int(max(less)) + 2)]
+            panel.hist(less, bins=30 if scale > 1 else whole, color=COLOURS["peer"], alpha=0.8)
             panel.axvline(0.0, color=INK, linewidth=1.0)
             panel.set_xlabel("peer less drd" + (", %" if scale > 1 else ""))
             panel.set_ylabel("experiments")

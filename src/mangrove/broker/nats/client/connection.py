@@ -147,14 +147,14 @@ class NatsClientConnection:
         if self._state is State.CLOSED:
             return
         protocol, self._protocol = self._protocol, None
-        if self.connected and protocol is not None:
+        self._state = State.CLOSED
+        if protocol is not None:
             self._outgoing.write()
             try:
                 async with asyncio.timeout(CLOSE_S):
                     await protocol.ping()
             except (TimeoutError, BrokerAwayError) as error:
                 log.warning("messages may be unsent: %s", str(error) or "the broker does not answer")
-        self._state = State.CLOSED
         for task in (self._returning, self._leaving):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
