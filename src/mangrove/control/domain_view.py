@@ -44,9 +44,11 @@ class DomainView:
         self._advertising = advertising
         self._neighbours = neighbours
         self._follow = follow
+        self._looked_at = 0.0
 
     def loads(self, now: float) -> Mapping[str, BrokerLoad]:
         """How all brokers are, by name."""
+        self._looked_at = now
         return self._watch.loads(now)
 
     def set_busy(self, broker: str, session: str) -> bool:
@@ -78,8 +80,19 @@ class DomainView:
         return 1 if self._advertising.wanted_elsewhere(topic) else 0
 
     def topics_at(self, broker: str) -> frozenset[str]:
-        """What a broker serves."""
-        return frozenset(self._profile.topics(broker))
+        """What a broker is certain to serve: a client of it was heard of lately.
+
+        Such a topic costs an acceptor no input, so what a dead client alone had there must not count.
+        """
+        members = self._clients.placements.members
+        return frozenset(
+            topic
+            for topic in self._profile.topics(broker)
+            if any(
+                self._clients.heard_lately(served.client, self._looked_at)
+                for served in members(ClientRole.SUBSCRIBER, topic, broker)
+            )
+        )
 
     def members(self, topic: str, broker: str, *, publishers: bool) -> Iterable[WishId]:
         """Clients of a topic at a broker that can be told to move; queue groups stay together."""

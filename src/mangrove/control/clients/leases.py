@@ -30,6 +30,10 @@ class LeaseWheel:
         if name not in self._placed:
             self._put(name, now)
 
+    def renewed_at(self, name: str) -> float:
+        """When a lease was renewed last; long ago for one that is not held."""
+        return self._renewed.get(name, -math.inf)
+
     def end(self, name: str) -> None:
         """The lease is given up."""
         self._renewed.pop(name, None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from mangrove.control.clients.leases import LeaseWheel
 from mangrove.control.clients.placements import Placements, Served
-from mangrove.model.agents.registration import LEASE_S, MAX_WISHES, ClientRole, Registration, Wish
+from mangrove.model.agents.registration import LEASE_S, MAX_WISHES, REPORT_S, ClientRole, Registration, Wish
 from mangrove.model.subjects import group_problem, is_internal, subject_problem
 
 MAX_CLIENTS = 200_000
@@ -24,6 +24,7 @@ MAX_REMEMBERED = 100_000
 """Clients that left, whose last sequence number is kept so that nothing of theirs can be said again."""
 MAX_EXPIRED_AT_ONCE = 1000
 """A host with all its clients may be gone at once; an agent has other things to do meanwhile."""
+LATELY_S = 3 * REPORT_S
 MAX_DEADLINE_MS = 1e9
 MAX_WEIGHT = 1e6
 MAX_RTT_MS = 60_000.0
@@ -191,6 +192,10 @@ class Clients:
         known.sequence = sequence
         self._leases.renew(client, now)
         return ""
+
+    def heard_lately(self, client: str, now: float) -> bool:
+        """Whether a client has said something in the last few reports' time; one that died has not."""
+        return now - self._leases.renewed_at(client) <= LATELY_S
 
     def leave(self, client: str) -> list[Served]:
         """A client goes; its wishes, for whoever kept count of them."""

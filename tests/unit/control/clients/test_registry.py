@@ -182,3 +182,14 @@ def test_leases_run_out_in_lots() -> None:
     lots = [len(wheel.expired(20.0, 10)) for _ in range(4)]
     assert lots == [10, 10, 5, 0]
     assert wheel.timer() == math.inf
+
+
+def test_a_client_that_says_nothing_is_not_counted_on_although_its_lease_lasts() -> None:
+    clients = Clients([])
+    register(clients, 1, wish(), now=0.0)
+    assert clients.heard_lately("c1", 3.0)
+    assert not clients.heard_lately("c1", 3.1)
+    assert clients.expired(3.1) == []
+    clients.heard("c1", 2, 4.0)
+    assert clients.heard_lately("c1", 5.0)
+    assert not clients.heard_lately("unknown", 0.0)
