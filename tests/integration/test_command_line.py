@@ -184,7 +184,7 @@ def test_killing_the_parent_leaves_no_process_behind(environment: dict[str, str]
         children = descendants(up.pid)
         names = [child.name() for child in children]
         assert sum("nats-server" in name for name in names) == 5
-        assert len(children) == 9, f"5 brokers, 2 gateways, 1 emulator, 1 recorder, not {names}"
+        assert len(children) == 11, f"5 brokers, 2 gateways, 2 agents, emulator, recorder, not {names}"
         up.kill()
         up.wait()
         wait_gone(children)
@@ -198,11 +198,11 @@ def test_frozen_processes_do_not_keep_it_from_stopping(environment: dict[str, st
             if any("east-" in argument for argument in child.cmdline()):
                 freeze(child.pid)
         frozen = [child for child in children if child.status() == psutil.STATUS_STOPPED]
-        assert len(frozen) == 4, "gateway, management, head and edge broker of one site"
+        assert len(frozen) == 5, "gateway, agent, management, head and edge broker of one site"
         up.send_signal(signal.SIGINT)
         _, said = up.communicate(timeout=12)
         assert up.returncode == 130
-        for name in ("east-gateway", "east-management", "east-head", "east-edge1"):
+        for name in ("east-gateway", "east-agent", "east-management", "east-head", "east-edge1"):
             assert f"{name} did not end" in said
         assert "west" not in said, "what does not hang is not killed"
         wait_gone(children)
