@@ -187,6 +187,14 @@ async def test_orders_that_are_not_the_leaders_are_ignored(
 
         await eventually(explained, "what makes no sense should be answered")
         assert (await agent.move("s1", "edge2", client=client)).problem == ""
+        late = Assignment(broker="edge1", url=domain.url("edge1"), epoch=1)
+        await agent.tell(Order(term=7, session="late", key="s1", to=late), client)
+
+        async def counted() -> bool:
+            return ignored["older orders"] == 1
+
+        await eventually(counted, "an order of an earlier decision should be ignored")
+        assert broker_of(connection, subscription) == domain.url("edge2")
 
 
 async def test_queue_groups_stay(domain: DomainOfBrokers, agent: OrderingAgent) -> None:

@@ -79,6 +79,8 @@ class Managed:
         self._foreign_names: dict[str, str] = {}
         self._rtt_ms: dict[str, float] = {}
         self._tidying: asyncio.TimerHandle | None = None
+        self._ordered: dict[str, int] = {}
+        """The latest decision that each wish was ordered by: one that comes late is not gone back to."""
         self.moved: Counter[str] = Counter()
         """Orders carried out, and what became of them."""
 
@@ -165,6 +167,7 @@ class Managed:
         if key is not None:
             del self._subscriptions[key]
             self._reported.pop(key, None)
+            self._ordered.pop(key, None)
             self._membership.end(key)
         if self._moves is not None:
             await self._moves.end(subscription)
@@ -251,10 +254,14 @@ class Managed:
             problem = f"{order.to.broker} is no broker of {self._directions.domain}"
         elif subscription is not None and subscription.queue:
             problem = "members of queue groups do not move"
+        elif order.to.epoch < self._ordered.get(order.key, 0):
+            self._membership.ignored["older orders"] += 1
+            return
         if problem:
             self._membership.ignored["orders that make no sense"] += 1
             self._membership.migrated(partial(migrated, order, self.broker_of(order.key), problem, 0.0, 0))
             return
+        self._ordered[order.key] = order.to.epoch
         if order.domain:
             self._foreign_names[url] = order.to.broker
         if subscription is not None:
