@@ -31,6 +31,12 @@ def test_promises_hold(first: int) -> None:
     assert totals.moved > totals.schedules, "hardly anybody moves"
 
 
+@pytest.mark.parametrize("seed", [3461, 4132, 5263, 8299])
+def test_promises_hold_where_they_once_did_not(seed: int) -> None:
+    """An order said twice and refused once; a broker that does not answer after it was given load."""
+    assert run_schedule(seed).problems == ()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_promises_hold_over_ten_thousand_schedules() -> None:

@@ -277,7 +277,8 @@ class BalancingDocument(Strict):
     low: Share = Field(default=0.90, description="From this utilisation on a broker takes no more.")
     high: Share = Field(default=0.95, description="From this utilisation on a broker is overloaded.")
     ceiling: Share | None = Field(
-        default=None, description="Up to where a broker is filled by moves; by default up to `high`."
+        default=None,
+        description="Up to where a broker is filled by moves; by default halfway from `low` to `high`.",
     )
     target: Share | None = Field(
         default=None, description="Down to where an overloaded broker is relieved; by default to `low`."

@@ -236,6 +236,9 @@ class Leadership:
         if self._site.has(message.broker) or self._site.of_neighbour(message.broker):
             self.registrar.relocate(served, message.broker, now)
             self._profile_place(served)
+        if message.problem:
+            # The order may have been said twice, and the second time be carried out.
+            self._unsure[message.client] = (now, now + LATE_S)
         told = self.sessions.confirmed(message, now)
         return told + self._audiences([served], now)
 

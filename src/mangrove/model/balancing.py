@@ -27,7 +27,9 @@ class Balancing(msgspec.Struct, frozen=True, kw_only=True):
     low: float = 0.90
     high: float = 0.95
     ceiling: float | None = None
-    """Up to where an acceptor is filled; None: up to `high`, as in the paper."""
+    """Up to where an acceptor is filled; None: halfway between the thresholds.
+
+    ePEER fills it up to `high`: then what was measured a little too small overloads it."""
     target: float | None = None
     """Down to where an overloaded broker is relieved; None: to `low`, where it may take load again.
 

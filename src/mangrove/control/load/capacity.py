@@ -37,14 +37,17 @@ def load_of(load: BrokerLoad) -> Amounts:
 
 
 def accepts(load: BrokerLoad) -> bool:
-    """Whether a broker may be given load: it is LOW, it answers, and what can be measured was."""
-    measured = len(load.utilisation) == len(load.capacity)
+    """Whether a broker may be given load: it is LOW, it answered last time, and what can be measured was.
+
+    Of one that has just not answered it is not known what it was given since.
+    """
+    measured = len(load.utilisation) == len(load.capacity) and not load.problem
     return load.state is LoadState.LOW and load.reachable and measured
 
 
 def room_of(load: BrokerLoad, balancing: Balancing) -> Amounts:
     """What a broker may be given so that it stays below the ceiling; infinite where nothing is known."""
-    ceiling = balancing.high if balancing.ceiling is None else balancing.ceiling
+    ceiling = (balancing.low + balancing.high) / 2 if balancing.ceiling is None else balancing.ceiling
     return Amounts(*(_room(load, metric, ceiling) for metric in Metric))
 
 

@@ -531,7 +531,7 @@ def _why_not(load: BrokerLoad) -> str:
     """Why a broker is no candidate, for people."""
     if not load.reachable:
         return "not reachable"
-    return load.state.value if load.state is not LoadState.LOW else "not measured yet"
+    return load.state.value if load.state is not LoadState.LOW else load.problem or "not measured yet"
 
 
 def _milliseconds(seconds: float) -> float | None:

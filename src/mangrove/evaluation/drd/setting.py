@@ -56,6 +56,7 @@ class Setting:
             distribution="random" if drawn else "headroom",
             low=self.low,
             high=self.high,
+            ceiling=self.high,
             imbalance=self.imbalance,
             imbalance_stop=self.stop_share * self.imbalance,
             target=self.low if self.to_low else self.high,

@@ -167,7 +167,7 @@ class _Run:
                 continue
             share = self.traffic.brokers[decided.to].utilisation
             if share >= self.balancing.high:
-                self._problem(f"{decided.to} ends at {share:.1%} after {session}")
+                self._problem(f"{decided.to} ends at {share:.2%} after {session}")
 
     def _check_urgency(self, decided: MoveDecided, moving: set[str]) -> None:
         """No topic of the same size, later deadline and same place stays while this one goes."""

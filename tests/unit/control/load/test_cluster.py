@@ -95,12 +95,13 @@ def test_capacity_of_a_broker() -> None:
 
 
 def test_who_fills_the_room_or_sheds_the_need_stays_below_the_threshold() -> None:
-    balancing = Balancing(target=0.95)
+    balancing = Balancing(target=0.95, ceiling=0.95)
     acceptor = a_load("a", 0.4, capacity=5000)
     room = room_of(acceptor, balancing)
     assert room.matching == pytest.approx(2750, abs=0.01)
     assert room.input == math.inf
     assert 0.4 + room.matching / 5000 < balancing.high
+    assert room_of(acceptor, Balancing()).matching == pytest.approx(2625, abs=0.01)  # halfway
     assert room_of(acceptor, Balancing(ceiling=0.9)).matching == pytest.approx(2500, abs=0.01)
     source = a_load("b", 1.2, OVERLOAD, overloaded=(Metric.MATCHING,))
     assert need_of(source, balancing)[Metric.MATCHING] == pytest.approx(250, abs=0.01)
@@ -120,3 +121,8 @@ def test_a_trigger_asks_for_a_tenth_of_what_causes_it() -> None:
 @pytest.mark.parametrize("reachable", [True, False])
 def test_only_a_low_broker_that_answers_is_given_load(state: LoadState, reachable: bool) -> None:
     assert accepts(a_load("a", 0.1, state, reachable=reachable)) == (state is LOW and reachable)
+
+
+def test_a_broker_that_has_just_not_answered_is_given_nothing() -> None:
+    """What it was given since its last answer is not measured."""
+    assert not accepts(a_load("a", 0.1, LOW, problem="it does not answer"))

@@ -13,7 +13,7 @@ from mangrove.control.offloading.trigger import (
 from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
 
-PAPER = Balancing(target=0.95)
+PAPER = Balancing(target=0.95, ceiling=0.95)
 
 
 def edge(name: str, matching: float, state: LoadState | None = None, **other: object) -> BrokerLoad:

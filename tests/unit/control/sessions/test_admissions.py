@@ -76,7 +76,7 @@ def test_room_is_told_of_brokers_that_are_low() -> None:
     assert isinstance(told, RoomTold)
     (room,) = told.brokers
     assert room.broker == "oslo-edge2"
-    assert room.remaining[Metric.MATCHING] == pytest.approx(450.0, abs=0.1)
+    assert room.remaining[Metric.MATCHING] == pytest.approx(425.0, abs=0.1)
     assert room.topics == ("b",)
     heads = answer(admissions.handle("bonn", RoomAsked(session="s", publishers=True), 0.0))
     assert isinstance(heads, RoomTold)
