@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -119,8 +120,10 @@ async def test_a_list_of_subscriptions_that_is_too_long_is_read_without_the_larg
         nothing = SubscriptionWatch(edge, max_page_bytes=20_000, max_detailed=1_000_000)
         cut = SubscriptionWatch(edge, max_patterns=100)
 
+        moments = itertools.count(0, 10)
+
         async def complete() -> bool:
-            await whole.look(0.0)
+            await whole.look(float(next(moments)))
             return whole.found is not None and len(whole.found.count) == len(many) + len(few)
 
         await eventually(complete, "the broker should list all subscriptions")
