@@ -37,7 +37,7 @@ REPORT = SurgeReport(
     capacity_msg_s=1600.0,
     bursts=(BURST,),
     account=ACCOUNT,
-    agent_kills=0,
+    agent_killed_in=(),
 )
 
 

@@ -24,10 +24,13 @@ from mangrove.testbed.surge.workers import Reader, Worker, publish, subscribe
 from mangrove.testbed.surge.workload import HOME, SurgePlan, burst_on, federation_of
 
 LOOK_S = 0.1
+QUICK_LOOK_S = 0.02
+"""Clients move within some hundredths of a second: who wants to kill the agent meanwhile looks that often."""
 REST_S = 6.0
 SETTLE_S = 10.0
 SUBSCRIBER_PROCESSES = 2
 CALM_S = 2.0
+MID_SESSION = ("preparing", "migrating", "settling")
 
 
 class Burst(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +58,8 @@ class SurgeReport(msgspec.Struct, frozen=True, kw_only=True):
     capacity_msg_s: float
     bursts: tuple[Burst, ...]
     account: SurgeAccount
-    agent_kills: int
+    agent_killed_in: tuple[str, ...]
+    """The states of the sessions in the middle of which the agent was killed."""
 
 
 Look = Callable[[AgentStatus | None, str], None]
@@ -75,14 +79,14 @@ class Surge:
         kill_agent: bool = False,
         look: Look = lambda _status, _phase: None,
     ) -> None:
-        """With `kill_agent` the agent is killed as soon as a session moves something, in every burst."""
+        """With `kill_agent` the agent is killed in the middle of a session, once in every burst."""
         self._plan = plan
         self._directory = directory
         self._method = method
         self._bursts = bursts
         self._kill_agent = kill_agent
         self._look = look
-        self._kills = 0
+        self._killed_in: list[str] = []
 
     async def run(self, burst_s: float = 15.0) -> SurgeReport:
         """Rest, bursts of `burst_s` each with rest between them, and the account."""
@@ -109,7 +113,7 @@ class Surge:
                 capacity_msg_s=self._plan.capacity_msg_s,
                 bursts=tuple(bursts),
                 account=summed_up(sent, await self._settled(readers, sent)),
-                agent_kills=self._kills,
+                agent_killed_in=tuple(self._killed_in),
             )
 
     def _start_workers(self, stack: AsyncExitStack) -> tuple[list[Worker], Worker]:
@@ -157,7 +161,7 @@ class Surge:
         moves: dict[str, str] = {}
         held_ms = 0.0
         while loop.time() - start < seconds:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(QUICK_LOOK_S if self._kill_agent and not killed else LOOK_S)
             status = await management.agent_status()
             self._look(status, f"burst {number + 1}")
             if status is None:
@@ -177,8 +181,8 @@ class Surge:
                 for move in session.moves:
                     moves[move.topic] = move.to
                     held_ms = max(held_ms, move.held_ms)
-                if self._kill_agent and not killed and session.state == "migrating":
-                    killed = self._kill(launched)
+                if self._kill_agent and not killed and session.state in MID_SESSION:
+                    killed = self._kill(launched, session.state)
         await publisher.ask("burst", {})
         await self._rest(management, f"after burst {number + 1}")
         return Burst(
@@ -191,12 +195,12 @@ class Surge:
             held_ms=held_ms,
         )
 
-    def _kill(self, launched: Launcher) -> bool:
+    def _kill(self, launched: Launcher, state: str) -> bool:
         agent = launched.sites[HOME].agent
         if agent is None or agent.pid is None:
             return False
         os.kill(agent.pid, signal.SIGKILL)
-        self._kills += 1
+        self._killed_in.append(state)
         return True
 
     async def _serving(self, management: ManagementConnection) -> dict[str, tuple[str, ...]]:
