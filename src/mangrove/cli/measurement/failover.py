@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mangrove.cli.measurement.options import plain
+from mangrove.cli.measurement.schedule_batches import WorkersOption, play_batch
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE
 
@@ -58,28 +58,13 @@ def failover(
 def schedules(
     seeds: SeedsOption = 100,
     seed: SeedOption = 1,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes to spread the schedules over; by default one a core.")
-    ] = None,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Random failure schedules on the production engines; a seed that breaks a promise is printed."""
-    from rich.progress import Progress
-
     from mangrove.simulation.schedules.batch import run_schedules
 
-    workers = workers or os.cpu_count() or 1
-    started = time.monotonic()
-    with Progress(console=stderr_console(), transient=True) as progress:
-        task = progress.add_task("schedules", total=seeds)
-        totals = run_schedules(range(seed, seed + seeds), lambda _: progress.advance(task), workers)
-    minutes = (time.monotonic() - started) / 60
-    if as_json:
-        print_json({"experiment": "schedules", "seed": seed, **_plain_struct(totals)})
-    else:
-        _show_schedules(totals, seed, minutes)
-    if totals.broken:
-        raise typer.Exit(EXIT_NEGATIVE)
+    play_batch("schedules", run_schedules, _show_schedules, range(seed, seed + seeds), workers, as_json)
 
 
 def false_alarms(
@@ -99,16 +84,7 @@ def false_alarms(
 
 
 def _plain(values: Sequence[object]) -> list[object]:
-    return [_plain_struct(value) for value in values]
-
-
-def _plain_struct(value: object) -> dict[str, object]:
-    """A dataclass as JSON types."""
-    import msgspec
-
-    plain = msgspec.to_builtins(value, str_keys=True)
-    assert isinstance(plain, dict)
-    return plain
+    return [plain(value) for value in values]
 
 
 def _show_failover(summaries: Sequence[FailoverSummary]) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from mangrove.cli.measurement.options import SeedOption, SeedsOption, plain
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE
+from mangrove.cli.measurement.options import SeedOption, SeedsOption
+from mangrove.cli.measurement.schedule_batches import WorkersOption, play_batch
+from mangrove.cli.output import JsonOption, stdout_console
 
 if TYPE_CHECKING:
     from mangrove.simulation.agents.batch import SessionsTotals
@@ -19,28 +15,13 @@ if TYPE_CHECKING:
 def sessions(
     seeds: SeedsOption = 100,
     seed: SeedOption = 1,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes to spread the schedules over; by default one a core.")
-    ] = None,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bursts, lost messages, dead clients and dead agents; a seed that breaks a promise is printed."""
-    from rich.progress import Progress
-
     from mangrove.simulation.agents.batch import run_schedules
 
-    workers = workers or os.cpu_count() or 1
-    started = time.monotonic()
-    with Progress(console=stderr_console(), transient=True) as progress:
-        task = progress.add_task("schedules", total=seeds)
-        totals = run_schedules(range(seed, seed + seeds), lambda _: progress.advance(task), workers)
-    minutes = (time.monotonic() - started) / 60
-    if as_json:
-        print_json({"experiment": "sessions", "seed": seed, **plain(totals)})
-    else:
-        _show(totals, seed, minutes)
-    if totals.broken:
-        raise typer.Exit(EXIT_NEGATIVE)
+    play_batch("sessions", run_schedules, _show, range(seed, seed + seeds), workers, as_json)
 
 
 def _show(totals: SessionsTotals, seed: int, minutes: float) -> None:
