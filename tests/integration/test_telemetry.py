@@ -56,7 +56,9 @@ async def tap_asks_for(chain: Running, domain: str, patterns: set[str]) -> None:
 
     async def follows() -> bool:
         connections = json.loads(await fetch(page) or b"{}").get("connections", [])
-        asked = [set(each.get("subscriptions_list", [])) for each in connections if each.get("name") == TAP_NAME]
+        asked = [
+            set(each.get("subscriptions_list", [])) for each in connections if each.get("name") == TAP_NAME
+        ]
         return any(patterns <= each for each in asked)
 
     await eventually(follows, f"the tap in {domain} should follow {patterns}")

@@ -195,6 +195,8 @@ def _directions_of(
         edges=tuple(BrokerDirection(name=edge.name, url=edge.client_url) for edge in endpoints.edges),
         management_url=endpoints.management.client_url,
         placement=runtime.federation.domains[domain].placement,
+        terms=runtime.federation.topics.terms(),
+        client_limits=runtime.federation.limits.client,
     )
     return directions, endpoints.head.kind
 

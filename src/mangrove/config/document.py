@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from mangrove.model.address import Address, checked_host
 from mangrove.model.balancing import Placement
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.congestion.parameters import Congestion, Mode
+from mangrove.model.congestion.terms import Slow
 from mangrove.model.federation import (
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_MAX_SUBJECTS,
@@ -85,6 +87,7 @@ Place = tuple[Latitude, Longitude]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Resiliency = Annotated[float, Field(gt=0, lt=1)]
 Paths = Annotated[int, Field(ge=1, le=8)]
+Rate = Annotated[float, Field(gt=0, le=1e12)]
 
 
 class Strict(BaseModel):
@@ -233,15 +236,43 @@ class TopicDocument(Strict):
     )
     late: Late = Field(default=Late.DELIVER, description="What happens after the deadline.")
     scope: Scope = Field(default=Scope.FEDERATION, description="`domain` topics never leave their domain.")
+    rate_msg_s: Rate | None = Field(
+        default=None,
+        description="Messages per second that all publishers of one domain together may publish on each "
+        "subject; shared fairly.",
+    )
+    rate_bytes_s: Rate | None = Field(
+        default=None, description="Bytes of payload per second, in the same way."
+    )
+    slow: Slow = Field(
+        default=Slow.DROP_OLDEST,
+        description="What a subscriber that cannot keep up loses: `drop-oldest`, "
+        "`drop-least-useful`, all but the last of each subject (`latest-only`), or its subscription "
+        "(`disconnect`).",
+    )
+    always_send: bool = Field(
+        default=False, description="Whether it is published even when nobody in the federation subscribes."
+    )
+    protected: bool = Field(default=False, description="Whether congestion control leaves it alone.")
+
+
+class ClientLimitsDocument(Strict):
+    """What each client may publish, over all its topics."""
+
+    rate_msg_s: Rate | None = Field(default=None, description="Messages per second.")
+    rate_bytes_s: Rate | None = Field(default=None, description="Bytes of payload per second.")
 
 
 class LimitsDocument(Strict):
-    """What each domain may ask of the others."""
+    """What each domain may ask of the others, and each client of its domain."""
 
     subjects: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
         default=DEFAULT_MAX_SUBJECTS,
         description="Different subjects that the subscribers of one domain may want. `mangrove status` warns "
         "at 80 %; those beyond the limit are counted, and served when others are given up.",
+    )
+    client: ClientLimitsDocument = Field(
+        default=ClientLimitsDocument(), description="What each client may publish."
     )
 
 
@@ -322,6 +353,49 @@ class BalancingDocument(Strict):
     )
 
 
+class CongestionDocument(Strict):
+    """Who speaks less when capacity is short. The defaults are those of ePEER, where it has some."""
+
+    mode: Mode = Field(
+        default=Mode.CONGESTED,
+        description="When publishers are limited: while no broker has room left (`congested`), `always`, "
+        "or never (`off`).",
+    )
+    selection: str = Field(
+        default="greedy", description="What may be said is chosen by `greedy` or `knapsack`."
+    )
+    stop_at_first: bool = Field(
+        default=False, description="Whether nothing is chosen after the first topic that does not fit."
+    )
+    regions: Annotated[list[Share], Field(min_length=1, max_length=32)] = Field(
+        default=list(Congestion().regions), description="Where the ranges of a publisher's utility end."
+    )
+    ladder: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=2, max_length=33)] = Field(
+        default=list(Congestion().ladder),
+        description="What publishers in each range may say: parts of a publisher's share of its broker.",
+    )
+    probe_msg_s: Annotated[float, Field(gt=0, le=1000)] = Field(
+        default=1.0, description="What a stopped publisher may still say, so that it can be judged anew."
+    )
+    lift_after_s: Annotated[float, Field(ge=0, le=3600)] = Field(
+        default=5.0, description="For how long there must be room before limits are raised."
+    )
+    hysteresis: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.05, description="How much more important a topic must be to overtake another."
+    )
+    protect_deadline_ms: Annotated[float, Field(ge=0)] | None = Field(
+        default=1000.0,
+        description="Topics with a deadline of at most this are never limited; `null`: only `protected`.",
+    )
+    max_weight: Annotated[float, Field(ge=1, le=1e6)] = Field(
+        default=10.0, description="How many times another's one subscriber's opinion may count."
+    )
+    disconnect_plain_publishers: bool = Field(
+        default=False,
+        description="Whether clients without the SDK that exceed `limits.client` are disconnected.",
+    )
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -362,6 +436,9 @@ class FederationDocument(Strict):
     )
     balancing: BalancingDocument = Field(
         default=BalancingDocument(), description="How agents detect load and move it."
+    )
+    congestion: CongestionDocument = Field(
+        default=CongestionDocument(), description="Who speaks less when capacity is short."
     )
 
 

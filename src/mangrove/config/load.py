@@ -19,6 +19,7 @@ from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.address import Address
 from mangrove.model.balancing import Balancing
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
+from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.federation import (
     Domain,
     Edge,
@@ -124,7 +125,9 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "head": document.EdgeDocument,
         "edges": document.EdgeDocument,
         "balancing": document.BalancingDocument,
+        "congestion": document.CongestionDocument,
         "limits": document.LimitsDocument,
+        "client": document.ClientLimitsDocument,
         "regions": document.RegionDocument,
         "risk_groups": document.RiskGroupDocument,
         "external": document.ExternalDocument,
@@ -197,7 +200,7 @@ def _federation(
         topics=TopicRules(tuple(msgspec.convert(topic.model_dump(), Contract) for topic in document.topics)),
         max_message_bytes=document.max_message_bytes,
         queue_bytes=document.queue_bytes,
-        limits=Limits(subjects=document.limits.subjects),
+        limits=msgspec.convert(document.limits.model_dump(), Limits),
         regions=msgspec.convert(
             {name: region.model_dump() for name, region in document.regions.items()}, dict[str, Region]
         ),
@@ -208,6 +211,7 @@ def _federation(
         prepare=document.prepare,
         urgency=document.urgency,
         balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
+        congestion=msgspec.convert(document.congestion.model_dump(), Congestion),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.config.balancing_rules import balancing_mistakes
+from mangrove.config.congestion_rules import congestion_mistakes
 from mangrove.config.contract_rules import contract_mistakes, prepare_mistakes, risk_group_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.address import MAX_PORT, Address, AddressError
@@ -26,6 +27,7 @@ def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
     yield from risk_group_mistakes(raw)
     yield from prepare_mistakes(raw)
     yield from balancing_mistakes(raw)
+    yield from congestion_mistakes(raw)
     yield from _external_mistakes(domains)
     yield from _port_mistakes(domains, raw.get("links"))
 

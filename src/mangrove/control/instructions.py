@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mangrove.model.agents.directory import DirectoryChanges
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import AgentStarted, ClientOrder, Registered
+from mangrove.model.agents.usefulness import GatewayLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,21 @@ class KickClient:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class LimitGateway:
+    """Tell the gateway how much of other domains' messages it may let in; `GatewayAnswered` follows."""
+
+    limits: GatewayLimits
+
+
 Instruction = (
-    AnswerRegistration | TellClient | Announce | PushDirectory | TellPeer | Store | LookAtClients | KickClient
+    AnswerRegistration
+    | TellClient
+    | Announce
+    | PushDirectory
+    | TellPeer
+    | Store
+    | LookAtClients
+    | KickClient
+    | LimitGateway
 )

@@ -58,6 +58,7 @@ from mangrove.model.agents.registration import (
     Report,
 )
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.usefulness import UsefulnessTold
 from mangrove.model.events.event_log import EventLog
 
 PUSH_S = 0.05
@@ -295,6 +296,8 @@ class Leadership:
                 told = self.admissions.handle(peer, message, now)
             case RoomTold() | AdmissionTold() | SessionClosed():
                 told = self.sessions.heard(peer, message, now)
+            case UsefulnessTold():
+                told = []
             case _:
                 told = self.advertising.handle(peer, message, now)
         return told + self._afterwards(now)

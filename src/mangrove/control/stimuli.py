@@ -9,6 +9,7 @@ from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.plain_clients import PlainClient as PlainClient
 from mangrove.model.agents.registration import ClientMessage, Registration
+from mangrove.model.agents.usefulness import CapacityTold, GatewayLimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,21 @@ class StoreFailed:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class CapacityChanged:
+    """Somebody who may say so has told what a broker can carry from now on."""
+
+    told: CapacityTold
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAnswered:
+    """The gateway has taken limits, and tells what it withheld since it was last told some."""
+
+    answer: GatewayLimited
+    span_s: float
+
+
 Stimulus = (
     LeadershipTaken
     | LeadershipLost
@@ -111,4 +127,6 @@ Stimulus = (
     | PeerSaid
     | Stored
     | StoreFailed
+    | CapacityChanged
+    | GatewayAnswered
 )

@@ -12,6 +12,8 @@ import msgspec
 from mangrove.model.address import Address
 from mangrove.model.balancing import Balancing, Placement
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.congestion.parameters import Congestion
+from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import TopicRules
 
@@ -142,6 +144,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     subjects: int = DEFAULT_MAX_SUBJECTS
     """Different subjects that its subscribers want; those beyond it wait until others are given up."""
+    client: RateLimits = RateLimits()
+    """What each client may publish in a second, over all topics."""
 
 
 class Federation(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +163,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     prepare: Prepare = Prepare.SINGLES
     urgency: Urgency = Urgency.LAXITY
     balancing: Balancing = Balancing()
+    congestion: Congestion = Congestion()
 
     @property
     def domain_order(self) -> tuple[str, ...]:

@@ -16,6 +16,11 @@ ID_HEADER = "Mangrove-Id"
 TIME_HEADER = "Mangrove-Time"
 """Header with the time of publishing, in nanoseconds since 1970 UTC, which the SDK sets."""
 
+KEYWORDS_HEADER = "Mangrove-Keywords"
+"""Header with what a message is about: words, separated by commas."""
+UTILITY_HEADER = "Mangrove-Utility"
+"""Header with how useful a message is to any subscriber, from 0 to 1, in its publisher's opinion."""
+
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 

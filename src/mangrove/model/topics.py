@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from mangrove.model.congestion.terms import MAX_TERMS, Slow, TopicTerms
 from mangrove.model.subjects import covers, matches
 
 DEFAULT_MAX_PATHS = 4
@@ -71,6 +72,14 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     queue: Queue = Queue.ONCE
     late: Late = Late.DELIVER
     scope: Scope = Scope.FEDERATION
+    rate_msg_s: float | None = None
+    rate_bytes_s: float | None = None
+    """What all publishers of one domain together may publish on each subject in a second."""
+    slow: Slow = Slow.DROP_OLDEST
+    always_send: bool = False
+    """Whether publishers send even when nobody in the federation subscribes."""
+    protected: bool = False
+    """Whether congestion control leaves it alone."""
 
     @property
     def always_routed(self) -> bool:
@@ -106,6 +115,19 @@ class TopicRules(msgspec.Struct, frozen=True):
     def contract_at(self, index: int) -> Contract:
         """The contract at a position, as `index_of` gives it."""
         return self.contracts[index] if index < len(self.contracts) else BEST_EFFORT
+
+    def terms(self) -> tuple[TopicTerms, ...]:
+        """What clients must know of the contracts."""
+        return tuple(
+            TopicTerms(
+                match=contract.match,
+                rate_msg_s=contract.rate_msg_s,
+                rate_bytes_s=contract.rate_bytes_s,
+                slow=contract.slow,
+                always_send=contract.always_send,
+            )
+            for contract in self.contracts[:MAX_TERMS]
+        )
 
     def stays_home(self, pattern: str) -> bool:
         """Whether every subject under `pattern` is certain to stay in its domain.

@@ -41,6 +41,7 @@ from mangrove.model.agents.registration import (
     Registration,
     Wish,
 )
+from mangrove.model.agents.usefulness import LimitsOrdered
 
 log = logging.getLogger(__name__)
 
@@ -290,6 +291,8 @@ class Membership:
                 self.ignored["older term"] += 1
         elif order.term != self.term or not self.term:
             self.ignored["other term"] += 1
+        elif isinstance(order, LimitsOrdered):
+            pass
         elif not math.isfinite(order.pause_s) or not 0 <= order.pause_s <= MAX_SPREAD_S:
             self.ignored["impossible figures"] += 1
         else:

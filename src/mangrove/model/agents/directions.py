@@ -9,6 +9,8 @@ import msgspec
 
 from mangrove.model.address import Address
 from mangrove.model.broker_kinds import BROKER_URLS
+from mangrove.model.congestion.rate_limit import Limits
+from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation
 
@@ -32,6 +34,9 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[BrokerDirection, ...] = ()
     management_url: str = ""
     placement: str = "lan"
+    terms: tuple[TopicTerms, ...] = ()
+    """Of contracts, in the order in which the first that matches counts."""
+    client_limits: Limits = Limits()
 
     def seen_from(self, url: str) -> Directions:
         """The same for a client that asked at this URL.
@@ -89,6 +94,8 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         edges=tuple(map(direction, endpoints.edges)),
         management_url=url(endpoints.management),
         placement=domain.placement.value,
+        terms=federation.topics.terms(),
+        client_limits=federation.limits.client,
     )
 
 

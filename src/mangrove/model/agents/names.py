@@ -32,6 +32,16 @@ def agent_status_subject(domain: str) -> str:
     return f"mangrove.{domain}.agent.status"
 
 
+def capacity_subject(domain: str) -> str:
+    """Requests: `CapacityTold` → `CapacityTaken`."""
+    return f"mangrove.{domain}.agent.capacity"
+
+
+def gateway_limits_subject(domain: str) -> str:
+    """Requests of the agent to the gateway: `GatewayLimits` → `GatewayLimited`."""
+    return f"mangrove.{domain}.gateway.limits"
+
+
 def directory_subject(domain: str) -> str:
     """Requests: `DirectoryQuestion` → `DirectoryAnswer`."""
     return f"mangrove.{domain}.agent.directory"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.agents.load import ClusterLoad, Metric
+from mangrove.model.agents.usefulness import UsefulnessTold
 
 MAX_PEER_MESSAGE_BYTES = 48 << 10
 MAX_TOPICS_A_MESSAGE = 500
@@ -149,4 +150,5 @@ PeerMessage = (
     | AdmissionTold
     | SessionEnded
     | SessionClosed
+    | UsefulnessTold
 )

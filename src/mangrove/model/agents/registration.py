@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.agents.usefulness import Lag, LimitsOrdered, Vote
 
 MAX_WISHES = 10_000
 """Subscriptions and published topics of one client."""
@@ -60,6 +61,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """With whose agent; an agent refuses what names another domain, so that nothing can be used twice."""
     name: str = ""
     """For people."""
+    origin: str = ""
+    """How the ids of its messages begin: by it subscribers name whom they judge."""
     complete: bool = True
     wishes: tuple[Wish, ...] = ()
     ended: tuple[str, ...] = ()
@@ -117,6 +120,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     """By key of the subscription."""
     published: dict[str, Traffic] = {}
     """By subject."""
+    withheld: dict[str, Traffic] = {}
+    """What a limit, or the lack of subscribers, kept from being published, by subject."""
+    votes: dict[str, dict[str, Vote]] = {}
+    """How useful publishers were, by key of the subscription and origin."""
+    lags: dict[str, Lag] = {}
+    """Of subscriptions that do not keep up, by key."""
+    limits_epoch: int = 0
+    """Of the last `LimitsOrdered` in force."""
 
 
 class Migrated(msgspec.Struct, frozen=True, kw_only=True, tag="migrated"):
@@ -175,7 +186,7 @@ class RegisterAgain(msgspec.Struct, frozen=True, kw_only=True, tag="register-aga
     term: int
 
 
-ClientOrder = Order | RegisterAgain
+ClientOrder = Order | RegisterAgain | LimitsOrdered
 
 
 class AgentStarted(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.agents.load import BrokerLoad, ClusterLoad
+from mangrove.model.agents.usefulness import CongestionStatus
 
 
 class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,3 +69,4 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     store_problem: str = ""
     method: str = ""
     distribution: str = ""
+    congestion: CongestionStatus = CongestionStatus()
