@@ -59,6 +59,18 @@ class TokenBucket:
         self._messages -= 1.0
         self._bytes -= size_bytes
 
+    def draw(self, share: float) -> tuple[float, float]:
+        """Messages and bytes that may be taken out at once and handed back later: a share of a burst.
+
+        What is out is not counted as saved, so that so much more than a burst can pass; see `put`.
+        """
+        return min(self._messages, self._burst_messages * share), min(self._bytes, self._burst_bytes * share)
+
+    def put(self, messages: float, size_bytes: float) -> None:
+        """Hand something back, or take it out if it is below 0; what is not limited stays so."""
+        self._messages += messages
+        self._bytes += size_bytes
+
     def take(self, messages: int, size_bytes: int, now: float) -> int:
         """How many of several messages, of this size each, pass."""
         if messages <= 0 or not self.open(now):
