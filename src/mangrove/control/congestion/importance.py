@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mangrove.control.congestion.problem import CongestionProblem, TopicDemand
-from mangrove.control.congestion.table import Numbers, Table
+from mangrove.control.congestion.selection.table import Numbers, Table
 from mangrove.model.agents.load import Amounts
 
 MIN_SHARE = 1e-9

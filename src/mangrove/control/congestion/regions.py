@@ -14,7 +14,7 @@ import numpy as np
 
 from mangrove.control.congestion.fair_level import fair_level
 from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand
-from mangrove.control.congestion.table import Numbers, Table
+from mangrove.control.congestion.selection.table import Numbers, Table
 from mangrove.model.congestion.parameters import Congestion
 
 MAX_SHARES = 8.0

@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.control.congestion.importance import MIN_SHARE, importance, resource_shares, steady_ranks
 from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand, TopicDemand
-from mangrove.control.congestion.table import Table
+from mangrove.control.congestion.selection.table import Table
 from mangrove.model.agents.load import UNLIMITED, Amounts
 
 FREE = math.inf

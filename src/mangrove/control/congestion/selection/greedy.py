@@ -11,7 +11,7 @@ import numpy as np
 
 from mangrove.control.congestion.importance import topic_importances
 from mangrove.control.congestion.problem import CongestionProblem, Selection
-from mangrove.control.congestion.table import SLACK, Numbers, Table
+from mangrove.control.congestion.selection.table import SLACK, Numbers, Table
 
 
 def greedy(problem: CongestionProblem) -> Selection:

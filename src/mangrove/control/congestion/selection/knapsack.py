@@ -23,7 +23,7 @@ from mangrove.control.congestion.assessment import delivered_utility
 from mangrove.control.congestion.importance import topic_importances
 from mangrove.control.congestion.problem import CongestionProblem, Selection
 from mangrove.control.congestion.selection.greedy import by_rank, greedy, importance_by_topic
-from mangrove.control.congestion.table import SLACK, Numbers, Places, Table, sums
+from mangrove.control.congestion.selection.table import SLACK, Numbers, Places, Table, sums
 
 MAX_PUBLISHERS = 50_000
 """So many are solved for exactly when several budgets bind; it takes less than a second."""
