@@ -39,7 +39,7 @@ SAME = 0.02
 """Limits that differ by less than this part are the same."""
 EXAMPLES = 5
 """Topics that an event names."""
-SETTLE_PERIODS = 4.0
+SETTLE_PERIODS = 5.0
 """A leader that takes over leaves limits as they are for so long: then clients have told what they say."""
 
 

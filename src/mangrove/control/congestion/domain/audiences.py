@@ -55,13 +55,13 @@ class Audiences:
             if has_wildcard(pattern):
                 self._wide.add(pattern, pattern)
 
-    def of(self, subject: str) -> Audience:
-        """The audience of a subject that is published, or comes in, at the head or where it is published."""
+    def of(self, subject: str, *, home: bool = True) -> Audience:
+        """The audience of a subject; only if it is published at `home` do other domains get it from here."""
         at: dict[str, int] = defaultdict(int)
         for pattern in (subject, *(self._wide.match(subject) if len(self._wide) else ())):
             for broker, count in self._at.get(pattern, {}).items():
                 at[broker] += count
-        elsewhere = self._wanted_elsewhere(subject)
+        elsewhere = home and self._wanted_elsewhere(subject)
         remote = max(self._remote_subscribers(subject), 1) if elsewhere else 0
         subscribers = sum(at.values()) + remote
         return Audience(subscribers, self._copies(subject, at, elsewhere))
