@@ -250,6 +250,7 @@ class Membership:
         if complete:
             self._complete = False
             self._last_complete = asyncio.get_running_loop().time()
+            self._ended.clear()  # what ends from here on is news to whoever hears this
         try:
             signed = identity.signed(registration)
             answer = await self._link.ask(register_subject(self._domain), signed, Registered, ANSWER_S)
@@ -262,7 +263,6 @@ class Membership:
             return False
         if complete:
             self._unsaid.update(dict.fromkeys(list(self._wishes)[WISHES_A_MESSAGE:]))
-            self._ended.clear()
         self._taken_in(answer, wishes, ended)
         return True
 

@@ -25,12 +25,14 @@ from mangrove.host.daemon import run_daemon
 from mangrove.model.address import Address
 from mangrove.model.shared_names import LINES_READY
 from mangrove.testbed.broker_lines.line import Line, bandwidth_problem
-from mangrove.testbed.wan import NARROW_RECEIVE_BYTES, PIECE_BYTES, Answer, wan_socket
+from mangrove.testbed.wan import NARROW_RECEIVE_BYTES, WAN_SEGMENT_BYTES, Answer, wan_socket
 
 log = logging.getLogger(__name__)
 
-QUEUE_BYTES = 64 << 10
-"""What one connection may have waiting in here; beyond that its sender waits."""
+QUEUE_BYTES = 256 << 10
+"""What one connection may have waiting in here, as in a send buffer; beyond that its sender waits."""
+TURN_BYTES = WAN_SEGMENT_BYTES
+"""What one connection passes in its turn: who has little to say waits for one such piece of each other."""
 FAST_WRITE_BYTES = 4 << 20
 NARROW_WRITE_BYTES = 32 << 10
 """What a reader that is slow itself may leave in our socket."""
@@ -167,9 +169,9 @@ class Pipe(asyncio.Protocol):
         if other is None or not other._writable or not self._waiting:
             return 0
         first = self._waiting.popleft()
-        if len(first) > PIECE_BYTES:
-            self._waiting.appendleft(first[PIECE_BYTES:])
-            first = first[:PIECE_BYTES]
+        if len(first) > TURN_BYTES:
+            self._waiting.appendleft(first[TURN_BYTES:])
+            first = first[:TURN_BYTES]
         self._waiting_bytes -= len(first)
         other.write(first)
         if not self._reading and self._waiting_bytes < QUEUE_BYTES // 2 and self.transport is not None:

@@ -19,9 +19,12 @@ SLOW = {"a": RateLimit(msg_s=5.0)}
 class Put:
     def __init__(self) -> None:
         self.limits: list[Mapping[str, RateLimit]] = []
+        self.lifted = asyncio.Event()
 
     def __call__(self, limits: Mapping[str, RateLimit]) -> None:
         self.limits.append(limits)
+        if not limits:
+            self.lifted.set()
 
 
 async def test_newer_limits_replace_older_ones() -> None:
@@ -60,8 +63,7 @@ async def test_limits_that_nobody_says_again_lapse(monkeypatch: pytest.MonkeyPat
     put, ordered = Put(), OrderedLimits()
     ordered.begin(put)
     ordered.ordered(LimitsOrdered(term=1, epoch=1, limits=SLOW))
-    while len(put.limits) < 2:
-        await asyncio.sleep(0.01)
+    await asyncio.wait_for(put.lifted.wait(), 10)
     assert put.limits == [SLOW, {}]
     assert ordered.epoch == 0
     assert ordered.ordered(LimitsOrdered(term=1, epoch=1, limits=SLOW)) == "", "the same may come again"
