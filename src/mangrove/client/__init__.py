@@ -5,14 +5,17 @@ from mangrove.client.connecting import connect
 from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError
 from mangrove.client.message import Message
 from mangrove.client.publisher import Publisher
+from mangrove.client.publishing import LimitedError, Outcome
 from mangrove.client.subscription import Subscription
 
 __all__ = [
     "AskRefusedError",
     "Connection",
+    "LimitedError",
     "Message",
     "MessageTooLargeError",
     "NotConnectedError",
+    "Outcome",
     "Publisher",
     "Subscription",
     "connect",

@@ -12,6 +12,7 @@ import msgspec
 
 from mangrove.broker.message_heads import decode_head, header_problem
 from mangrove.broker.message_ids import COUNT_DIGITS, ID_END, ID_START, identity_of
+from mangrove.client.publishing import Outcome
 from mangrove.errors import InputError
 from mangrove.model.shared_names import ID_HEADER, TIME_HEADER
 
@@ -55,7 +56,7 @@ def stamped(headers: Mapping[str, str] | None, ids: MessageIds) -> dict[str, str
     return result
 
 
-Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[None]]
+Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[Outcome]]
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -92,11 +93,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
         text = self.head.get(TIME_HEADER, "")
         return int(text) / 1e9 if text.isascii() and text.isdigit() else None
 
-    async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Answer a request."""
+    async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> Outcome:
+        """Answer a request. Answers to inboxes have no limits; others have those of their subject."""
         if not self.reply:
             raise InputError(f"the message on {self.subject} did not ask for a reply")
-        await self._respond(self.reply, data, headers)
+        return await self._respond(self.reply, data, headers)
 
     def __repr__(self) -> str:
         return f"Message(subject={self.subject!r}, data={self.data!r}, reply={self.reply!r}, id={self.id!r})"

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
+from mangrove.client.publishing import Outcome
+
 
 class Publish(Protocol):
     """`Connection.publish`."""
 
     def __call__(
         self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
-    ) -> Awaitable[None]:
+    ) -> Awaitable[Outcome]:
         """Publish a message."""
 
 
@@ -26,9 +28,9 @@ class Publisher:
 
     async def publish(
         self, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
-    ) -> None:
-        """Publish a message as `Connection.publish` does."""
-        await self._publish(self.subject, data, headers=headers, reply=reply)
+    ) -> Outcome:
+        """Publish a message as `Connection.publish` does, and tell what became of it."""
+        return await self._publish(self.subject, data, headers=headers, reply=reply)
 
     async def close(self) -> None:
         """Ask for nothing more. Closing twice is no error."""

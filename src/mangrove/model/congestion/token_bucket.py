@@ -23,6 +23,7 @@ class TokenBucket:
     __slots__ = (
         "_burst_bytes",
         "_burst_messages",
+        "_burst_s",
         "_bytes",
         "_bytes_s",
         "_messages",
@@ -30,10 +31,15 @@ class TokenBucket:
         "_updated_s",
     )
 
-    def __init__(self, msg_s: float | None, bytes_s: float | None, now: float) -> None:
+    def __init__(
+        self, msg_s: float | None, bytes_s: float | None, now: float, *, burst_s: float = BURST_S
+    ) -> None:
+        """`burst_s` are the seconds of silence that are saved up."""
         self._msg_s, self._bytes_s = _rate(msg_s), _rate(bytes_s)
-        self._burst_messages, self._burst_bytes = _burst(self._msg_s), _burst(self._bytes_s)
-        self._messages, self._bytes = _half(self._burst_messages), _half(self._burst_bytes)
+        self._burst_s = burst_s
+        self._burst_messages = _burst(self._msg_s, burst_s)
+        self._burst_bytes = _burst(self._bytes_s, burst_s)
+        self._messages, self._bytes = _first(self._msg_s, burst_s), _first(self._bytes_s, burst_s)
         self._updated_s = now
 
     def change(self, msg_s: float | None, bytes_s: float | None, now: float) -> None:
@@ -43,7 +49,8 @@ class TokenBucket:
         """
         self._save(now)
         new_msg_s, new_bytes_s = _rate(msg_s), _rate(bytes_s)
-        self._burst_messages, self._burst_bytes = _burst(new_msg_s), _burst(new_bytes_s)
+        self._burst_messages = _burst(new_msg_s, self._burst_s)
+        self._burst_bytes = _burst(new_bytes_s, self._burst_s)
         self._messages = _carried(self._messages, self._msg_s, new_msg_s, self._burst_messages)
         self._bytes = _carried(self._bytes, self._bytes_s, new_bytes_s, self._burst_bytes)
         self._msg_s, self._bytes_s = new_msg_s, new_bytes_s
@@ -58,6 +65,18 @@ class TokenBucket:
         """One message has passed."""
         self._messages -= 1.0
         self._bytes -= size_bytes
+
+    def draw(self, share: float) -> tuple[float, float]:
+        """Messages and bytes that may be taken out at once and handed back later: a share of a burst.
+
+        What is out is not counted as saved, so that so much more than a burst can pass; see `put`.
+        """
+        return min(self._messages, self._burst_messages * share), min(self._bytes, self._burst_bytes * share)
+
+    def put(self, messages: float, size_bytes: float) -> None:
+        """Hand something back, or take it out if it is below 0; what is not limited stays so."""
+        self._messages += messages
+        self._bytes += size_bytes
 
     def take(self, messages: int, size_bytes: int, now: float) -> int:
         """How many of several messages, of this size each, pass."""
@@ -77,6 +96,21 @@ class TokenBucket:
         if self.open(now):
             return 0.0
         return max(_until(self._messages, self._msg_s), _until(self._bytes, self._bytes_s))
+
+    def owe(self, messages: int, size_bytes: int) -> None:
+        """So many messages, of this size each, have passed that were not asked for here."""
+        self._messages -= messages
+        self._bytes -= messages * size_bytes
+
+    def saved_s(self, now: float) -> float:
+        """How many seconds of the scarcer rate are saved up; below 0 is a debt. 0 without any rate."""
+        self._save(now)
+        saved = [
+            level / rate
+            for level, rate in ((self._messages, self._msg_s), (self._bytes, self._bytes_s))
+            if rate and rate != INFINITY
+        ]
+        return min(saved, default=0.0)
 
     def _save(self, now: float) -> None:
         span_s = now - self._updated_s
@@ -99,12 +133,13 @@ def _rate(rate: float | None) -> float:
     return float(rate)
 
 
-def _burst(rate: float) -> float:
-    return max(1.0, rate * BURST_S) if rate else 0.0
+def _burst(rate: float, burst_s: float) -> float:
+    return max(1.0, rate * burst_s) if rate else 0.0
 
 
-def _half(burst: float) -> float:
-    return max(1.0, burst / 2) if burst else 0.0
+def _first(rate: float, burst_s: float) -> float:
+    """What a new bucket holds: half of a burst, and of the usual burst if its own is longer."""
+    return max(1.0, rate * min(burst_s, BURST_S) / 2) if rate else 0.0
 
 
 def _carried(level: float, rate: float, new_rate: float, new_burst: float) -> float:
