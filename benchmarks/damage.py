@@ -36,7 +36,7 @@ CASES = {NO_ROOM: (0.82, 2), SOME_ROOM: (0.75, 1)}
 
 def run(seed: int, quick: bool) -> dict[str, object]:
     """Both cases without and with control; with `quick` the first alone, and shorter."""
-    cases = {}
+    cases: dict[str, dict[str, object]] = {}
     for name, (utilisation, damaged) in CASES.items():
         if quick and name != NO_ROOM:
             continue

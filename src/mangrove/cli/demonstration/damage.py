@@ -73,11 +73,8 @@ class _Watcher:
         else:
             for load in moment.status.brokers:
                 used = max(load.utilisation.values(), default=0.0)
-                style = STYLES[load.state.value]
-                bar = "█" * min(30, round(used * 10))
-                lines.append(
-                    Text(f"  {load.broker:<16}{load.state.value:<9}{used:>5.0%} ").append(bar, style)
-                )
+                line = Text(f"  {load.broker:<16}{load.state.value:<9}{used:>5.0%} ")
+                lines.append(line.append("█" * min(30, round(used * 10)), STYLES[load.state.value]))
             congestion = moment.status.congestion
             lines.append(Text(f"  congestion: {congestion.state}, {congestion.limited} limits"))
         lines.append(Text(f"  {'a second':<16}{'offered':>9}{'withheld':>9}{'delivered':>10}{'in time':>9}"))
