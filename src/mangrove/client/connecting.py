@@ -121,11 +121,11 @@ async def _open(
             order = random.sample(pool.edge_urls, len(pool.edge_urls))
             subscriber = await _first(pool, [*order, *pool.head_urls])
         if directions is None or not directions.management_url:
-            return Connection(pool, publisher, subscriber)
+            return Connection(pool, publisher, subscriber, terms=directions.terms if directions else ())
         link = ManagementLink(directions.domain, directions.management_url, name)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
-            connection = Connection(pool, publisher, subscriber, link, managed)
+            connection = Connection(pool, publisher, subscriber, link, managed, directions.terms)
             await managed.open()
         except BaseException:
             await link.close()

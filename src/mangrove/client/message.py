@@ -109,6 +109,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
         return f"Message(subject={self.subject!r}, data={self.data!r}, reply={self.reply!r}, id={self.id!r})"
 
 
+def size_of(message: Message) -> int:
+    """About how many bytes a message takes."""
+    return len(message.subject) + len(message.reply) + len(message.head) + len(message.data)
+
+
 def identity_of(head: bytes) -> bytes | None:
     """The id in a head, whoever made it; None if there is none."""
     if head.startswith(ID_START):

@@ -12,6 +12,7 @@ from mangrove.client.management.link import ManagementLink
 from mangrove.model.agents.identity import seal_of
 from mangrove.model.agents.names import report_subject
 from mangrove.model.agents.registration import RENEW_S, REPORT_S, ClientMessage, Report, Sealed, Traffic
+from mangrove.model.agents.usefulness import Lag, Vote
 
 
 class Carrier(Protocol):
@@ -19,6 +20,12 @@ class Carrier(Protocol):
 
     def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
         """What was received by key and published by subject since the last call; bounded."""
+
+    def votes(self) -> dict[str, dict[str, Vote]]:
+        """How useful publishers were since the last call, by key and origin; bounded."""
+
+    def lags(self) -> dict[str, Lag]:
+        """Subscriptions that do not keep up, by key; bounded."""
 
 
 class Reporting:
@@ -47,13 +54,16 @@ class Reporting:
             await asyncio.sleep(REPORT_S)
             now = loop.time()
             received, published = self._carrier.traffic()
-            if self.key is not None and (received or published or now - said_at >= RENEW_S):
+            votes, lags = self._carrier.votes(), self._carrier.lags()
+            if self.key is not None and (received or published or votes or lags or now - said_at >= RENEW_S):
                 report = Report(
                     client=self._identity.client,
                     sequence=self._identity.next_sequence(),
                     span_s=now - before,
                     received=received,
                     published=published,
+                    votes=votes,
+                    lags=lags,
                 )
                 if self.say(report):
                     said_at = now
