@@ -122,8 +122,8 @@ class Votes:
     def _told(self, origins: list[bytes], utilities: Sequence[float | None]) -> None:
         self._asking = False
         for origin, utility in zip(origins, utilities, strict=True):
-            record = self._records.get(origin)
-            if record is not None and utility is not None:
+            if utility is not None:
+                record = self._records.setdefault(origin, _Record(1))
                 record.judged += 1
                 record.total += utility
 
