@@ -10,12 +10,13 @@ from mangrove.broker.message_heads import encode_head
 from mangrove.client.callbacks import Callbacks
 from mangrove.client.message import Message, MessageIds, stamped
 from mangrove.client.pending.reading import reading_of
+from mangrove.client.publishing import Outcome
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.client.usefulness.user_function import UtilityThread
 from mangrove.client.usefulness.votes import Votes
 
 
-async def _respond(reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+async def _respond(reply: str, data: bytes, headers: Mapping[str, str] | None) -> Outcome:
     raise AssertionError("nobody asked")
 
 

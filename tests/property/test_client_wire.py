@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from mangrove.broker.client_connection import ConnectionCounts, RawMessage
 from mangrove.broker.message_heads import decode_head, encode_head, header_problem
+from mangrove.broker.message_ids import identity_of, origin_and_count
 from mangrove.broker.nats.client.outgoing import NatsOutlet, Outgoing
 from mangrove.broker.nats.client.scanner import Inlet, Scanner
-from mangrove.client.message import Message, MessageIds, identity_of, origin_and_count, stamped
+from mangrove.client.message import Message, MessageIds, stamped
 from mangrove.client.recent_ids import RecentIds
 from mangrove.model.shared_names import ID_HEADER
 from mangrove.overlay.protocol.bodies import MAX_CONTROL_LINE_BYTES, WireError

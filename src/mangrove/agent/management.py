@@ -13,8 +13,9 @@ import nats.errors
 from nats.aio.client import Client
 
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
-from mangrove.model.agents.names import agent_status_subject, directory_subject
+from mangrove.model.agents.names import agent_status_subject, capacity_subject, directory_subject
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
@@ -67,6 +68,10 @@ class ManagementConnection:
     async def agent_status(self) -> AgentStatus | None:
         """What the agent says of itself, or None if it does not answer."""
         return await self._ask(agent_status_subject(self._domain), b"", AgentStatus)
+
+    async def tell_capacity(self, told: CapacityTold) -> CapacityTaken | None:
+        """Tell the agent what a broker can carry from now on; None if it does not answer."""
+        return await self._ask(capacity_subject(self._domain), msgspec.json.encode(told), CapacityTaken)
 
     async def directory(self, question: DirectoryQuestion) -> DirectoryAnswer | None:
         """A page of the directory, or None if the agent does not answer."""

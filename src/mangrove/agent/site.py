@@ -19,6 +19,7 @@ from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.directions import directions_of
 from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
+from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings
@@ -66,16 +67,16 @@ class Site:
         self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
         if not head.external:
             self.brokers[head.name] = kind_of(head.kind).server(
-                head, directory, max_message_bytes=limit, site=domain, system_user=self._system_user
+                head.itself, directory, max_message_bytes=limit, site=domain, system_user=self._system_user
             )
         for edge in self._own.edges:
             if not edge.external:
                 self.brokers[edge.name] = kind_of(edge.kind).server(
-                    edge,
+                    edge.itself,
                     directory,
                     max_message_bytes=limit,
                     site=domain,
-                    attach_to=self._head_url(),
+                    attach_to=self._uplink_url(edge),
                     head_is_ours=not head.external,
                     system_user=self._system_user,
                 )
@@ -126,6 +127,13 @@ class Site:
         """Where the gateway and the edge brokers attach."""
         external = self._federation.domains[self.domain].external
         return external.leaf if external is not None else self._own.head.leaf_url
+
+    def _uplink_url(self, edge: BrokerEndpoints) -> str:
+        """Where an edge attaches: at the head, or at the emulator of its line."""
+        if edge.behind is None or edge.behind.uplink_port is None:
+            return self._head_url()
+        scheme = BROKER_URLS[edge.kind].attach_scheme
+        return f"{scheme}://{Address(edge.host, edge.behind.uplink_port)}"
 
     def _gateway(self) -> ManagedProcess:
         name = gateway_process(self.domain)

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mangrove.cli.demonstration import demo
-from mangrove.cli.federation import avoid, directory, link, load, pubsub, replay, status, story, up
+from mangrove.cli.federation import avoid, broker, directory, link, load, pubsub, replay, status, story, up
 from mangrove.cli.measurement import bench, evaluate
 from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
@@ -32,6 +32,7 @@ app.command("replay")(replay.replay)
 app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
 app.command("link")(link.link)
+app.command("broker")(broker.broker)
 app.command("avoid")(avoid.avoid)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)

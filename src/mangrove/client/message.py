@@ -11,21 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from mangrove.broker.message_heads import decode_head, header_problem
+from mangrove.broker.message_ids import COUNT_DIGITS, ID_END, ID_START, identity_of
+from mangrove.client.publishing import Outcome
 from mangrove.errors import InputError
 from mangrove.model.shared_names import ID_HEADER, TIME_HEADER
 
-PREFIX_BYTES = 12
-COUNT_DIGITS = 11
-ID_BYTES = PREFIX_BYTES + 1 + COUNT_DIGITS
-
-ID_START = b"NATS/1.0\r\n%b: " % ID_HEADER.encode()
-"""How a head begins that the SDK made: the id is its first header, and always equally long."""
-ID_END = len(ID_START) + ID_BYTES
 TIME_START = b"\r\n%b: " % TIME_HEADER.encode()
 HEAD_BYTES = ID_END + len(TIME_START) + 19 + 4
 """The size of a head that has nothing else in it."""
 _TIME = re.compile(rb"\r\n%b:[ \t]*(\d{1,20})[ \t]*\r\n" % TIME_HEADER.encode())
-_ID = re.compile(rb"\r\n%b:[ \t]*([^\r\n]*?)[ \t]*\r\n" % ID_HEADER.encode())
 
 
 class MessageIds:
@@ -62,7 +56,7 @@ def stamped(headers: Mapping[str, str] | None, ids: MessageIds) -> dict[str, str
     return own | given
 
 
-Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[None]]
+Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[Outcome]]
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -99,11 +93,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
         text = self.head.get(TIME_HEADER, "")
         return int(text) / 1e9 if text.isascii() and text.isdigit() else None
 
-    async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Answer a request."""
+    async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> Outcome:
+        """Answer a request. Answers to inboxes have no limits; others have those of their subject."""
         if not self.reply:
             raise InputError(f"the message on {self.subject} did not ask for a reply")
-        await self._respond(self.reply, data, headers)
+        return await self._respond(self.reply, data, headers)
 
     def __repr__(self) -> str:
         return f"Message(subject={self.subject!r}, data={self.data!r}, reply={self.reply!r}, id={self.id!r})"
@@ -112,28 +106,3 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
 def size_of(message: Message) -> int:
     """About how many bytes a message takes."""
     return len(message.subject) + len(message.reply) + len(message.head) + len(message.data)
-
-
-def identity_of(head: bytes) -> bytes | None:
-    """The id in a head, whoever made it; None if there is none."""
-    if head.startswith(ID_START):
-        end = head.find(b"\r\n", len(ID_START))
-        if end > 0:
-            return head[len(ID_START) : end].strip()
-    found = _ID.search(head)
-    return None if found is None else found[1]
-
-
-def origin_and_count(head: bytes) -> tuple[bytes, int] | None:
-    """Which publisher made a message, and its how manieth it is; None if its id was not made by an SDK.
-
-    One publisher's counts rise over all its subjects.
-    """
-    prefix = head[len(ID_START) : len(ID_START) + PREFIX_BYTES]
-    count = head[ID_END - COUNT_DIGITS : ID_END]
-    if not (head.startswith(ID_START) and head[ID_END : ID_END + 2] == b"\r\n" and count.isalnum()):
-        return None
-    try:
-        return prefix, int(count, 16)
-    except ValueError:
-        return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mangrove.client.message import ID_END, ID_START, TIME_START, Message, identity_of
+from mangrove.broker.message_ids import ID_END, ID_START, identity_of
+from mangrove.client.message import TIME_START, Message
 
 REMEMBERED = 1 << 14
 _ID_AT = len(ID_START)

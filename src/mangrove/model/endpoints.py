@@ -18,6 +18,16 @@ EDGE_STRIDE = 3
 EDGE_CLIENT, EDGE_MQTT, EDGE_MONITOR = range(3)
 
 
+class PortsBehind(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a broker itself listens whose line is emulated: others connect to the emulator in front of it."""
+
+    client_port: int
+    mqtt_port: int | None = None
+    leaf_port: int | None = None
+    uplink_port: int | None = None
+    """Where the emulator takes the broker's own connection to its head."""
+
+
 class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     """Where one broker listens. A port of None is not offered (or, for an external broker, not known)."""
 
@@ -30,6 +40,21 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     external: bool = False
     user_info: str = ""
     kind: BrokerKind = BrokerKind.NATS
+    behind: PortsBehind | None = None
+    """None: it listens there itself."""
+
+    @property
+    def itself(self) -> BrokerEndpoints:
+        """The broker without an emulator in front of it: for its own settings, and for its agent."""
+        if self.behind is None:
+            return self
+        return msgspec.structs.replace(
+            self,
+            client_port=self.behind.client_port,
+            mqtt_port=self.behind.mqtt_port,
+            leaf_port=self.behind.leaf_port,
+            behind=None,
+        )
 
     @property
     def client_url(self) -> str:
@@ -79,6 +104,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     domains: dict[str, DomainEndpoints]
     pid: int
     wan_control: Address | None = None
+    lines_control: Address | None = None
+    """Where the emulator of brokers' lines is told of changes, if there is one."""
     agents: bool = False
     """Whether the domains have agents."""
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 GATEWAY_READY = "gateway ready"
 RECORDER_READY = "recorder ready"
 WAN_READY = "wan ready"
+LINES_READY = "lines ready"
 
 # What processes are called in logs, and their log and settings files after them.
 WAN_PROCESS = "wan"
+LINES_PROCESS = "lines"
 RECORDER_PROCESS = "recorder"
 
 ID_HEADER = "Mangrove-Id"

@@ -14,6 +14,7 @@ from mangrove.host.process import ManagedProcess
 from mangrove.model.address import Address
 from mangrove.model.endpoints import Runtime
 from mangrove.model.federation import Federation
+from mangrove.testbed.broker_lines.emulated_brokers import EmulatedBrokers, send_bandwidth
 from mangrove.testbed.emulated_links import EmulatedLinks
 from mangrove.testbed.shaping import Shape
 
@@ -21,7 +22,11 @@ log = logging.getLogger(__name__)
 
 
 class LocalFederation(Launcher):
-    """The launcher, with every link led through the emulator. `seed` is that of jitter and loss."""
+    """The launcher, with every link led through the emulator. `seed` is that of jitter and loss.
+
+    With `emulate_brokers` all connections of data brokers are led through an emulator, too, so that what a
+    broker can carry can be lowered; without it that costs nothing.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,7 @@ class LocalFederation(Launcher):
         seed: int = 1,
         record_stimuli: bool = False,
         agents: bool = True,
+        emulate_brokers: bool = False,
         progress: Callable[[str], None] = log.info,
     ) -> None:
         super().__init__(
@@ -44,15 +50,21 @@ class LocalFederation(Launcher):
         )
         self._seed = seed
         self._links: EmulatedLinks | None = None
+        self._emulate_brokers = emulate_brokers
+        self._brokers: EmulatedBrokers | None = None
 
     def runtime(self) -> Runtime:
-        """Where everything listens, the emulator included."""
-        control = None if self._links is None else self._links.control
-        return msgspec.structs.replace(super().runtime(), wan_control=control)
+        """Where everything listens, the emulators included."""
+        return msgspec.structs.replace(
+            super().runtime(),
+            wan_control=None if self._links is None else self._links.control,
+            lines_control=None if self._brokers is None else self._brokers.control,
+        )
 
     def processes(self) -> list[ManagedProcess]:
-        """Everything that was started, the emulator included."""
-        return super().processes() + ([self._links.process] if self._links is not None else [])
+        """Everything that was started, the emulators included."""
+        emulators = [each.process for each in (self._links, self._brokers) if each is not None]
+        return super().processes() + emulators
 
     async def reshape(self, first: str, second: str, **changes: float | bool | None) -> Shape:
         """Change the emulated link between two domains, e.g. `delay_ms=80` or `black_hole=True`."""
@@ -60,7 +72,17 @@ class LocalFederation(Launcher):
             raise InputError(f"{first} and {second} are not joined by an emulated link")
         return await self._links.reshape(first, second, **changes)
 
+    async def narrow(self, broker: str, bandwidth_mbps: float | None) -> None:
+        """Give an emulated broker's line another bandwidth, in both directions; None: no limit."""
+        if self._brokers is None:
+            raise InputError(f"the line of {broker} is not emulated", hint="start with emulate_brokers=True")
+        await send_bandwidth(self._brokers.control, broker, bandwidth_mbps)
+
     async def _start_links(self) -> None:
+        if self._emulate_brokers:
+            self._brokers = EmulatedBrokers(self.federation, self.endpoints, self.run, self.ports)
+            self.endpoints = self._brokers.endpoints
+            await self._brokers.process.start()
         if self.federation.links:
             self._links = EmulatedLinks(self.federation, self.endpoints, self.run, self.ports, self._seed)
             await self._links.process.start()

@@ -12,7 +12,7 @@ import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
-from mangrove.errors import Mistake
+from mangrove.errors import InputError, Mistake
 
 if TYPE_CHECKING:
     from mangrove.agent.launcher import Launcher
@@ -38,10 +38,15 @@ def up(
     stimuli: Annotated[
         bool, typer.Option(help="Record what the gateways' engines are told, for `mangrove replay`.")
     ] = False,
+    emulate_brokers: Annotated[
+        bool, typer.Option(help="Lead all connections of brokers through an emulator, for `mangrove broker`.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a federation from its file, or one site of it, until interrupted."""
-    run_async(_up(file, domain, run_dir, seed, lake, record, stimuli, as_json))
+    if emulate_brokers and domain is not None:
+        raise InputError("--emulate-brokers and --domain exclude each other", hint="one site is real")
+    run_async(_up(file, domain, run_dir, seed, lake, record, stimuli, emulate_brokers, as_json))
 
 
 async def _up(
@@ -52,6 +57,7 @@ async def _up(
     lake: Path | None,
     record: bool,
     stimuli: bool,
+    emulate_brokers: bool,
     as_json: bool,
 ) -> None:
     from rich.markup import escape
@@ -69,7 +75,15 @@ async def _up(
     console.print(_intention(federation, domain))
     for warning in federation_warnings(federation):
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
-    launched = _launcher(federation, run.path, domain, seed, stimuli, lambda text: console.print(f"  {text}"))
+    launched = _launcher(
+        federation,
+        run.path,
+        domain,
+        seed,
+        stimuli,
+        emulate_brokers,
+        lambda text: console.print(f"  {text}"),
+    )
     into = (lake or run.telemetry) if record else None
     async with Recording(run, into) as recording, launched:
         local = [launched.endpoints[name] for name in launched.sites]
@@ -93,6 +107,7 @@ def _launcher(
     domain: str | None,
     seed: int,
     stimuli: bool,
+    emulate_brokers: bool,
     progress: Callable[[str], None],
 ) -> Launcher:
     """One site has the network for its links; a whole federation on one machine emulates them."""
@@ -102,7 +117,14 @@ def _launcher(
         return Launcher(federation, directory, only=domain, record_stimuli=stimuli, progress=progress)
     from mangrove.testbed.local_federation import LocalFederation
 
-    return LocalFederation(federation, directory, seed=seed, record_stimuli=stimuli, progress=progress)
+    return LocalFederation(
+        federation,
+        directory,
+        seed=seed,
+        record_stimuli=stimuli,
+        emulate_brokers=emulate_brokers,
+        progress=progress,
+    )
 
 
 async def unreachable(reading: Reading) -> list[Mistake]:

@@ -27,6 +27,12 @@ class Carrier(Protocol):
     def lags(self) -> dict[str, Lag]:
         """Subscriptions that do not keep up, by key; bounded."""
 
+    def withheld(self) -> dict[str, Traffic]:
+        """What limits kept from being published, by subject, since the last call; bounded."""
+
+    def limits_epoch(self) -> int:
+        """Of the agent's limits that are in force; 0 if none are."""
+
 
 class Reporting:
     """Says nothing before the client has registered."""
@@ -50,12 +56,15 @@ class Reporting:
         """Report once a second while there is traffic, and now and then without, until cancelled."""
         loop = asyncio.get_running_loop()
         before = said_at = loop.time()
+        said_epoch = 0
         while True:
             await asyncio.sleep(REPORT_S)
             now = loop.time()
             received, published = self._carrier.traffic()
+            withheld, epoch = self._carrier.withheld(), self._carrier.limits_epoch()
             votes, lags = self._carrier.votes(), self._carrier.lags()
-            if self.key is not None and (received or published or votes or lags or now - said_at >= RENEW_S):
+            news = received or published or withheld or votes or lags or epoch != said_epoch
+            if self.key is not None and (news or now - said_at >= RENEW_S):
                 report = Report(
                     client=self._identity.client,
                     sequence=self._identity.next_sequence(),
@@ -64,7 +73,9 @@ class Reporting:
                     published=published,
                     votes=votes,
                     lags=lags,
+                    withheld=withheld,
+                    limits_epoch=epoch,
                 )
                 if self.say(report):
-                    said_at = now
+                    said_at, said_epoch = now, epoch
             before = now

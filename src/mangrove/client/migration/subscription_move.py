@@ -9,8 +9,9 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.broker.message_ids import identity_of
 from mangrove.client.legs import Leg, Legs
-from mangrove.client.message import Message, identity_of, size_of
+from mangrove.client.message import Message, size_of
 from mangrove.client.migration.hand_over import HandOver, Stage
 from mangrove.client.migration.in_order import InOrder, Marker, marker_payload
 from mangrove.client.migration.leg import Key, Origin

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from mangrove.client.message import HEAD_BYTES, ID_START, PREFIX_BYTES, Message, origin_and_count, size_of
+from mangrove.broker.message_ids import ID_START, PREFIX_BYTES, origin_and_count
+from mangrove.client.message import HEAD_BYTES, Message, size_of
 from mangrove.client.usefulness.judge import Judge
 from mangrove.model.agents.usefulness import MAX_VOTES, PLAIN_ORIGIN, Vote
 

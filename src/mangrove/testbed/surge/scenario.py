@@ -20,8 +20,9 @@ from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.status import AgentStatus
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.surge.account import SubscriberAccount, SurgeAccount, summed_up
-from mangrove.testbed.surge.workers import Reader, Worker, publish, subscribe
+from mangrove.testbed.surge.workers import Reader, publish, subscribe
 from mangrove.testbed.surge.workload import HOME, SurgePlan, burst_on, federation_of
+from mangrove.testbed.worker_process import Worker
 
 LOOK_S = 0.1
 QUICK_LOOK_S = 0.02

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from mangrove.client import Connection, Message, connect
 from mangrove.testbed.surge.account import STAMP, Arrivals, SubscriberAccount
 from mangrove.testbed.surge.workload import SurgeTopic
-
-_context = multiprocessing.get_context("spawn")
+from mangrove.testbed.worker_process import carry_out
 
 TICK_S = 0.01
 PUBLISHERS = 10
 CONNECT_AT_ONCE = 10
-ANSWER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,53 +25,6 @@ class Reader:
 
     number: int
     topic: SurgeTopic
-
-
-class Worker:
-    """A process of this testbed: started, asked and ended by its owner."""
-
-    def __init__(self, target: Any, *arguments: Any) -> None:
-        self._pipe, theirs = _context.Pipe()
-        self._process: SpawnProcess = _context.Process(target=target, args=(theirs, *arguments), daemon=True)
-        self._process.start()
-        theirs.close()
-
-    async def ask(self, command: str, argument: Any = None, timeout_s: float = ANSWER_S) -> Any:
-        """Send a command and wait for its answer."""
-        self._pipe.send((command, argument))
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        while not self._pipe.poll():
-            if not self._process.is_alive() or loop.time() > deadline:
-                raise ChildProcessError(f"a process of the surge did not answer {command!r}")
-            await asyncio.sleep(0.01)
-        return self._pipe.recv()
-
-    def end(self) -> None:
-        """End the process, whatever it does."""
-        self._process.terminate()
-        self._process.join(5.0)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-        self._pipe.close()
-
-
-async def _commands(pipe: Pipe, answers: dict[str, Any]) -> None:
-    """Carry out commands until `end`."""
-    ready = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(pipe.fileno(), ready.set)
-    try:
-        while True:
-            await ready.wait()
-            ready.clear()
-            command, argument = pipe.recv()
-            pipe.send(await answers[command](argument))
-            if command == "end":
-                return
-    finally:
-        loop.remove_reader(pipe.fileno())
 
 
 # -- subscribers ------------------------------------------------------------------------------------------
@@ -98,7 +47,7 @@ class _Subscribers:
 
     async def serve(self, pipe: Pipe) -> None:
         try:
-            await _commands(pipe, {"open": self._open, "account": self._account, "end": self._end})
+            await carry_out(pipe, {"open": self._open, "account": self._account, "end": self._end})
         finally:
             opened = [connection for connection in self._connections if connection is not None]
             await asyncio.gather(*(connection.close() for connection in opened))
@@ -170,7 +119,7 @@ class _Publishers:
 
     async def serve(self, pipe: Pipe) -> None:
         try:
-            await _commands(
+            await carry_out(
                 pipe,
                 {
                     "open": self._open,

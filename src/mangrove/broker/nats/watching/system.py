@@ -217,7 +217,7 @@ class NatsSystem:
                 self._connection = Client()
                 async with asyncio.timeout(TIMEOUT_S):
                     await self._connection.connect(
-                        self._broker.client_url,
+                        self._broker.itself.client_url,
                         name=self._credentials.user,
                         user=self._credentials.user,
                         password=self._credentials.password,

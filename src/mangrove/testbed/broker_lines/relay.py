@@ -1,0 +1,338 @@
+"""The emulator of brokers' lines: a process that relays their connections within the bandwidth of each.
+
+Run by the launcher as `python -m mangrove.testbed.broker_lines.relay SETTINGS.json`. Bandwidths are changed
+while it runs over a control socket, one JSON document a line: `{"broker": "a-edge1", "bandwidth_mbps": 4.0}`,
+answered by `{"ok": true}` or `{"error": "…"}`.
+
+Connections take turns on a line, as TCP connections share one fairly. Each may have a little waiting here and
+no more: beyond it nothing is read from its sender, so that what is too much waits at the broker, which in the
+end cuts off who does not get it, as with a real line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections import deque
+from functools import partial
+from typing import cast
+
+import msgspec
+
+from mangrove.host.daemon import run_daemon
+from mangrove.model.address import Address
+from mangrove.model.shared_names import LINES_READY
+from mangrove.testbed.broker_lines.line import Line, bandwidth_problem
+from mangrove.testbed.wan import NARROW_RECEIVE_BYTES, WAN_SEGMENT_BYTES, Answer, wan_socket
+
+log = logging.getLogger(__name__)
+
+QUEUE_BYTES = 256 << 10
+"""What one connection may have waiting in here, as in a send buffer; beyond that its sender waits."""
+TURN_BYTES = WAN_SEGMENT_BYTES
+"""What one connection passes in its turn: who has little to say waits for one such piece of each other."""
+FAST_WRITE_BYTES = 4 << 20
+NARROW_WRITE_BYTES = 32 << 10
+"""What a reader that is slow itself may leave in our socket."""
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """Who connects to `listen` talks to `target`, over the line of a broker.
+
+    `outward`: the broker is the one who connects, and not the one who is connected to.
+    """
+
+    broker: str
+    listen: Address
+    target: Address
+    outward: bool = False
+
+
+class LineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the emulator is told when it starts."""
+
+    control: Address
+    doors: tuple[Door, ...]
+    bandwidths: dict[str, float] = {}
+    """In Mbit/s; brokers that are not named are not limited."""
+
+
+class BandwidthChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A request on the control socket; without a bandwidth the line is not limited."""
+
+    broker: str
+    bandwidth_mbps: float | None = None
+
+
+class SharedLine:
+    """One direction of a broker's line, and the connections that wait for their turn on it."""
+
+    def __init__(self, bandwidth_mbps: float | None) -> None:
+        self.line = Line(bandwidth_mbps)
+        self.pipes: set[Pipe] = set()
+        self._turns: deque[Pipe] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def change(self, bandwidth_mbps: float | None) -> None:
+        """Another bandwidth for all connections, at once."""
+        self.line.change(bandwidth_mbps, asyncio.get_running_loop().time())
+        for pipe in self.pipes:
+            pipe.bound_buffers()
+        self.serve()
+
+    def wants_turn(self, pipe: Pipe) -> None:
+        """A connection has something to pass."""
+        if not pipe.in_line:
+            pipe.in_line = True
+            self._turns.append(pipe)
+        if self._timer is None:
+            self.serve()
+
+    def serve(self) -> None:
+        """Let connections pass a piece each, in turn, for as long as there is credit."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while self._turns:
+            wait_s = self.line.wait_s(now)
+            if wait_s > 0:
+                self._timer = loop.call_later(wait_s, self.serve)
+                return
+            pipe = self._turns.popleft()
+            pipe.in_line = False
+            self.line.passed(pipe.pass_piece(), now)
+            if pipe.may_pass and not pipe.in_line:
+                pipe.in_line = True
+                self._turns.append(pipe)
+
+
+class Pipe(asyncio.Protocol):
+    """One direction of a connection: what this socket receives is written to the other in its turn."""
+
+    def __init__(self, connection: RelayedConnection, line: SharedLine) -> None:
+        self._connection = connection
+        self._line = line
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._reading = True
+        self._ended = False
+        self._writable = True
+        self.in_line = False
+        self.other: Pipe | None = None
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._line.pipes.add(self)
+        self.bound_buffers()
+        self._connection.made(self)
+
+    def bound_buffers(self) -> None:
+        """Keep the kernel from being the deep queue in our place while the line is narrow."""
+        if self.transport is None:
+            return
+        narrow = self._line.line.limited
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None and narrow:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_RECEIVE_BYTES)
+        if self.other is not None and self.other.transport is not None:
+            high = NARROW_WRITE_BYTES if narrow else FAST_WRITE_BYTES
+            self.other.transport.set_write_buffer_limits(high=high)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether there is something to pass, and somebody who takes it."""
+        return self._waiting_bytes > 0 and self.other is not None and self.other._writable
+
+    def data_received(self, data: bytes) -> None:
+        other = self.other
+        if not self._line.line.limited and not self._waiting and other is not None and other._writable:
+            self._line.line.passed_bytes += len(data)
+            other.write(data)
+            return
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._reading and self._waiting_bytes > QUEUE_BYTES and self.transport is not None:
+            self._reading = False
+            self.transport.pause_reading()
+        if self.may_pass:
+            self._line.wants_turn(self)
+
+    def pass_piece(self) -> int:
+        """Write one piece to the other side; how many bytes it was."""
+        other = self.other
+        if other is None or not other._writable or not self._waiting:
+            return 0
+        first = self._waiting.popleft()
+        if len(first) > TURN_BYTES:
+            self._waiting.appendleft(first[TURN_BYTES:])
+            first = first[:TURN_BYTES]
+        self._waiting_bytes -= len(first)
+        other.write(first)
+        if not self._reading and self._waiting_bytes < QUEUE_BYTES // 2 and self.transport is not None:
+            self._reading = True
+            self.transport.resume_reading()
+        self._close_if_done()
+        return len(first)
+
+    def write(self, data: bytes) -> None:
+        """What comes from the other side."""
+        if self.transport is not None:
+            self.transport.write(data)
+
+    def pause_writing(self) -> None:
+        """Who reads here is slow: the other direction waits."""
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._writable = True
+        if self.other is not None and self.other.may_pass:
+            self.other._line.wants_turn(self.other)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other side learns of it when everything before it has passed."""
+        self.transport = None
+        self._ended = True
+        self._writable = True
+        self._line.pipes.discard(self)
+        if self.other is not None:
+            self.other.drop()
+        self._close_if_done()
+
+    def drop(self) -> None:
+        """Forget what waits: there is nobody to take it."""
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def _close_if_done(self) -> None:
+        if self._ended and not self._waiting and self.other is not None and self.other.transport is not None:
+            self.other.transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class RelayedConnection:
+    """A connection through a door: both its pipes, and the connecting onward."""
+
+    def __init__(self, relay: LineRelay, door: Door) -> None:
+        self._relay = relay
+        self._door = door
+        sent, received = relay.lines[door.broker]
+        from_caller, from_target = (sent, received) if door.outward else (received, sent)
+        self._near = Pipe(self, from_caller)
+        self._far = Pipe(self, from_target)
+        self._task: asyncio.Task[None] | None = None
+
+    def accept(self) -> Pipe:
+        """The protocol of the side that called."""
+        return self._near
+
+    def made(self, pipe: Pipe) -> None:
+        """One side stands: the first has the other one connected, the second joins them."""
+        if pipe is self._near:
+            self._task = self._relay.started(asyncio.create_task(self._connect()))
+            return
+        self._near.other, self._far.other = self._far, self._near
+        for each in (self._near, self._far):
+            each.bound_buffers()
+            if each.may_pass:
+                each._line.wants_turn(each)
+        if self._near.transport is None:
+            self._far.abort()
+
+    async def _connect(self) -> None:
+        onward = wan_socket(self._door.target[0])
+        onward.setblocking(False)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(onward, self._door.target)
+            await loop.create_connection(lambda: self._far, sock=onward)
+        except OSError as error:
+            log.info("%s: %s", self._door.broker, error)
+            onward.close()
+            self._near.abort()
+
+
+class LineRelay:
+    """The lines of all emulated brokers."""
+
+    def __init__(self, settings: LineSettings) -> None:
+        self._settings = settings
+        self.lines: dict[str, tuple[SharedLine, SharedLine]] = {}
+        """What each broker sends, and what it receives."""
+        for door in settings.doors:
+            bandwidth_mbps = settings.bandwidths.get(door.broker)
+            if door.broker not in self.lines:
+                self.lines[door.broker] = (SharedLine(bandwidth_mbps), SharedLine(bandwidth_mbps))
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Relay until cancelled."""
+        loop = asyncio.get_running_loop()
+        async with contextlib.AsyncExitStack() as stack:
+            for door in self._settings.doors:
+                listener = wan_socket(door.listen[0])
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(door.listen)
+                server = await loop.create_server(partial(self._accept, door), sock=listener)
+                stack.callback(server.close)
+            control = await asyncio.start_server(self._control, *self._settings.control, reuse_address=True)
+            stack.callback(control.close)
+            log.info("%s: %d brokers", LINES_READY, len(self.lines))
+            await asyncio.Event().wait()
+
+    def started(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Keep a task until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _accept(self, door: Door) -> Pipe:
+        return RelayedConnection(self, door).accept()
+
+    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError) as error:
+            log.info("control connection: %s", error)
+        finally:
+            writer.close()
+
+    def _answer(self, line: bytes) -> Answer:
+        try:
+            change = msgspec.json.decode(line, type=BandwidthChange)
+        except msgspec.DecodeError as error:
+            return Answer(error=f"not a request: {error}")
+        lines = self.lines.get(change.broker)
+        if lines is None:
+            return Answer(error=f"no emulated broker {change.broker!r}; there are: {', '.join(self.lines)}")
+        if problem := bandwidth_problem(change.bandwidth_mbps):
+            return Answer(error=problem)
+        for each in lines:
+            each.change(change.bandwidth_mbps)
+        log.info("%s has now %s Mbit/s", change.broker, change.bandwidth_mbps)
+        return Answer(ok=True)
+
+
+async def _serve(settings: LineSettings) -> None:
+    await LineRelay(settings).run()
+
+
+def main() -> None:
+    """Run the emulator until it is told to stop."""
+    run_daemon(LineSettings, _serve)
+
+
+if __name__ == "__main__":
+    main()
