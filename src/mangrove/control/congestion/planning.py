@@ -19,7 +19,7 @@ from mangrove.control.congestion.problem import (
     TopicDemand,
 )
 from mangrove.control.congestion.regions import cut_to_regions
-from mangrove.control.congestion.steadiness import Steady
+from mangrove.control.congestion.steadiness import Peaks, Steady
 from mangrove.control.congestion.surroundings import PublisherOffer, TopicOffer
 from mangrove.model.agents.load import Amounts, Metric
 from mangrove.model.congestion.parameters import Congestion
@@ -27,8 +27,9 @@ from mangrove.model.congestion.parameters import Congestion
 Key = tuple[str, str]
 """Topic and publisher."""
 
-FALL = 0.15
-"""What a publisher offers is taken to be the same until it has fallen by this part."""
+PERIODS = 8
+"""Of so many periods, a publisher's demand is the highest: what was just silent may speak again."""
+DEMAND_TOLERANCE = 0.02
 UTILITY_TOLERANCE = 0.02
 ALL_BUT = 0.01
 """Who may say all but this part of what it would is not limited."""
@@ -79,7 +80,7 @@ class Planner:
     def __init__(self, congestion: Congestion, select: Select) -> None:
         self._congestion = congestion
         self._select = select
-        self._demands: Steady[Key] = Steady()
+        self._demands: Peaks[Key] = Peaks(PERIODS, DEMAND_TOLERANCE)
         self._utilities: Steady[Key] = Steady()
         self._ranks: dict[str, float] = {}
 
@@ -138,7 +139,7 @@ class Planner:
         self._ranks = {}
 
     def _demand(self, offer: TopicOffer, each: PublisherOffer) -> float:
-        return self._demands.above((offer.topic, each.publisher), each.offered_msg_s, FALL)
+        return self._demands.of((offer.topic, each.publisher), each.offered_msg_s)
 
     def _topic(
         self, offer: TopicOffer, demands: Mapping[Key, float], probes: Mapping[Key, float]
