@@ -240,6 +240,7 @@ MAY_USE_THE_TESTBED = (
     "testbed",
     "cli/demonstration",
     "cli/measurement",
+    "cli/federation/broker.py",
     "cli/federation/link.py",
     "cli/federation/up.py",
     "cli/pipeline/calibrate.py",

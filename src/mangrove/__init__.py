@@ -9,10 +9,18 @@ async with mangrove.connect(domain="seattle") as connection:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mangrove.client import Connection, Message, Subscription, connect
+    from mangrove.client import Connection, LimitedError, Message, Outcome, Subscription, connect
 
 __version__ = "0.1.0"
-__all__ = ["Connection", "Message", "Subscription", "__version__", "connect"]
+__all__ = [
+    "Connection",
+    "LimitedError",
+    "Message",
+    "Outcome",
+    "Subscription",
+    "__version__",
+    "connect",
+]
 
 
 def __getattr__(name: str) -> object:

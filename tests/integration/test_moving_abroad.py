@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -86,7 +86,7 @@ async def test_a_subscription_goes_abroad_and_comes_back(pair: Running) -> None:
         await subscription.ready()
         plain = {name: await nats.connect(pair.head(name)) for name in ("seattle", "denver")}
         load = Load()
-        publishers = {
+        publishers: dict[str, Callable[[bytes], object]] = {
             "sdk-seattle": partial(seattle.publish, "abroad.a"),
             "sdk-denver": partial(denver.publish, "abroad.b"),
             "seattle": partial(plain["seattle"].publish, "abroad.c"),

@@ -345,13 +345,15 @@ async def test_reports_leases_and_the_end(domain: DomainOfBrokers, agent: Orderi
         assert agent.wishes["s1"].weight == 2.5
         assert {wish.subject for wish in agent.wishes.values() if wish.role == "publisher"} == {"f"}
         before = len(agent.registrations)
+        agent.answering.clear()
         await agent.tell(RegisterAgain(term=1))
 
         async def again() -> bool:
             return len(agent.registrations) > before and agent.registrations[-1].complete
 
         await eventually(again, "it should register again")
-        await subscription.unsubscribe()
+        await subscription.unsubscribe()  # what is said anew has it still, and is not answered yet
+        agent.answering.set()
 
         async def ended() -> bool:
             return "s1" in agent.registrations[-1].ended

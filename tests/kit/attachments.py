@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from time import monotonic
 
+from msgspec.structs import replace
 from tests.kit.engines import federation, learn, with_links
 
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
+from mangrove.model.congestion.rate_limit import Limits as RateLimits
+from mangrove.model.federation import Limits
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import ForgetRoutes, Instruction, SendFrame, ServeHead
@@ -85,8 +88,10 @@ class Head:
         queue_bytes: int = 1000,
         markers: Flow | None = None,
         directions: bytes = b"",
+        client_limits: RateLimits | None = None,
     ) -> None:
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
+        shape = replace(shape, limits=Limits(client=client_limits or RateLimits()))
         self.engine: OverlayEngine = with_links(shape, "a")
         self.ledger = Ledger("a", epoch=1)
         self.flushed: list[tuple[int, bytes]] = []
@@ -149,3 +154,10 @@ def message(subject: str, payload: bytes = b"x", reply: str = "", groups: tuple[
     """A whole message in the body format."""
     line = Message(subject, reply, -1, len(payload)).line(subject, reply, groups)
     return line + b"\r\n" + payload + b"\r\n"
+
+
+def identified(subject: str, origin: str, payload: bytes = b"x", reply: str = "") -> bytes:
+    """A whole message as the SDK of one publisher writes it."""
+    head = f"NATS/1.0\r\nMangrove-Id: {origin}.{1:011x}\r\nMangrove-Time: {10**18}\r\n\r\n".encode()
+    line = Message(subject, reply, len(head), len(head) + len(payload)).line(subject, reply)
+    return b"%b\r\n%b%b\r\n" % (line, head, payload)

@@ -127,6 +127,9 @@ class OrderingAgent:
         self.said: list[ClientMessage] = []
         self.refused: list[str] = []
         self.silent = False
+        self.answering = asyncio.Event()
+        """Registrations that are taken in are answered once it is set."""
+        self.answering.set()
         self._keys = LeaseKeys(DOMAIN)
         self._sessions = itertools.count(1)
         self._clients: list[Client] = []
@@ -175,6 +178,7 @@ class OrderingAgent:
                 if broker
             },
         )
+        await self.answering.wait()
         await message.respond(msgspec.json.encode(answer))
 
     async def _hear(self, message: Msg) -> None:

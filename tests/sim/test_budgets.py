@@ -89,9 +89,12 @@ def test_nothing_oscillates_under_constant_load(
     happened = [event.happening for engine in net.engines.values() for event in engine.take_events()]
     moves = Counter((each.path[0], each.topic) for each in happened if isinstance(each, RouteRequested))
     changes = Counter(
-        (each.topic, each.peer) for each in happened if isinstance(each, BudgetOverrun | BudgetKept)
+        (type(each), each.topic, each.peer)
+        for each in happened
+        if isinstance(each, BudgetOverrun | BudgetKept)
     )
     assert max(moves.values(), default=0) <= 1, happened
+    # A queue that grows slowly is overrun late; that is mended once, and does not come again.
     assert max(changes.values(), default=0) <= 1, happened
     net.validate()
 

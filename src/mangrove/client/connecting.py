@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,11 +15,14 @@ import msgspec
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NoResponderError
 from mangrove.client.broker_pool import BrokerPool, same_broker
 from mangrove.client.connection import Connection, NotConnectedError
+from mangrove.client.filtering.publish_filter import OnLimit, PublishFilter, checked_callback, chosen_way
 from mangrove.client.management.link import ManagementLink
 from mangrove.errors import InputError
 from mangrove.host.runtime_file import find_running
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.congestion.rate_limit import Limits
+from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.shared_names import SDK_NAME
 
 if TYPE_CHECKING:
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DIRECTIONS_S = 0.5
+
+Filtering = Callable[[Sequence[TopicTerms], Limits | None], PublishFilter]
+"""Makes the filter of what is published, once contracts are known."""
 
 
 class Connecting:
@@ -59,6 +66,8 @@ def connect(
     run_dir: Path | None = None,
     name: str = "",
     identity: Path | None = None,
+    when_limited: str = "drop",
+    on_limit: OnLimit | None = None,
 ) -> Connecting:
     """Connect to a domain: `async with mangrove.connect(domain="seattle") as connection:`.
 
@@ -68,8 +77,16 @@ def connect(
 
     `name` is for people who look at brokers. `identity` is a file with the key by which the domain's agent
     knows this client; it is made if there is none. Without it each connection makes a key of its own.
+
+    `when_limited` is what happens to a message beyond a limit: it is not sent, and `publish` returns
+    `Outcome.LIMITED` ("drop"), waits until it may be sent ("wait") or raises LimitedError ("raise").
+    `on_limit(subject, limit)` is called in the event loop whenever the limit of a subject changes; the limit
+    is None when there is none any more.
     """
-    return Connecting(_connect(servers, edges, domain, federation, run_dir, name, identity))
+    filtering = partial(
+        PublishFilter, on_limit=checked_callback(on_limit), when_limited=chosen_way(when_limited)
+    )
+    return Connecting(_connect(servers, edges, domain, federation, run_dir, name, identity, filtering))
 
 
 async def _connect(
@@ -80,12 +97,13 @@ async def _connect(
     run_dir: Path | None,
     name: str,
     identity: Path | None,
+    filtering: Filtering,
 ) -> Connection:
     name = name if name.startswith(SDK_NAME) else f"{SDK_NAME} {name}".strip()
     if servers is None:
         directions, kind = _directions_of(domain, federation, run_dir)
         pool = BrokerPool(kind, name, [directions.head.url], edges or [each.url for each in directions.edges])
-        return await _open(pool, directions, name, identity)
+        return await _open(pool, directions, name, identity, filtering)
     if domain is not None:
         raise InputError("give either servers or a domain, not both")
     given = [servers] if isinstance(servers, str) else list(servers)
@@ -98,7 +116,7 @@ async def _connect(
             pool.edge_urls = list(edges) or [each.url for each in told.edges]
             if not same_broker(first.url, told.head.url):
                 first = await _head(pool, told, first)
-        return await _open(pool, told, name, identity, first)
+        return await _open(pool, told, name, identity, filtering, first)
     except BaseException:
         await pool.close()
         raise
@@ -109,10 +127,15 @@ async def _open(
     directions: Directions | None,
     name: str,
     identity: Path | None,
+    filtering: Filtering,
     publisher: ClientConnection | None = None,
 ) -> Connection:
     """Connect to a head, if that has not been done, and to an edge."""
     try:
+        if directions is None:
+            publishing = filtering((), None)
+        else:
+            publishing = filtering(directions.terms, directions.client_limits)
         if publisher is None:
             publisher = await _first(pool, pool.head_urls)
         subscriber = publisher
@@ -121,11 +144,17 @@ async def _open(
             order = random.sample(pool.edge_urls, len(pool.edge_urls))
             subscriber = await _first(pool, [*order, *pool.head_urls])
         if directions is None or not directions.management_url:
-            return Connection(pool, publisher, subscriber)
+            return Connection(
+                pool,
+                publisher,
+                subscriber,
+                publishing=publishing,
+                terms=() if directions is None else directions.terms,
+            )
         link = ManagementLink(directions.domain, directions.management_url, name)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
-            connection = Connection(pool, publisher, subscriber, link, managed)
+            connection = Connection(pool, publisher, subscriber, link, managed, publishing, directions.terms)
             await managed.open()
         except BaseException:
             await link.close()

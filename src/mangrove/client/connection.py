@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,23 +16,31 @@ from mangrove.broker.client_connection import (
     BrokerAwayError,
     ClientConnection,
     NoResponderError,
-    Outlet,
 )
 from mangrove.broker.message_heads import encode_head
 from mangrove.client.asks import Asks
 from mangrove.client.broker_pool import BrokerPool
 from mangrove.client.callbacks import Callbacks
+from mangrove.client.filtering.publish_filter import PublishFilter
+from mangrove.client.filtering.silence import Silence
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.legs import Legs
 from mangrove.client.management.link import ManagementLink
 from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
 from mangrove.client.migration.paused_wire import PublishingWire
+from mangrove.client.pending.gap import OnGap
+from mangrove.client.pending.reading import Reading, reading_of
 from mangrove.client.publisher import Publisher
-from mangrove.client.publishing import Published
+from mangrove.client.publishing import Outcome, Published, Withheld
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Callback, Subscription
+from mangrove.client.usefulness.headers import usefulness_headers
+from mangrove.client.usefulness.user_function import UtilityFunction, UtilityThread
+from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import InputError, MangroveError
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.congestion.rate_limit import RateLimit
+from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.questions.session_quality import Quality, Role
 from mangrove.model.subjects import is_internal, subject_problem
 
@@ -43,6 +52,9 @@ log = logging.getLogger(__name__)
 SUBSCRIBE_S = 10.0
 MAX_OUTLETS = 1 << 14
 """Subjects whose lines are kept, and that are counted one by one."""
+WITHHELD_A_TURN = 256
+"""Who publishes in vain so often in a row lets others have their turn."""
+SENT = Outcome.SENT
 
 
 class NotConnectedError(MangroveError):
@@ -72,8 +84,13 @@ class Connection:
         subscriber: ClientConnection,
         link: ManagementLink | None = None,
         managed: Managed | None = None,
+        publishing: PublishFilter | None = None,
+        terms: Sequence[TopicTerms] = (),
     ) -> None:
-        """`link` leads to the domain's management broker, if that is known; `managed` to its agent."""
+        """`link` leads to the domain's management broker, if that is known; `managed` to its agent.
+
+        `publishing` knows the limits that hold from the beginning, `terms` are those of all contracts.
+        """
         questions = None if link is None else GatewayQuestions(link)
         self._link = link
         self._readiness = None if questions is None else Readiness(questions)
@@ -84,8 +101,16 @@ class Connection:
         self._elsewhere: dict[str, PublishingWire] = {}
         """Of subjects that are not published at the head."""
         self._ids = MessageIds()
-        self._outlets: dict[str, Outlet] = {}
+        self._filter = publishing or PublishFilter()
+        self._outlets = self._filter.outlets
+        self._gates = self._filter.gates
+        self._silence = None if link is None else Silence(link, self._filter)
+        self._in_vain = 0
+        self._terms = terms
         self._callbacks = Callbacks()
+        self._utility_thread = UtilityThread()
+        self._cut_off: set[asyncio.Task[None]] = set()
+        """Ends of subscriptions that were too slow."""
         self._legs = Legs(self._respond)
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
@@ -95,43 +120,101 @@ class Connection:
         """What was published on subjects that are not counted one by one: replies, and beyond a limit."""
         self._managed = managed
         if managed is not None:
-            managed.begin(self._legs, self.published, self._route)
+            managed.begin(self._legs, self.published, self._route, self._filter, self._ids.prefix)
 
     async def publish(
-        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
-    ) -> None:
-        """Publish a message with a unique id and the present time in its headers.
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
+    ) -> Outcome:
+        """Publish a message with a unique id and the present time in its headers, unless it is held back.
+
+        `Outcome.LIMITED` says that a limit is reached, `Outcome.UNWANTED` that nobody in the federation
+        subscribes; only `Outcome.SENT` is true. `connect(when_limited=…)` makes it wait or raise instead.
+
+        `keywords` say what the message is about, `utility` how useful it is to anybody, from 0 to 1: by them
+        subscribers judge it whose own function does not.
 
         Waits while the broker takes no more. What is published while the broker is away waits for its return,
         up to a limit; then NotConnectedError.
         """
+        if keywords is not None or utility is not None:
+            headers = usefulness_headers(headers, keywords, utility)
         wire = self._elsewhere.get(subject, self._publisher) if self._elsewhere else self._publisher
         while wire.full:
             await wire.drained()
             wire = self._elsewhere.get(subject, self._publisher)
-        if headers or reply:
-            self.publish_nowait(subject, data, headers=headers, reply=reply)
-            return
-        # As in publish_nowait, without the way there: most messages go here.
-        outlet = self._outlets.get(subject)
-        if outlet is None or len(data) > wire.max_payload - HEAD_BYTES:
-            self.publish_nowait(subject, data)
-            return
-        try:
-            outlet.publish(data, self._ids.count(), time.time_ns())
-        except BrokerAwayError as error:
-            raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
+        if not headers and not reply and len(data) <= wire.max_payload - HEAD_BYTES:
+            # As in publish_nowait, without the way there: most messages go here.
+            outlet = self._outlets.get(subject)
+            if outlet is None:
+                gate = self._gates.get(subject)
+                if gate is not None and gate.left >= 1 and gate.left_bytes > 0:
+                    gate.left -= 1
+                    gate.left_bytes -= len(data)
+                    outlet = gate.outlet
+            if outlet is not None:
+                try:
+                    outlet.publish(data, self._ids.count(), time.time_ns())
+                except BrokerAwayError as error:
+                    raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
+                return SENT
+        return await self._publish_or_withhold(subject, data, headers, reply, awaited=bool(reply))
+
+    async def _publish_or_withhold(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
+    ) -> Outcome:
+        while (outcome := self._publish(subject, data, headers, reply, awaited=awaited)) is Outcome.LIMITED:
+            if not self._filter.waits:
+                break
+            await self._filter.room(subject)
+        if outcome is SENT:
+            return SENT
+        self._in_vain += 1
+        if not self._in_vain % WITHHELD_A_TURN:
+            await asyncio.sleep(0)
+        return self._filter.withhold(subject, outcome, len(data))
 
     def publish_nowait(
-        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
-    ) -> None:
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
+    ) -> Outcome:
         """Publish from code that cannot wait: NotConnectedError if the broker takes no more for now."""
-        outlet = self._outlets.get(subject) or self._new_outlet(subject)
+        if keywords is not None or utility is not None:
+            headers = usefulness_headers(headers, keywords, utility)
+        outcome = self._publish(subject, data, headers, reply, awaited=bool(reply))
+        return SENT if outcome is SENT else self._filter.withhold(subject, outcome, len(data))
+
+    def _publish(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
+    ) -> Outcome:
+        """Publish, if nothing holds it back; what somebody waits for, or answers, is never unwanted."""
+        bare = not headers and not reply
+        outlet = self._outlets.get(subject)
+        if outlet is None and subject not in self._gates:
+            self._new_outlet(subject)
+            outlet = self._outlets.get(subject)
+        self._check_size(subject, len(data) + HEAD_BYTES if bare else len(data))
+        if outlet is None:
+            outcome = self._filter.judge(subject, len(data), awaited=awaited)
+            if outcome is not SENT:
+                return outcome
+            outlet = self._filter.outlet(subject)
         try:
-            if outlet is not None and not headers and not reply:
-                self._check_size(subject, HEAD_BYTES + len(data))
+            if outlet is not None and bare:
                 outlet.publish(data, self._ids.count(), time.time_ns())
-                return
+                return SENT
             head = encode_head(stamped(headers, self._ids))
             self._check_size(subject, len(head) + len(data))
             self._elsewhere.get(subject, self._publisher).publish(subject, data, reply=reply, head=head)
@@ -140,16 +223,18 @@ class Connection:
         counted = outlet or self.published_elsewhere
         counted.messages += 1
         counted.size_bytes += len(data)
+        return SENT
 
-    def _new_outlet(self, subject: str) -> Outlet | None:
-        """An outlet for a subject that is published on for the first time; None if it is not worth one."""
+    def _new_outlet(self, subject: str) -> None:
+        """An outlet for a subject that is published on for the first time, if it is worth one."""
         _check(subject, wildcards=False)
-        if is_internal(subject) or len(self._outlets) >= MAX_OUTLETS:
-            return None
-        outlet = self._outlets[subject] = self._publisher.outlet(subject, self._ids.head_form)
+        if is_internal(subject) or len(self._outlets) + len(self._gates) >= MAX_OUTLETS:
+            return
+        self._filter.add(subject, self._publisher.outlet(subject, self._ids.head_form))
         if self._managed is not None:
             self._managed.published(subject)
-        return outlet
+        if self._silence is not None:
+            self._silence.begin()
 
     def _route(self, subject: str, wire: PublishingWire) -> None:
         """Publish a subject at another connection from now on."""
@@ -157,10 +242,25 @@ class Connection:
             self._elsewhere.pop(subject, None)
         else:
             self._elsewhere[subject] = wire
-        before = self._outlets.get(subject)
+        before = self._filter.outlet(subject)
         if before is not None:
-            outlet = self._outlets[subject] = wire.outlet(subject, self._ids.head_form)
+            outlet = wire.outlet(subject, self._ids.head_form)
             outlet.messages, outlet.size_bytes = before.messages, before.size_bytes
+            self._filter.replace(subject, outlet)
+
+    @property
+    def limits(self) -> Mapping[str, RateLimit]:
+        """Limits in force on subjects that were published on; `>` is what all may have together."""
+        return dict(self._filter.limits)
+
+    @property
+    def withheld(self) -> Mapping[str, Withheld]:
+        """What was not sent because of a limit, or because nobody subscribed, by subject."""
+        return {
+            subject: counts
+            for subject, counts in self._filter.withheld.items()
+            if counts.limited.messages or counts.unwanted.messages
+        }
 
     @property
     def directory(self) -> Mapping[str, DirectoryRecord]:
@@ -176,7 +276,7 @@ class Connection:
         """What was published so far, by subject."""
         return {
             subject: Published(outlet.messages, outlet.size_bytes)
-            for subject, outlet in self._outlets.items()
+            for subject, outlet in self._filter.all_outlets().items()
         }
 
     async def publisher(
@@ -206,20 +306,43 @@ class Connection:
         paths: int | None = None,
         resiliency: float | None = None,
         weight: float = 1.0,
+        keywords: Iterable[str] | None = None,
+        utility: UtilityFunction | None = None,
+        slow: str | None = None,
+        max_pending: int | None = None,
+        max_pending_bytes: int | None = None,
+        on_gap: OnGap | None = None,
     ) -> Subscription:
         """Subscribe to a subject or pattern, alone or as a member of a queue group.
 
         With a deadline, a number of paths or a resiliency all domains send here with more than the contract
         owes, within its `limits`, until the subscription ends. AskRefusedError names what is possible.
         The deadline and the `weight` also tell an agent how urgent this subscription is among others.
+
+        How useful messages are is said by `utility`, called in a thread of its own with some of them, or else
+        by how far `keywords` of interest match theirs: when capacity is short, the useless are limited first.
+
+        At most `max_pending` messages, and `max_pending_bytes`, wait for the reader. What is left out beyond
+        is decided by `slow` (see `Slow`), else by the contract, and told to `on_gap` before the next message.
         """
         _check(subject, wildcards=True)
         if not (math.isfinite(weight) and weight > 0):
             raise InputError(f"a weight must be above 0, not {weight:g}")
+        reading = reading_of(
+            subject,
+            self._utility_thread,
+            self._terms,
+            slow=slow,
+            max_pending=max_pending,
+            max_pending_bytes=max_pending_bytes,
+            keywords=keywords,
+            utility=utility,
+            on_gap=on_gap,
+        )
         quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
         end = await self._take(Role.SUBSCRIBER, subject, quality)
         try:
-            return await self._subscribe(subject, queue, callback, end, deadline_ms, weight)
+            return await self._subscribe(subject, queue, callback, end, deadline_ms, weight, reading)
         except BaseException:
             await end()
             raise
@@ -240,6 +363,7 @@ class Connection:
         end: Callable[[], Awaitable[None]],
         deadline_ms: float | None,
         weight: float,
+        reading: Reading,
     ) -> Subscription:
         async def ended(subscription: Subscription) -> None:
             await self._leave(subscription)
@@ -248,7 +372,25 @@ class Connection:
         async def ready(timeout: float) -> None:
             await self._ready(subject, queue, timeout, subscription)
 
-        subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
+        def cut_off(subscription: Subscription) -> None:
+            task = asyncio.get_running_loop().create_task(ended(subscription), name="cut off")
+            self._cut_off.add(task)
+            task.add_done_callback(self._cut_off.discard)
+
+        subscription = Subscription(
+            subject,
+            queue,
+            callback,
+            self._callbacks,
+            self.dropped,
+            ready,
+            ended,
+            reading,
+            cut_off=cut_off,
+            votes=None if self._managed is None else Votes(reading.judge),
+        )
+        if self._silence is not None:
+            self._silence.subscribed(subject, subscription)
         try:
             wire = self._subscriber
             if self._managed is not None:
@@ -272,6 +414,8 @@ class Connection:
     async def _leave(self, subscription: Subscription) -> None:
         """Serve a subscription no longer."""
         self._legs.end(subscription)
+        if self._silence is not None:
+            self._silence.unsubscribed(subscription.subject, subscription)
         if self._managed is not None:
             await self._managed.ended(subscription)
             self._managed.tidy()
@@ -311,8 +455,13 @@ class Connection:
         timeout: float = 2.0,
         headers: Mapping[str, str] | None = None,
     ) -> Message:
-        """Send a request and wait for the first answer, from whichever domain."""
+        """Send a request and wait for the first answer, from whichever domain.
+
+        It counts as a message of its subject: beyond a limit LimitedError is raised, or it waits if
+        `connect(when_limited="wait")` says so. Its `timeout` begins when it is sent.
+        """
         _check(subject, wildcards=False)
+        await self._admit(subject, len(data))
         head = encode_head(stamped(headers, self._ids))
         self._check_size(subject, len(head) + len(data))
         wire = self._publisher
@@ -332,6 +481,16 @@ class Connection:
             raise NotConnectedError(f"could not send a request on {subject}: {error.message}") from None
         return answer
 
+    async def _admit(self, subject: str, size_bytes: int) -> None:
+        """Hold a request back while it is beyond a limit."""
+        if self._filter.outlet(subject) is None and self._filter.limited(subject):
+            self._new_outlet(subject)
+        while not self._filter.judge(subject, size_bytes, awaited=True):
+            if not self._filter.waits:
+                self._filter.withhold(subject, Outcome.LIMITED, size_bytes)
+                raise self._filter.error(subject)
+            await self._filter.room(subject)
+
     async def flush(self, timeout: float = 5) -> None:
         """Wait until the broker has taken everything that was published."""
         try:
@@ -342,6 +501,11 @@ class Connection:
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
+        self._utility_thread.close()
+        if self._cut_off:
+            await asyncio.wait(self._cut_off)
+        if self._silence is not None:
+            await self._silence.close()
         if self._asks is not None:
             await self._asks.close()
         if self._managed is not None:
@@ -361,8 +525,11 @@ class Connection:
     ) -> None:
         await self.close()
 
-    async def _respond(self, reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
-        await self.publish(reply, data, headers=headers)
+    async def _respond(self, reply: str, data: bytes, headers: Mapping[str, str] | None) -> Outcome:
+        wire = self._elsewhere.get(reply, self._publisher)
+        while wire.full:
+            await wire.drained()
+        return await self._publish_or_withhold(reply, data, headers, "", awaited=True)
 
     def _check_size(self, subject: str, size_bytes: int) -> None:
         if size_bytes > self._publisher.max_payload:

@@ -12,6 +12,7 @@ import msgspec
 
 from mangrove.broker.message_heads import decode_head, header_problem
 from mangrove.broker.message_ids import COUNT_DIGITS, ID_END, ID_START, identity_of
+from mangrove.client.publishing import Outcome
 from mangrove.errors import InputError
 from mangrove.model.shared_names import ID_HEADER, TIME_HEADER
 
@@ -46,16 +47,16 @@ class MessageIds:
 
 def stamped(headers: Mapping[str, str] | None, ids: MessageIds) -> dict[str, str]:
     """The user's headers with a unique id and the time of publishing (nanoseconds since 1970, UTC)."""
-    result = dict(headers or {})
-    for name, value in result.items():
+    given = dict(headers or {})
+    for name, value in given.items():
         if header_problem(name, value):
             raise InputError(f"the header {name!r}: {value!r} cannot be sent", hint="use one-line text")
-    result.setdefault(ID_HEADER, ids.next())
-    result.setdefault(TIME_HEADER, str(time.time_ns()))
-    return result
+    # They come first, as in heads made of a form: by that subscribers know them.
+    own = {ID_HEADER: given.get(ID_HEADER) or ids.next(), TIME_HEADER: f"{time.time_ns():019d}"}
+    return own | given
 
 
-Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[None]]
+Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[Outcome]]
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -92,11 +93,16 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
         text = self.head.get(TIME_HEADER, "")
         return int(text) / 1e9 if text.isascii() and text.isdigit() else None
 
-    async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Answer a request."""
+    async def respond(self, data: bytes, headers: Mapping[str, str] | None = None) -> Outcome:
+        """Answer a request. Answers to inboxes have no limits; others have those of their subject."""
         if not self.reply:
             raise InputError(f"the message on {self.subject} did not ask for a reply")
-        await self._respond(self.reply, data, headers)
+        return await self._respond(self.reply, data, headers)
 
     def __repr__(self) -> str:
         return f"Message(subject={self.subject!r}, data={self.data!r}, reply={self.reply!r}, id={self.id!r})"
+
+
+def size_of(message: Message) -> int:
+    """About how many bytes a message takes."""
+    return len(message.subject) + len(message.reply) + len(message.head) + len(message.data)

@@ -28,6 +28,8 @@ from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.model.agents.names import gateway_limits_subject
+from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
@@ -210,6 +212,7 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._event_file.write(self._engine.take_events())
+        self._head.arrivals.expire(monotonic())
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -257,6 +260,7 @@ class Gateway:
             gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
             gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
+            gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
         return ManagementConnection(url, f"gateway-{domain}", answers, self._mail)
 
@@ -281,6 +285,14 @@ class Gateway:
             return AvoidAnswer(problem=error.message, hint=error.hint)
         active = {region.name: region for region in self._engine.endangered(monotonic())}
         return AvoidAnswer(region=active.get(asked.name))
+
+    def _limit(self, request: bytes) -> GatewayLimited:
+        """The agent says how much may enter the domain."""
+        try:
+            limits = msgspec.json.decode(request, type=GatewayLimits)
+        except msgspec.DecodeError as error:
+            return GatewayLimited(epoch=-1, problem=f"the limits cannot be read: {error}")
+        return self._head.arrivals.order(limits, monotonic())
 
     def _awareness(self, request: bytes) -> InterestAnswer:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""

@@ -18,6 +18,8 @@ from time import monotonic
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.limits.arrivals import ArrivalLimits
+from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
@@ -109,6 +111,11 @@ class HeadConnection:
         self._too_many_groups = Refused(ledger, TOO_MANY_GROUPS)
         self._departed: list[bytes] = []
         """Messages for queue groups that have no member here any more."""
+        federation = engine.federation
+        self.departures = DepartureLimits(
+            federation.topics, federation.limits.client, ledger, self._forget_lines
+        )
+        self.arrivals = ArrivalLimits(federation.topics, federation.congestion, ledger, self._limits_changed)
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = LineTable(self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
@@ -273,6 +280,10 @@ class HeadConnection:
         """Other domains want these subjects than did before."""
         self.sorter.forget_some(subjects, self._ledger.sent)
 
+    def _limits_changed(self, subjects: tuple[str, ...]) -> None:
+        """Other subjects than before are limited on their way in."""
+        self._inbound_lines.forget_some(subjects, self._ledger.delivered)
+
     def _forget_lines(self) -> None:
         """What lines mean has changed: book their counts and learn them anew."""
         self.sorter.forget(self._ledger.sent)
@@ -331,9 +342,9 @@ class HeadConnection:
         if reply and not reply.startswith(REPLY_PREFIX):
             reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
         flow_out = self._way_out(line, message, subject, reply, routes)
-        if reply or subject is not message.subject:
+        if subject is not message.subject:
             return Entry(message.skip, flow_out, once=True)
-        return Entry(message.skip, flow_out, subject)
+        return self.departures.entry(line, message, flow_out, request=bool(reply))
 
     def _way_out(
         self, line: bytes, message: Message, subject: str, reply: str, routes: tuple[Route, ...]
@@ -403,11 +414,15 @@ class HeadConnection:
         if rules.contract_of(message.subject).queue is Queue.ONCE:
             missing = tuple(group for group in message.groups if group not in groups)
             groups = tuple(group for group in message.groups if group in groups)
+        once = bool(message.reply) or is_internal(message.subject)
         outlet = self._attachment.outlet(line, message, groups)
+        booked = True
+        if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
+            outlet, booked = limited, False
         if missing:
             named = message.line(message.subject, message.reply, missing)
             elsewhere = Rewrite(line, named, message.skip, Gathered(self._departed))
             outlet = FanOut((outlet, elsewhere))
-        if message.reply or is_internal(message.subject):
-            return Entry(message.skip, outlet, once=True)
-        return Entry(message.skip, outlet, message.subject)
+        if once:
+            return Entry(message.skip, outlet, once=True, booked=booked)
+        return Entry(message.skip, outlet, message.subject if booked else "")

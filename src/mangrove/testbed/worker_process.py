@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -53,7 +54,9 @@ async def carry_out(pipe: Pipe, answers: dict[str, Any]) -> None:
             await ready.wait()
             ready.clear()
             command, argument = pipe.recv()
-            pipe.send(await answers[command](argument))
+            answer = await answers[command](argument)
+            os.set_blocking(pipe.fileno(), True)  # the loop made it not so: a long answer would be cut
+            pipe.send(answer)
             if command == "end":
                 return
     finally:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mangrove.client import Message
+from mangrove.client import Message, Outcome
 from mangrove.model.shared_names import ID_HEADER, TIME_HEADER
 from mangrove.testbed.awake_time import ALLOWED_S, BEAT_S, AwakeTime
 from mangrove.testbed.traffic import Account, Stream
@@ -55,7 +55,7 @@ def test_it_never_runs_backwards_nor_faster_than_time(steps_s: list[float]) -> N
         shown = looked
 
 
-async def no_answer(reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+async def no_answer(reply: str, data: bytes, headers: Mapping[str, str] | None) -> Outcome:
     raise AssertionError("nobody asked")
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from mangrove.cli.federation.congestion_tables import (
+    capacities_table,
+    congestion_table,
+    limits_table,
+    slow_table,
+    usefulness_table,
+)
 from mangrove.cli.tables.table import (
     EXTRA,
     USEFUL,
@@ -41,6 +49,10 @@ def load_tables(agents: Agents) -> Iterator[Table]:
         sessions_table,
         neighbours_table,
         congestion_table,
+        capacities_table,
+        limits_table,
+        usefulness_table,
+        slow_table,
         refused_table,
     ):
         table = make(agents)
@@ -186,22 +198,14 @@ def neighbours_table(agents: Agents) -> Table:
     return table
 
 
-def congestion_table(agents: Agents) -> Table:
-    """Brokers for which nobody has room."""
-    table = Table("Congestion", name_column("domain"), name_column("broker"), details_column("note"))
-    for domain, agent in agents.items():
-        for broker in agent.congested:
-            table.add(domain, broker, "no other broker has room for its load", matters=True)
-    return table
-
-
 def refused_table(agents: Agents) -> Table:
     """What agents did not believe, or could not do."""
     table = Table(
         "Refused and dropped", name_column("domain"), number_column("count"), details_column("what")
     )
     for domain, agent in agents.items():
-        for reason, count in sorted(agent.refused.items(), key=lambda item: -item[1]):
+        counts = Counter(agent.refused) + Counter(agent.congestion.refused)
+        for reason, count in counts.most_common():
             table.add(domain, f"{count:,}", reason)
     return table
 

@@ -28,6 +28,8 @@ class ManagementLink:
     def __init__(self, domain: str, url: str, name: str) -> None:
         self.domain = domain
         self._on_connect: Callable[[], None] | None = None
+        self.on_lost: Callable[[], None] | None = None
+        """Called each time the management broker is gone."""
         self._wire = client_connection(BrokerKind.NATS, [url], name, self)
         self._connecting: asyncio.Task[None] | None = None
         self._there = asyncio.Event()
@@ -60,6 +62,8 @@ class ManagementLink:
     def lost(self, url: str, reason: str) -> None:
         """The management broker is gone; the connection comes back by itself."""
         self._there.clear()
+        if self.on_lost is not None:
+            self.on_lost()
 
     def back(self, url: str) -> None:
         """It is there."""

@@ -13,19 +13,22 @@ from functools import partial
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
 from mangrove.client.broker_pool import ASKED_S, BrokerPool, brokers_of, same_broker
+from mangrove.client.filtering.publish_filter import PublishFilter
 from mangrove.client.legs import Legs
 from mangrove.client.management.identity import Identity
 from mangrove.client.management.link import ManagementLink
 from mangrove.client.management.membership import Membership
 from mangrove.client.management.moves import SubscriptionMoves, migrated
+from mangrove.client.management.ordered_limits import OrderedLimits
 from mangrove.client.management.publisher_moves import PublisherMoves
 from mangrove.client.migration.publisher_move import Route
-from mangrove.client.publishing import Published
+from mangrove.client.publishing import Published, Withheld
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directions import Directions
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import ClientRole, Migrated, Order, Traffic, Wish
+from mangrove.model.agents.usefulness import MAX_VOTES, Lag, LimitsOrdered, Vote
 from mangrove.model.balancing import Placement
 
 log = logging.getLogger(__name__)
@@ -34,6 +37,8 @@ MAX_PUBLISHED = 2_000
 """Published subjects that are managed; others are published at the head."""
 MAX_REPORTED = 5_000
 """Subscriptions, and published subjects, in one report."""
+MAX_LAGS = 1_000
+"""Subscriptions that do not keep up, in one report."""
 TIDY_S = ASKED_S + 0.5
 CONNECT_S = 1.0
 """A broker that does not answer for so long does not serve a new subscription."""
@@ -81,11 +86,26 @@ class Managed:
         self._tidying: asyncio.TimerHandle | None = None
         self._ordered: dict[str, int] = {}
         """The latest decision that each wish was ordered by: one that comes late is not gone back to."""
+        self._limits = OrderedLimits()
+        self._withheld: Callable[[], dict[str, Withheld]] = dict
+        self._withheld_before: dict[str, tuple[int, int]] = {}
+        self.origin = ""
+        """See `Member`."""
         self.moved: Counter[str] = Counter()
         """Orders carried out, and what became of them."""
 
-    def begin(self, legs: Legs, published: Callable[[], dict[str, Published]], route: Route) -> None:
-        """The connection is there: from here on its legs and its outlets may change."""
+    def begin(
+        self,
+        legs: Legs,
+        published: Callable[[], dict[str, Published]],
+        route: Route,
+        publishing: PublishFilter,
+        origin: str,
+    ) -> None:
+        """The connection is there: from here on its legs, its outlets and its limits may change."""
+        self.origin = origin
+        self._limits.begin(publishing.order)
+        self._withheld = lambda: publishing.withheld
         head = self._kept[0]
         self._legs = legs
         self._published = published
@@ -111,6 +131,7 @@ class Managed:
     async def close(self) -> None:
         """Leave the agent; what moves stays where it is."""
         self._pool.listener = None
+        self._limits.close()
         if self._tidying is not None:
             self._tidying.cancel()
         if self._moves is not None:
@@ -227,6 +248,46 @@ class Managed:
             if subject in self._publishers
         }
         return _since(subscriptions, self._reported), _since(published, self._published_before)
+
+    def votes(self) -> dict[str, dict[str, Vote]]:
+        """See `Carrier`."""
+        votes = {
+            key: said
+            for key, each in self._subscriptions.items()
+            if each.votes is not None and (said := each.votes.collect())
+        }
+        if sum(map(len, votes.values())) <= MAX_VOTES:
+            return votes
+        every = ((key, origin, vote) for key, said in votes.items() for origin, vote in said.items())
+        kept: dict[str, dict[str, Vote]] = {}
+        for key, origin, vote in heapq.nlargest(MAX_VOTES, every, lambda one: one[2].messages):
+            kept.setdefault(key, {})[origin] = vote
+        return kept
+
+    def lags(self) -> dict[str, Lag]:
+        """See `Carrier`."""
+        now = asyncio.get_running_loop().time()
+        lags = {key: lag for key, each in self._subscriptions.items() if (lag := each.lag(now)) is not None}
+        if len(lags) <= MAX_LAGS:
+            return lags
+        return dict(heapq.nlargest(MAX_LAGS, lags.items(), lambda one: (one[1].lost, one[1].pending)))
+
+    def withheld(self) -> dict[str, Traffic]:
+        """See `Carrier`: what a limit kept back is demand, what nobody listens to is not."""
+        limited = {
+            subject: (each.limited.messages, each.limited.size_bytes)
+            for subject, each in self._withheld().items()
+            if subject in self._publishers
+        }
+        return _since(limited, self._withheld_before)
+
+    def limits_epoch(self) -> int:
+        """See `Carrier`."""
+        return self._limits.epoch
+
+    def limited(self, order: LimitsOrdered) -> str:
+        """See `Member`."""
+        return self._limits.ordered(order)
 
     def directory_changed(self, records: list[DirectoryRecord]) -> None:
         """Publish where the directory says, if that is new: orders may lead elsewhere meanwhile."""

@@ -66,8 +66,15 @@ class Member(Carrier, Protocol):
     def broker_of(self, key: str) -> str:
         """The name of the broker that serves a wish at the moment; empty if there is none."""
 
+    @property
+    def origin(self) -> str:
+        """How the ids of its messages begin."""
+
     def ordered(self, order: Order) -> None:
         """The agent wants a wish moved."""
+
+    def limited(self, order: LimitsOrdered) -> str:
+        """The agent sets limits; why they are not obeyed, or an empty string."""
 
     def directory_changed(self, records: list[DirectoryRecord]) -> None:
         """The directory says something new."""
@@ -234,6 +241,7 @@ class Membership:
             exchange_key=identity.exchange_key,
             domain=self._domain,
             name=self._name,
+            origin=self._member.origin,
             complete=complete,
             wishes=wishes,
             ended=tuple(ended),
@@ -242,6 +250,7 @@ class Membership:
         if complete:
             self._complete = False
             self._last_complete = asyncio.get_running_loop().time()
+            self._ended.clear()  # what ends from here on is news to whoever hears this
         try:
             signed = identity.signed(registration)
             answer = await self._link.ask(register_subject(self._domain), signed, Registered, ANSWER_S)
@@ -254,7 +263,6 @@ class Membership:
             return False
         if complete:
             self._unsaid.update(dict.fromkeys(list(self._wishes)[WISHES_A_MESSAGE:]))
-            self._ended.clear()
         self._taken_in(answer, wishes, ended)
         return True
 
@@ -292,7 +300,9 @@ class Membership:
         elif order.term != self.term or not self.term:
             self.ignored["other term"] += 1
         elif isinstance(order, LimitsOrdered):
-            pass
+            problem = self._member.limited(order)
+            if problem:
+                self.ignored[problem] += 1
         elif not math.isfinite(order.pause_s) or not 0 <= order.pause_s <= MAX_SPREAD_S:
             self.ignored["impossible figures"] += 1
         else:

@@ -10,6 +10,8 @@ MAX_VOTES = 2_000
 """Publishers of whom one client speaks in one report."""
 PLAIN_ORIGIN = ""
 """All publishers of a topic whose messages bear no id."""
+OTHER_ORIGINS = "*"
+"""All origins that are not named."""
 LIMITS_VALID_S = 30.0
 """Limits that are not said again for so long are in force no more."""
 
@@ -49,7 +51,10 @@ class LimitsOrdered(msgspec.Struct, frozen=True, kw_only=True, tag="limits"):
 class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of what comes from other domains the gateway may hand to its head, by subject and origin.
 
-    Complete, as `LimitsOrdered` is. The origin `*` stands for all that are not named, together.
+    Complete, as `LimitsOrdered` is: subjects are literal, and those not named are lifted. The origin `*`
+    stands for all that are not named, together. A limit without rates limits nothing, but is counted. An
+    older term, and an older epoch of the same term, are not obeyed; the same one again keeps limits in
+    force. Topics that congestion control leaves alone are not limited, whoever asks.
     """
 
     term: int
@@ -58,11 +63,21 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayLimited(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateway's answer: what is in force, and what was offered and withheld since the last question."""
+    """The gateway's answer: what is in force, and what came since the last question, of limited subjects.
+
+    Messages and bytes of payload by subject and origin; where there are very many, the busiest.
+    """
 
     epoch: int
+    """Of `term`; both are -1 before the first."""
+    term: int = -1
+    limits: int = 0
+    """How many are in force."""
     offered: dict[str, dict[str, tuple[int, int]]] = {}
-    """Messages and bytes by subject and origin, of limited subjects."""
+    """All that came, also what was withheld."""
+    withheld: dict[str, dict[str, tuple[int, int]]] = {}
+    problem: str = ""
+    """Why the question could not be read."""
 
 
 class TopicOpinion(msgspec.Struct, frozen=True, array_like=True):

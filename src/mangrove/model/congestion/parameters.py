@@ -42,3 +42,8 @@ class Congestion(msgspec.Struct, frozen=True, kw_only=True):
     """A subscriber's opinion counts at most so many times another's, whatever it says of itself."""
     disconnect_plain_publishers: bool = False
     """Whether a client without the SDK that says more than its limit is disconnected from its broker."""
+
+    def protects(self, protected: bool, deadline_ms: float | None) -> bool:
+        """Whether a topic with such a contract is never limited by it."""
+        limit_ms = self.protect_deadline_ms
+        return protected or (limit_ms is not None and deadline_ms is not None and deadline_ms <= limit_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import msgspec
@@ -26,6 +27,29 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: LimitCause = LimitCause.CONTRACT
     reason: str = ""
     """For people."""
+
+
+def is_rate(value: float | None) -> bool:
+    """Whether a rate that came from outside can be one."""
+    return value is None or (math.isfinite(value) and value >= 0)
+
+
+def strictest(first: RateLimit | None, second: RateLimit | None) -> RateLimit | None:
+    """What satisfies both; the cause is that of the lower rate of messages, or else of bytes."""
+    if first is None or second is None:
+        return first or second
+    messages = second if _lower(second.msg_s, first.msg_s) else first
+    size = second if _lower(second.bytes_s, first.bytes_s) else first
+    if messages.msg_s is None or messages is size:
+        return size if messages.msg_s is None and size.bytes_s is not None else messages
+    if size.bytes_s is None:
+        return messages
+    reason = "; ".join(each for each in (messages.reason, size.reason) if each)
+    return RateLimit(msg_s=messages.msg_s, bytes_s=size.bytes_s, cause=messages.cause, reason=reason)
+
+
+def _lower(one: float | None, other: float | None) -> bool:
+    return one is not None and (other is None or one < other)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 BYTES_A_MEGABIT = 125_000
 BURST_S = 0.02
-LEAST_BURST_BYTES = 8192
+MIN_BURST_BYTES = 8192
 """A line is never so narrow that it cannot carry a segment or two at once."""
 MAX_MBPS = 1e6
 
@@ -56,7 +56,7 @@ class Line:
 
     @property
     def _burst_bytes(self) -> float:
-        return max(LEAST_BURST_BYTES, self.rate_bytes_s * BURST_S)
+        return max(MIN_BURST_BYTES, self.rate_bytes_s * BURST_S)
 
     def _credit(self, now: float) -> float:
         elapsed_s = 0.0 if self._looked_at is None else max(0.0, now - self._looked_at)
