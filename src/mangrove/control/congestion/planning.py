@@ -68,10 +68,19 @@ class Plan:
 
     def exceeded(self, broker: str) -> bool:
         """Whether more is offered than a broker can carry."""
+        return self.exceeded_on(broker) is not None
+
+    def exceeded_on(self, broker: str) -> Metric | None:
+        """The metric on which the offers exceed what a broker can carry by most, if they do."""
         budget, wanted = self.budgets.get(broker), self.wanted.get(broker)
         if budget is None or wanted is None:
-            return False
-        return any(want * (1.0 - ALL_BUT) > room for want, room in zip(wanted, budget, strict=True))
+            return None
+        excess = {
+            metric: want / room if room > 0.0 else math.inf
+            for metric, want, room in zip(Metric, wanted, budget, strict=True)
+            if want * (1.0 - ALL_BUT) > room
+        }
+        return max(excess, key=lambda metric: excess[metric], default=None)
 
 
 class Planner:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mangrove.control.sessions.states import SessionState
+from mangrove.model.agents.usefulness import LIMITS_VALID_S
 from mangrove.model.topics import Contract
 from mangrove.simulation.agents.schedule import Schedule
 from mangrove.simulation.agents.virtual.brokers import VirtualBroker
@@ -16,6 +18,10 @@ DISTURBED_S = 12.0
 """So long after a fault nothing is promised of loads."""
 LOSS_RATIO = 0.1
 """With more losses than that on the management network, orders take their time."""
+LIFTED_S = 20.0
+"""When all that is offered has fitted for so long, nobody is limited any more."""
+RENEWED_S = 15.0
+"""A limit that was not said again for so long is nobody's any more."""
 NEAR = 0.02
 
 
@@ -29,6 +35,8 @@ class LimitsCheck:
         self._virtual = virtual
         self._problem = problem
         self._balancing = schedule.federation.balancing
+        self._no_room_at: dict[str, float] = {}
+        """When a broker of a domain could last not have carried all that is offered."""
         self.limited = 0
         """Seconds in which somebody was limited, over all domains."""
         self.relieved = 0
@@ -46,7 +54,10 @@ class LimitsCheck:
         now = self._virtual.world.now
         status = domain.brain.status(now)
         self.limited += bool(status.congestion.limited)
-        if any(not session.outcome for session in status.sessions) or not self._quiet(domain, now):
+        if self._lacks_room(domain):
+            self._no_room_at[domain.name] = now
+        moving = any(session.state == SessionState.MIGRATING.value for session in status.sessions)
+        if moving or not self._quiet(domain, now):
             return
         for cut in self._schedule.cuts:
             if cut.domain == domain.name and cut.start_s + RELIEVED_S <= now < cut.end_s:
@@ -90,19 +101,25 @@ class LimitsCheck:
         if domain.brain is None:
             return
         now = self._virtual.world.now
-        brokers = [each for each in self._virtual.traffic.brokers.values() if each.domain == domain.name]
-        offered = self._virtual.traffic.offered
         limits = domain.brain.status(now).congestion.limits
         known = {limit.topic for limit in limits}
         for client in self._virtual.clients.values():
             limited = client.limits.get(domain.name)
-            for topic in limited.rates if client.alive and limited is not None else ():
+            if limited is None or not client.alive or limited.until - now > LIMITS_VALID_S - RENEWED_S:
+                continue
+            for topic in limited.rates:
                 if topic not in known:
                     self._problem(f"{client.name} is limited on {topic}, of which its agent knows nothing")
-        if any(broker.utilisation_of(offered) >= self._balancing.low - NEAR for broker in brokers):
-            return
-        if limits:
+        if limits and now >= self._no_room_at.get(domain.name, 0.0) + LIFTED_S:
             self._problem(f"{sorted(known)} are limited in {domain.name} although there is room")
+
+    def _lacks_room(self, domain: VirtualDomain) -> bool:
+        traffic = self._virtual.traffic
+        return any(
+            broker.domain == domain.name
+            and broker.utilisation_of(traffic.offered) >= self._balancing.low - NEAR
+            for broker in traffic.brokers.values()
+        )
 
     def _protected(self, topic: str) -> bool:
         contract: Contract = self._schedule.federation.topics.contract_of(topic)
