@@ -26,7 +26,7 @@ from mangrove.broker.client_connection import BrokerAwayError, RawMessage
 from mangrove.broker.nats.client import protocol
 from mangrove.broker.nats.client.connection import NatsClientConnection
 from mangrove.broker.nats.server import nats_server
-from mangrove.client import Message, NotConnectedError, subscription
+from mangrove.client import Message, NotConnectedError
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.model.shared_names import ID_HEADER
@@ -216,13 +216,10 @@ async def test_a_broker_that_stays_frozen_is_left(serving: Serving, monkeypatch:
     await wire.close()
 
 
-async def test_who_is_too_slow_loses_what_is_newest_and_knows(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subscription, "MAX_PENDING_MESSAGES", 100)
+async def test_who_is_too_slow_loses_what_is_oldest_and_knows(serving: Serving) -> None:
     server = await serving()
     async with mangrove.connect(server.url) as connection:
-        slow = await connection.subscribe("slow.*")
+        slow = await connection.subscribe("slow.*", max_pending=100)
         for number in range(5000):
             await connection.publish(f"slow.{number % 2}", b"%d" % number)
         await connection.flush()

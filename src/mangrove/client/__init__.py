@@ -4,6 +4,7 @@ from mangrove.client.asks import AskRefusedError
 from mangrove.client.connecting import connect
 from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError
 from mangrove.client.message import Message
+from mangrove.client.pending.gap import Gap, SlowSubscriberError
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import LimitedError, Outcome
 from mangrove.client.subscription import Subscription
@@ -11,12 +12,14 @@ from mangrove.client.subscription import Subscription
 __all__ = [
     "AskRefusedError",
     "Connection",
+    "Gap",
     "LimitedError",
     "Message",
     "MessageTooLargeError",
     "NotConnectedError",
     "Outcome",
     "Publisher",
+    "SlowSubscriberError",
     "Subscription",
     "connect",
 ]

@@ -144,11 +144,17 @@ async def _open(
             order = random.sample(pool.edge_urls, len(pool.edge_urls))
             subscriber = await _first(pool, [*order, *pool.head_urls])
         if directions is None or not directions.management_url:
-            return Connection(pool, publisher, subscriber, publishing=publishing)
+            return Connection(
+                pool,
+                publisher,
+                subscriber,
+                publishing=publishing,
+                terms=() if directions is None else directions.terms,
+            )
         link = ManagementLink(directions.domain, directions.management_url, name)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
-            connection = Connection(pool, publisher, subscriber, link, managed, publishing)
+            connection = Connection(pool, publisher, subscriber, link, managed, publishing, directions.terms)
             await managed.open()
         except BaseException:
             await link.close()

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -28,13 +28,19 @@ from mangrove.client.legs import Legs
 from mangrove.client.management.link import ManagementLink
 from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
 from mangrove.client.migration.paused_wire import PublishingWire
+from mangrove.client.pending.gap import OnGap
+from mangrove.client.pending.reading import Reading, reading_of
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import Outcome, Published, Withheld
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Callback, Subscription
+from mangrove.client.usefulness.headers import usefulness_headers
+from mangrove.client.usefulness.user_function import UtilityFunction, UtilityThread
+from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import InputError, MangroveError
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.congestion.rate_limit import RateLimit
+from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.questions.session_quality import Quality, Role
 from mangrove.model.subjects import is_internal, subject_problem
 
@@ -79,10 +85,11 @@ class Connection:
         link: ManagementLink | None = None,
         managed: Managed | None = None,
         publishing: PublishFilter | None = None,
+        terms: Sequence[TopicTerms] = (),
     ) -> None:
         """`link` leads to the domain's management broker, if that is known; `managed` to its agent.
 
-        `publishing` knows the limits that hold from the beginning.
+        `publishing` knows the limits that hold from the beginning, `terms` are those of all contracts.
         """
         questions = None if link is None else GatewayQuestions(link)
         self._link = link
@@ -99,7 +106,11 @@ class Connection:
         self._gates = self._filter.gates
         self._silence = None if link is None else Silence(link, self._filter)
         self._in_vain = 0
+        self._terms = terms
         self._callbacks = Callbacks()
+        self._utility_thread = UtilityThread()
+        self._cut_off: set[asyncio.Task[None]] = set()
+        """Ends of subscriptions that were too slow."""
         self._legs = Legs(self._respond)
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
@@ -112,16 +123,28 @@ class Connection:
             managed.begin(self._legs, self.published, self._route, self._filter, self._ids.prefix)
 
     async def publish(
-        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
     ) -> Outcome:
         """Publish a message with a unique id and the present time in its headers, unless it is held back.
 
         `Outcome.LIMITED` says that a limit is reached, `Outcome.UNWANTED` that nobody in the federation
         subscribes; only `Outcome.SENT` is true. `connect(when_limited=…)` makes it wait or raise instead.
 
+        `keywords` say what the message is about, `utility` how useful it is to anybody, from 0 to 1: by them
+        subscribers judge it whose own function does not.
+
         Waits while the broker takes no more. What is published while the broker is away waits for its return,
         up to a limit; then NotConnectedError.
         """
+        if keywords is not None or utility is not None:
+            headers = usefulness_headers(headers, keywords, utility)
         wire = self._elsewhere.get(subject, self._publisher) if self._elsewhere else self._publisher
         while wire.full:
             await wire.drained()
@@ -158,9 +181,18 @@ class Connection:
         return self._filter.withhold(subject, outcome, len(data))
 
     def publish_nowait(
-        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
     ) -> Outcome:
         """Publish from code that cannot wait: NotConnectedError if the broker takes no more for now."""
+        if keywords is not None or utility is not None:
+            headers = usefulness_headers(headers, keywords, utility)
         outcome = self._publish(subject, data, headers, reply, awaited=bool(reply))
         return SENT if outcome is SENT else self._filter.withhold(subject, outcome, len(data))
 
@@ -279,20 +311,43 @@ class Connection:
         paths: int | None = None,
         resiliency: float | None = None,
         weight: float = 1.0,
+        keywords: Iterable[str] | None = None,
+        utility: UtilityFunction | None = None,
+        slow: str | None = None,
+        max_pending: int | None = None,
+        max_pending_bytes: int | None = None,
+        on_gap: OnGap | None = None,
     ) -> Subscription:
         """Subscribe to a subject or pattern, alone or as a member of a queue group.
 
         With a deadline, a number of paths or a resiliency all domains send here with more than the contract
         owes, within its `limits`, until the subscription ends. AskRefusedError names what is possible.
         The deadline and the `weight` also tell an agent how urgent this subscription is among others.
+
+        How useful messages are is said by `utility`, called in a thread of its own with some of them, or else
+        by how far `keywords` of interest match theirs: when capacity is short, the useless are limited first.
+
+        At most `max_pending` messages, and `max_pending_bytes`, wait for the reader. What is left out beyond
+        is decided by `slow` (see `Slow`), else by the contract, and told to `on_gap` before the next message.
         """
         _check(subject, wildcards=True)
         if not (math.isfinite(weight) and weight > 0):
             raise InputError(f"a weight must be above 0, not {weight:g}")
+        reading = reading_of(
+            subject,
+            self._utility_thread,
+            self._terms,
+            slow=slow,
+            max_pending=max_pending,
+            max_pending_bytes=max_pending_bytes,
+            keywords=keywords,
+            utility=utility,
+            on_gap=on_gap,
+        )
         quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
         end = await self._take(Role.SUBSCRIBER, subject, quality)
         try:
-            return await self._subscribe(subject, queue, callback, end, deadline_ms, weight)
+            return await self._subscribe(subject, queue, callback, end, deadline_ms, weight, reading)
         except BaseException:
             await end()
             raise
@@ -313,6 +368,7 @@ class Connection:
         end: Callable[[], Awaitable[None]],
         deadline_ms: float | None,
         weight: float,
+        reading: Reading,
     ) -> Subscription:
         async def ended(subscription: Subscription) -> None:
             await self._leave(subscription)
@@ -321,7 +377,23 @@ class Connection:
         async def ready(timeout: float) -> None:
             await self._ready(subject, queue, timeout, subscription)
 
-        subscription = Subscription(subject, queue, callback, self._callbacks, self.dropped, ready, ended)
+        def cut_off(subscription: Subscription) -> None:
+            task = asyncio.get_running_loop().create_task(ended(subscription), name="cut off")
+            self._cut_off.add(task)
+            task.add_done_callback(self._cut_off.discard)
+
+        subscription = Subscription(
+            subject,
+            queue,
+            callback,
+            self._callbacks,
+            self.dropped,
+            ready,
+            ended,
+            reading,
+            cut_off=cut_off,
+            votes=None if self._managed is None else Votes(reading.judge),
+        )
         if self._silence is not None:
             self._silence.subscribed(subject, subscription)
         try:
@@ -434,6 +506,9 @@ class Connection:
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
+        self._utility_thread.close()
+        if self._cut_off:
+            await asyncio.wait(self._cut_off)
         if self._silence is not None:
             await self._silence.close()
         if self._asks is not None:

@@ -47,13 +47,13 @@ class MessageIds:
 
 def stamped(headers: Mapping[str, str] | None, ids: MessageIds) -> dict[str, str]:
     """The user's headers with a unique id and the time of publishing (nanoseconds since 1970, UTC)."""
-    result = dict(headers or {})
-    for name, value in result.items():
+    given = dict(headers or {})
+    for name, value in given.items():
         if header_problem(name, value):
             raise InputError(f"the header {name!r}: {value!r} cannot be sent", hint="use one-line text")
-    result.setdefault(ID_HEADER, ids.next())
-    result.setdefault(TIME_HEADER, str(time.time_ns()))
-    return result
+    # They come first, as in heads made of a form: by that subscribers know them.
+    own = {ID_HEADER: given.get(ID_HEADER) or ids.next(), TIME_HEADER: f"{time.time_ns():019d}"}
+    return own | given
 
 
 Respond = Callable[[str, bytes, Mapping[str, str] | None], Awaitable[Outcome]]
@@ -101,3 +101,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def __repr__(self) -> str:
         return f"Message(subject={self.subject!r}, data={self.data!r}, reply={self.reply!r}, id={self.id!r})"
+
+
+def size_of(message: Message) -> int:
+    """About how many bytes a message takes."""
+    return len(message.subject) + len(message.reply) + len(message.head) + len(message.data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,7 +13,14 @@ class Publish(Protocol):
     """`Connection.publish`."""
 
     def __call__(
-        self, subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
     ) -> Awaitable[Outcome]:
         """Publish a message."""
 
@@ -27,10 +34,18 @@ class Publisher:
         self._end = end
 
     async def publish(
-        self, data: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+        self,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
     ) -> Outcome:
         """Publish a message as `Connection.publish` does, and tell what became of it."""
-        return await self._publish(self.subject, data, headers=headers, reply=reply)
+        return await self._publish(
+            self.subject, data, headers=headers, reply=reply, keywords=keywords, utility=utility
+        )
 
     async def close(self) -> None:
         """Ask for nothing more. Closing twice is no error."""

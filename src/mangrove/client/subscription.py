@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from operator import length_hint
 from types import TracebackType
 from typing import Self
 
 from mangrove.client.callbacks import Callbacks
 from mangrove.client.message import Message
+from mangrove.client.pending.gap import UNSUBSCRIBED, Gap, Gaps, SlowSubscriberError
+from mangrove.client.pending.lag import LagMeter
+from mangrove.client.pending.reading import Reading
 from mangrove.client.recent_ids import RecentIds
+from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import MangroveError
+from mangrove.model.agents.usefulness import Lag
+from mangrove.model.congestion.terms import Slow
 from mangrove.model.pattern_cover import has_wildcard
 
 log = logging.getLogger(__name__)
 
 Callback = Callable[[Message], Awaitable[None]]
 
-MAX_PENDING_MESSAGES = 512 * 1024
-MAX_PENDING_BYTES = 128 << 20
-"""What waits for a slow reader or callback; besides, the buffer that it is at."""
-
 
 class Subscription:
     """Messages of one subject. Iterate over it, or give a callback; end it with `unsubscribe`.
 
     Messages come by `feed`, a buffer at a time, and it does not matter from where: whoever serves the
-    subscription ends that in `end`.
+    subscription ends that in `end`. What came, second copies apart, was delivered, waits (`pending`), or was
+    left out (`lost`) by the policy for slow subscribers.
     """
 
     def __init__(
@@ -40,75 +44,92 @@ class Subscription:
         dropped: Counter[str],
         ready: Callable[[float], Awaitable[None]],
         end: Callable[[Subscription], Awaitable[None]],
+        reading: Reading,
+        *,
+        cut_off: Callable[[Subscription], None],
+        votes: Votes | None = None,
     ) -> None:
+        """`cut_off` is called when the policy ends the subscription; `votes` samples what comes."""
+        one_subject = not has_wildcard(subject)
         self.subject = subject
         """What was subscribed to."""
         self.queue = queue
         """The queue group, or an empty string."""
+        self.slow = reading.slow
+        """What is left out when the reader does not keep up."""
         self.messages = 0
-        """Messages that came, second copies and dropped ones included."""
+        """Messages that came, second copies and those left out included."""
         self.size_bytes = 0
         """Bytes that came, on the wire."""
+        self.votes = votes
+        """What is said of publishers; None if nobody asks."""
         self._callback = callback
         self._callbacks = callbacks
         self._in_turn = False
         self._dropped = dropped
         self._ready = ready
         self._end = end
-        self._recent = RecentIds(one_subject=not has_wildcard(subject))
-        self._batches: deque[tuple[list[Message], int]] = deque()
-        self._pending_messages = 0
-        self._pending_bytes = 0
+        self._cut_off = cut_off
+        self._recent = RecentIds(one_subject=one_subject)
+        self._waiting = reading.waiting
+        self._judge = reading.judge
+        self._on_gap = reading.on_gap
+        self._gaps = Gaps(subject, one_subject=one_subject)
+        self._lag = LagMeter()
         self._present: Iterator[Message] = iter(())
-        """The rest of the buffer that the reader is at."""
+        """The rest of what the reader has in hand. Whoever takes it to its end takes it from the reader."""
         self._arrived = asyncio.Event()
         self._calling: asyncio.Task[None] | None = None
         self._ended = False
+        """Nothing more comes."""
+        self._finished = False
+        """Nor is a callback called any more."""
+        self._error: SlowSubscriberError | None = None
 
     # -- how messages come --------------------------------------------------------------------------------
 
     def feed(self, messages: list[Message], size_bytes: int) -> None:
-        """Take what a buffer held; beyond the limits, or again, a message is left out and counted."""
-        self.messages += len(messages)
-        self.size_bytes += size_bytes
+        """Take what a buffer held; second copies, and what the policy leaves out, are counted."""
         if self._ended:
             return
-        if (
-            self._pending_messages + len(messages) > MAX_PENDING_MESSAGES
-            or self._pending_bytes + size_bytes > MAX_PENDING_BYTES
-        ):
-            messages = self._drop(messages, size_bytes)
+        self.messages += len(messages)
+        self.size_bytes += size_bytes
         fresh = self._recent.fresh(messages)
         if not fresh:
             return
-        self._pending_messages += len(fresh)
-        self._pending_bytes += size_bytes
-        self._batches.append((fresh, size_bytes))
+        if self.votes is not None:
+            self.votes.offer(fresh)
+        waiting = self._waiting
+        if (
+            waiting.messages + len(fresh) > waiting.max_messages
+            or waiting.size_bytes + size_bytes > waiting.max_bytes
+        ):
+            waiting.give_back(list(self._present))
+        lost = waiting.put(fresh, size_bytes)
+        if lost:
+            self._lose(lost)
         if self._callback is None:
             self._arrived.set()
         elif not self._in_turn:
             self._in_turn = True
             self._callbacks.add(self)
 
-    def _drop(self, messages: list[Message], size_bytes: int) -> list[Message]:
-        """Only so many of the messages as there is room for, counted in messages of their average size."""
-        room = (MAX_PENDING_BYTES - self._pending_bytes) * len(messages) // max(size_bytes, 1)
-        kept = max(min(MAX_PENDING_MESSAGES - self._pending_messages, room), 0)
-        for message in messages[kept:]:
-            self._dropped[message.subject] += 1
-            if self._dropped[message.subject] == 1:
-                log.warning("this client is too slow for %s: messages are dropped", message.subject)
-        return messages[:kept]
+    def _lose(self, lost: list[Message]) -> None:
+        for subject, count in self._gaps.note(lost, self.slow).items():
+            if subject not in self._dropped:
+                log.warning("this client is too slow for %s: messages are left out (%s)", subject, self.slow)
+            self._dropped[subject] += count
+        if self.slow is Slow.DISCONNECT:
+            self._ended = True
+            self._error = SlowSubscriberError(self.subject, self.pending)
+            log.warning("%s", self._error.message)
+            self._cut_off(self)
 
     def _take_up(self) -> bool:
-        """Go on with the next buffer; whether there is one."""
-        if not self._batches:
-            return False
-        messages, size_bytes = self._batches.popleft()
-        self._pending_messages -= len(messages)
-        self._pending_bytes -= size_bytes
+        """Go on with the next that wait; whether there are some."""
+        messages = self._waiting.take()
         self._present = iter(messages)
-        return True
+        return bool(messages)
 
     async def call(self) -> None:
         """Await the callback for one message after the other, until none is left."""
@@ -116,17 +137,67 @@ class Subscription:
         assert callback is not None, "only with a callback it has a turn"
         self._calling = asyncio.current_task()
         try:
-            while not self._ended and self._take_up():
+            while True:
+                if self._gaps:
+                    await self._tell_gaps()
+                if self._finished or not self._take_up():
+                    return
                 for message in self._present:
                     try:
                         await callback(message)
                     except Exception:  # the user's code may raise anything; the next message is another
                         log.exception("the callback for %s failed", message.subject)
-                    if self._ended:
+                    if self._finished:
                         return
         finally:
             self._calling = None
             self._in_turn = False
+
+    # -- what did not come ----------------------------------------------------------------------------------
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Messages that were left out, by reason."""
+        return self._gaps.lost
+
+    def gaps(self) -> list[Gap]:
+        """What was left out and has not been told yet, by `take_gaps` or to `on_gap`."""
+        return self._gaps.look()
+
+    def take_gaps(self) -> list[Gap]:
+        """What was left out since it was told last. After a message has been read: before the next one."""
+        return self._gaps.take()
+
+    async def _tell_gaps(self) -> None:
+        """Tell what is known by now; what is left out meanwhile is told before the next message but one."""
+        if self._on_gap is None:
+            return
+        for _ in self._gaps.look():
+            gap = self._gaps.take_first()
+            if gap is None:
+                return
+            try:
+                result = self._on_gap(gap)
+                if result is not None:
+                    await result
+            except Exception:  # the user's code may raise anything; messages go on
+                log.exception("on_gap for %s failed", gap.subject)
+
+    def lag(self, now: float) -> Lag | None:
+        """How far the reader is behind; None if it keeps up. To be asked once a second."""
+        return self._lag.measure(
+            now,
+            pending=self.pending,
+            max_pending=self._waiting.max_messages,
+            before_first=self._waiting.before_first - length_hint(self._present),
+            taken_in=self._waiting.taken_in,
+            lost=self._gaps.lost.total(),
+        )
+
+    @property
+    def utility_problems(self) -> Mapping[str, int]:
+        """Messages whose usefulness could not be judged as it was meant to be, by reason."""
+        return self._judge.problems
 
     # -- how they are read --------------------------------------------------------------------------------
 
@@ -150,7 +221,11 @@ class Subscription:
         while True:
             for message in self._present:
                 yield message
+            if self._gaps:
+                await self._tell_gaps()
             if not self._take_up() and not await self._more():
+                if self._error is not None:
+                    raise self._error
                 return
 
     async def next(self, timeout: float = 1.0) -> Message:
@@ -159,6 +234,8 @@ class Subscription:
         while True:
             for message in self._present:
                 return message
+            if self._gaps:
+                await self._tell_gaps()
             if not self._take_up():
                 try:
                     async with asyncio.timeout(timeout):
@@ -166,14 +243,16 @@ class Subscription:
                 except TimeoutError:
                     raise TimeoutError(f"no message on {self.subject} within {timeout:g} s") from None
                 if not more:
+                    if self._error is not None:
+                        raise self._error
                     raise MangroveError(f"the subscription to {self.subject} has ended")
 
     async def _more(self) -> bool:
         """Wait for messages; whether some have come before the end."""
-        while not self._batches and not self._ended:
+        while not self._waiting.messages and not self._ended:
             self._arrived.clear()
             await self._arrived.wait()
-        return bool(self._batches)
+        return bool(self._waiting.messages)
 
     def _no_callback(self) -> None:
         if self._callback is not None:
@@ -186,15 +265,15 @@ class Subscription:
 
     @property
     def pending(self) -> int:
-        """Messages that wait for the reader, besides those of the buffer that it is at."""
-        return self._pending_messages
+        """Messages that wait for the reader."""
+        return self._waiting.messages + length_hint(self._present)
 
     # -- how it ends --------------------------------------------------------------------------------------
 
     async def unsubscribe(self) -> None:
         """End it, and what it asked for. Ending it twice, or after the connection, is no error.
 
-        A callback that runs is cancelled; a reader gets what has come already.
+        A callback that runs is cancelled, and what waits for it is left out; a reader gets what has come.
         """
         self.finish()
         await self._end(self)
@@ -203,5 +282,12 @@ class Subscription:
         """Nothing more will come."""
         self._ended = True
         self._arrived.set()
+        if self._callback is not None and not self._finished:
+            left = list(self._present)
+            while some := self._waiting.take():
+                left += some
+            if left:
+                self._gaps.note(left, UNSUBSCRIBED)
+        self._finished = True
         if self._calling is not None and self._calling is not asyncio.current_task():
             self._calling.cancel()

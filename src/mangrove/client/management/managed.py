@@ -28,7 +28,7 @@ from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directions import Directions
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import ClientRole, Migrated, Order, Traffic, Wish
-from mangrove.model.agents.usefulness import LimitsOrdered
+from mangrove.model.agents.usefulness import MAX_VOTES, Lag, LimitsOrdered, Vote
 from mangrove.model.balancing import Placement
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ MAX_PUBLISHED = 2_000
 """Published subjects that are managed; others are published at the head."""
 MAX_REPORTED = 5_000
 """Subscriptions, and published subjects, in one report."""
+MAX_LAGS = 1_000
+"""Subscriptions that do not keep up, in one report."""
 TIDY_S = ASKED_S + 0.5
 CONNECT_S = 1.0
 """A broker that does not answer for so long does not serve a new subscription."""
@@ -246,6 +248,29 @@ class Managed:
             if subject in self._publishers
         }
         return _since(subscriptions, self._reported), _since(published, self._published_before)
+
+    def votes(self) -> dict[str, dict[str, Vote]]:
+        """See `Carrier`."""
+        votes = {
+            key: said
+            for key, each in self._subscriptions.items()
+            if each.votes is not None and (said := each.votes.collect())
+        }
+        if sum(map(len, votes.values())) <= MAX_VOTES:
+            return votes
+        every = ((key, origin, vote) for key, said in votes.items() for origin, vote in said.items())
+        kept: dict[str, dict[str, Vote]] = {}
+        for key, origin, vote in heapq.nlargest(MAX_VOTES, every, lambda one: one[2].messages):
+            kept.setdefault(key, {})[origin] = vote
+        return kept
+
+    def lags(self) -> dict[str, Lag]:
+        """See `Carrier`."""
+        now = asyncio.get_running_loop().time()
+        lags = {key: lag for key, each in self._subscriptions.items() if (lag := each.lag(now)) is not None}
+        if len(lags) <= MAX_LAGS:
+            return lags
+        return dict(heapq.nlargest(MAX_LAGS, lags.items(), lambda one: (one[1].lost, one[1].pending)))
 
     def withheld(self) -> dict[str, Traffic]:
         """See `Carrier`: what a limit kept back is demand, what nobody listens to is not."""

@@ -12,6 +12,7 @@ from mangrove.client.management.link import ManagementLink
 from mangrove.model.agents.identity import seal_of
 from mangrove.model.agents.names import report_subject
 from mangrove.model.agents.registration import RENEW_S, REPORT_S, ClientMessage, Report, Sealed, Traffic
+from mangrove.model.agents.usefulness import Lag, Vote
 
 
 class Carrier(Protocol):
@@ -19,6 +20,12 @@ class Carrier(Protocol):
 
     def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
         """What was received by key and published by subject since the last call; bounded."""
+
+    def votes(self) -> dict[str, dict[str, Vote]]:
+        """How useful publishers were since the last call, by key and origin; bounded."""
+
+    def lags(self) -> dict[str, Lag]:
+        """Subscriptions that do not keep up, by key; bounded."""
 
     def withheld(self) -> dict[str, Traffic]:
         """What limits kept from being published, by subject, since the last call; bounded."""
@@ -55,7 +62,8 @@ class Reporting:
             now = loop.time()
             received, published = self._carrier.traffic()
             withheld, epoch = self._carrier.withheld(), self._carrier.limits_epoch()
-            news = received or published or withheld or epoch != said_epoch
+            votes, lags = self._carrier.votes(), self._carrier.lags()
+            news = received or published or withheld or votes or lags or epoch != said_epoch
             if self.key is not None and (news or now - said_at >= RENEW_S):
                 report = Report(
                     client=self._identity.client,
@@ -63,6 +71,8 @@ class Reporting:
                     span_s=now - before,
                     received=received,
                     published=published,
+                    votes=votes,
+                    lags=lags,
                     withheld=withheld,
                     limits_epoch=epoch,
                 )

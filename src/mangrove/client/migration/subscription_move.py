@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
 from mangrove.broker.message_ids import identity_of
 from mangrove.client.legs import Leg, Legs
-from mangrove.client.message import Message
+from mangrove.client.message import Message, size_of
 from mangrove.client.migration.hand_over import HandOver, Stage
 from mangrove.client.migration.in_order import InOrder, Marker, marker_payload
 from mangrove.client.migration.leg import Key, Origin
@@ -39,11 +39,6 @@ def key_of(message: Message) -> Key:
         digest.update(part)
     digest.update(message.data)
     return digest.digest()
-
-
-def size_of(message: Message) -> int:
-    """About how many bytes a message takes."""
-    return len(message.subject) + len(message.reply) + len(message.head) + len(message.data)
 
 
 class SubscriptionMove:
