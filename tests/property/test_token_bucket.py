@@ -20,7 +20,7 @@ steps = st.lists(
 
 
 def burst(rate: float) -> float:
-    return max(1.0, rate * BURST_S) if rate else 0.0
+    return max(1.5, rate * BURST_S) if rate else 0.0
 
 
 @settings(max_examples=150)
@@ -37,7 +37,7 @@ def test_no_span_has_more_than_its_rate_and_a_burst(
         total = 0
         for ended, count in passed[first:]:
             total += count
-            assert total <= rate * (ended - begun) + burst(rate) + 1 + 1e-6
+            assert total <= rate * (ended - begun) + burst(rate) + 1e-6
 
 
 @settings(max_examples=150)
@@ -71,7 +71,7 @@ def test_who_tries_more_passes_exactly_its_rate(rate: float, excess: int, seed: 
         heap = rng.randint(1, 4) if jitter else 1
         now += heap / (rate * excess) * rng.uniform(1 - jitter, 1 + jitter)
         passed += sum(bucket.take(1, 10, now) for _ in range(heap))
-    assert rate * now - 1 <= passed <= rate * now + burst(rate) / 2 + 2
+    assert rate * now - 1 <= passed <= rate * now + burst(rate) / 2 + 1
 
 
 @settings(max_examples=150)
@@ -87,14 +87,14 @@ def test_who_tries_more_passes_exactly_its_rate(rate: float, excess: int, seed: 
 )
 def test_changes_of_the_rate_give_nothing_away(changes: list[tuple[float, float, int]]) -> None:
     bucket, now, rate = TokenBucket(1.0, None, 0.0), 0.0, 1.0
-    earned, passed, rooms = burst(1.0), 0, 1
+    earned, passed = burst(1.0), 0
     for pause_s, new_rate, attempts in changes:
         now += pause_s
         earned += rate * pause_s
         bucket.change(new_rate, None, now)
-        rate, rooms = new_rate, rooms + 1
+        rate = new_rate
         passed += bucket.take(attempts, 0, now)
-        assert passed <= earned + rooms  # at every change less than one message of debt may be forgiven
+        assert passed <= earned + 1e-6
 
 
 @given(attempts=st.lists(st.tuples(st.floats(0, 0.01), st.integers(0, 3_000)), max_size=80))
@@ -116,7 +116,7 @@ def test_a_clock_that_stands_still_or_goes_back_gives_nothing() -> None:
     bucket = TokenBucket(1_000.0, None, 100.0)
     assert bucket.take(500, 10, 100.0) == 50
     assert [bucket.take(500, 10, now) for now in (100.0, 99.0, 0.0, 100.0)] == [0, 0, 0, 0]
-    assert bucket.take(500, 10, 100.0095) == 10
+    assert bucket.take(500, 10, 100.0105) == 10
 
 
 def test_a_machine_that_slept_gets_one_burst() -> None:
@@ -153,7 +153,7 @@ def test_a_debt_of_better_times_does_not_silence_for_ever() -> None:
 def test_what_was_unlimited_has_saved_nothing() -> None:
     bucket = TokenBucket(None, None, 0.0)
     bucket.change(1_000.0, None, 5.0)
-    assert bucket.take(1_000, 1, 5.001) <= 2
+    assert bucket.take(1_000, 1, 5.0105) == 10
 
 
 @pytest.mark.parametrize("rate", [-1.0, math.nan, -math.inf])

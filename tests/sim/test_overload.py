@@ -77,6 +77,21 @@ def test_the_urgent_pass_the_rest_and_what_is_lost_is_counted() -> None:
     assert arrived(net)[b"bulk"] + dropped == wanted[b"bulk"]
 
 
+def test_a_link_that_is_narrowed_and_restored_makes_messages_wait_and_loses_none() -> None:
+    net = network()
+    sent = publish(net, {"alarm": 40, "bulk": 400}, 1.0)
+    assert len(net.delivered) > 0.95 * len(sent)
+    net.narrow("a", "b", 0.8)  # 100 kB/s, a little less than half of what is published
+    sent |= publish(net, {"alarm": 40, "bulk": 400}, 2.0)
+    assert in_time(net, sent, b"alarm", 0.05) > 0.95 * by_subject(sent)[b"alarm"]
+    assert len(net.delivered) < 0.8 * len(sent), "the rest waits"
+    net.narrow("a", "b", None)
+    net.run(net.now + 0.1)
+    assert arrived(net) == by_subject(sent)
+    assert not net.dropped
+    assert not net.duplicates
+
+
 def test_the_urgent_do_not_wait_for_the_end_of_large_frames() -> None:
     """A frame of 100 kB takes a second on this link; once that is known, it is sent in pieces."""
     net = network()

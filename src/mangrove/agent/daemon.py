@@ -34,6 +34,7 @@ from mangrove.host.event_file import EventFile
 from mangrove.model.agents.names import (
     AGENT_READY,
     agent_status_subject,
+    capacity_subject,
     directory_subject,
     from_peer_subject,
     register_subject,
@@ -101,6 +102,7 @@ class Agent:
                 tasks.create_task(writer.run(), name="store writer")
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
+                tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
@@ -191,6 +193,8 @@ class Agent:
             self._shell.heard_report(message.data)
         elif subject == register_subject(self._domain):
             self._shell.heard_registration(message.data, reply)
+        elif subject == capacity_subject(self._domain) and reply and self._shell.leads:
+            self._shell.outbox.put(reply, self._shell.told_capacity(message.data))
         elif subject in (agent_status_subject(self._domain), directory_subject(self._domain)) and reply:
             if self._shell.leads:
                 self._answer(subject, message.data, reply)

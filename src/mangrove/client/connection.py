@@ -154,7 +154,7 @@ class Connection:
             outlet = self._outlets.get(subject)
             if outlet is None:
                 gate = self._gates.get(subject)
-                if gate is not None and gate.left > 0 and gate.left_bytes > 0:
+                if gate is not None and gate.left >= 1 and gate.left_bytes > 0:
                     gate.left -= 1
                     gate.left_bytes -= len(data)
                     outlet = gate.outlet

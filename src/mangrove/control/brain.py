@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from mangrove.control.broker_watch import BrokerWatch
+from mangrove.control.congestion.domain.capacities import capacity_problem
 from mangrove.control.events.happenings import AgentFollows
 from mangrove.control.instructions import AnswerRegistration, Instruction
 from mangrove.control.leadership import Leadership
@@ -16,8 +17,10 @@ from mangrove.control.site import Site
 from mangrove.control.stimuli import (
     BrokerSampled,
     BrokerUnreachable,
+    CapacityChanged,
     ClientRegistered,
     ClientSaid,
+    GatewayAnswered,
     LeadershipLost,
     LeadershipTaken,
     PeerSaid,
@@ -31,6 +34,7 @@ from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
 from mangrove.model.agents.names import agent_process
 from mangrove.model.agents.registration import Registered
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.usefulness import CapacityTold
 from mangrove.model.endpoints import DomainEndpoints, fixed_endpoints
 from mangrove.model.events.event_log import Event, EventLog
 from mangrove.model.federation import Federation
@@ -101,8 +105,11 @@ class AgentBrain:
             case TopicsCounted():
                 return lead.counted(stimulus, now)
             case PlainClientsSeen():
-                lead.plain.seen(stimulus, now)
-                return []
+                return lead.plain_clients_seen(stimulus, now)
+            case CapacityChanged():
+                return lead.capacity_changed(stimulus, now)
+            case GatewayAnswered():
+                return lead.gateway_answered(stimulus)
             case _:
                 return []
 
@@ -162,6 +169,10 @@ class AgentBrain:
         if self._lead is None:
             return DirectoryAnswer(domain=self._site.domain, term=self._last_term, topics=())
         return self._lead.pages.page(question, self._lead.term)
+
+    def capacity_problem(self, told: CapacityTold) -> str:
+        """Why a broker cannot be told to carry that, or nothing."""
+        return capacity_problem(told, self._site)
 
     def take_events(self) -> list[Event]:
         """What happened since the last call."""

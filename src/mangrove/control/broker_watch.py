@@ -15,7 +15,7 @@ from mangrove.control.events.happenings import (
 from mangrove.control.load.cluster import cluster_load
 from mangrove.control.load.detector import LoadDetector
 from mangrove.control.site import Site
-from mangrove.model.agents.load import BrokerLoad, BrokerSample, ClusterLoad, LoadState
+from mangrove.model.agents.load import Amounts, BrokerLoad, BrokerSample, ClusterLoad, LoadState
 from mangrove.model.events.event_log import EventId, EventLog
 
 FRESH_S = 0.25
@@ -53,6 +53,10 @@ class BrokerWatch:
         detector = self._detectors.get(broker)
         if detector is not None:
             self._noticed(detector.unreachable(problem, now), now, noting)
+
+    def set_capacity(self, broker: str, capacity: Amounts, now: float, *, noting: bool) -> None:
+        """A broker can carry more or less from now on."""
+        self._noticed(self._detectors[broker].set_capacity(capacity, now), now, noting)
 
     def _noticed(self, load: BrokerLoad, now: float, noting: bool) -> BrokerLoad:
         self._loads[load.broker] = load

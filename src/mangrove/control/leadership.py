@@ -14,6 +14,8 @@ from mangrove.control.clients.placements import Served
 from mangrove.control.clients.plain_clients import PlainClientMoves
 from mangrove.control.clients.registrar import SPREAD_S, Registrar
 from mangrove.control.clients.registry import UNKNOWN, Clients
+from mangrove.control.congestion.domain.department import CongestionDepartment
+from mangrove.control.congestion.domain.stored import found_in
 from mangrove.control.directory.directory import Directory
 from mangrove.control.directory.pages import DirectoryPages
 from mangrove.control.directory.publish_places import PublishPlaces
@@ -32,7 +34,14 @@ from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
 from mangrove.control.site import Site
-from mangrove.control.stimuli import ClientRegistered, LeadershipTaken, TopicsCounted
+from mangrove.control.stimuli import (
+    CapacityChanged,
+    ClientRegistered,
+    GatewayAnswered,
+    LeadershipTaken,
+    PlainClientsSeen,
+    TopicsCounted,
+)
 from mangrove.control.store_writes import StoreWrites
 from mangrove.model.agents.directory import DirectoryChanges
 from mangrove.model.agents.peers import (
@@ -124,6 +133,21 @@ class Leadership:
             number=self.store.number,
             clock_shift_s=clock_shift_s,
             disconnect=self.plain.disconnect,
+            still_short=lambda broker: self.congestion.control.still_short(broker),
+        )
+        self.congestion = CongestionDepartment(
+            site,
+            watch,
+            view,
+            self.clients,
+            self.directory,
+            self.profile,
+            self.advertising,
+            log,
+            lambda: self.sessions,
+            term=taken.term,
+            number=self.store.number,
+            found=found_in(taken.sessions),
         )
         self.registrar = Registrar(
             site,
@@ -168,6 +192,7 @@ class Leadership:
             *self.neighbours.start(now),
             *self.sessions.begin(taken.term, taken.sessions, now),
             *self.admissions.begin(taken.sessions, now),
+            *self.congestion.begin(now),
             *self._afterwards(now),
         ]
 
@@ -182,8 +207,19 @@ class Leadership:
         """A broker was measured, or did not answer."""
         told = self.neighbours.set_load(self._watch.cluster(now), now)
         told += self.plain.look(self._watch.loads(now).values(), now)
+        # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
+        told += self.congestion.loaded(now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
+
+    def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
+        """A broker's page of connections."""
+        self.plain.seen(seen, now)
+        return self.congestion.plain_seen(seen, now)
+
+    def capacity_changed(self, changed: CapacityChanged, now: float) -> list[Instruction]:
+        """A broker can carry more or less from now on."""
+        return self.loaded(now) if self.congestion.capacity_told(changed.told, now) else []
 
     # -- clients --------------------------------------------------------------------------------------------
 
@@ -198,7 +234,10 @@ class Leadership:
         told += self._ended(outcome.ended, now)
         for served in (*outcome.placed, *outcome.relocated):
             told += self._located(served, now)
-        return told + self._audiences((*outcome.placed, *outcome.ended), now) + self._afterwards(now)
+        changed = (*outcome.placed, *outcome.ended)
+        if not outcome.answer.problem:
+            told += self.congestion.registered(registration, changed, now)
+        return told + self._audiences(changed, now) + self._afterwards(now)
 
     def client_said(self, message: ClientMessage, now: float) -> list[Instruction]:
         """A client has reported, confirmed or left."""
@@ -209,7 +248,8 @@ class Leadership:
             return []
         match message:
             case Report():
-                self.profile.report(message)
+                if not self.profile.report(message):
+                    self.congestion.reported(message, now)
                 return self._ask_again(message.client, now)
             case Migrated():
                 told = self._migrated(message, now)
@@ -247,6 +287,7 @@ class Leadership:
         gone = self.registrar.leave(client, now)
         self._unsure.pop(client, None)
         self.profile.leave(client)
+        self.congestion.left(client, gone, now)
         told: list[Instruction] = []
         for served in gone:
             told += self.sessions.gone(served.id, now)
@@ -285,7 +326,13 @@ class Leadership:
 
     def counted(self, counts: TopicsCounted, now: float) -> list[Instruction]:
         """The gateway has told what it carried."""
+        self.congestion.counted(counts, now)
         return self.advertising.counted(counts.sent, now)
+
+    def gateway_answered(self, answered: GatewayAnswered) -> list[Instruction]:
+        """The gateway has taken limits."""
+        self.congestion.gateway_answered(answered)
+        return []
 
     def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
         """The agent of a linked domain has said something."""
@@ -297,6 +344,7 @@ class Leadership:
             case RoomTold() | AdmissionTold() | SessionClosed():
                 told = self.sessions.heard(peer, message, now)
             case UsefulnessTold():
+                self.congestion.peer_said(peer, message, now)
                 told = []
             case _:
                 told = self.advertising.handle(peer, message, now)
@@ -306,12 +354,14 @@ class Leadership:
         """A write is in the store."""
         self.store.stored(write, now)
         self.admissions.stored(write)
+        self.congestion.stored(write)
         return self.sessions.stored(write, now) + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
+        self.congestion.not_stored(write)
         return self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
@@ -327,6 +377,7 @@ class Leadership:
             self.admissions.timer(),
             self.neighbours.timer(),
             self.advertising.timer(),
+            self.congestion.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
 
@@ -344,6 +395,7 @@ class Leadership:
         told += self.sessions.handle_timer(now)
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
+        told += self.congestion.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
         return told + self._afterwards(now)
@@ -392,6 +444,7 @@ class Leadership:
             congested=self.sessions.congested,
             refused=dict(self._refused() + Counter(status.refused)),
             store_problem=self.store.problem,
+            congestion=self.congestion.status(now),
         )
 
     def _refused(self) -> Counter[str]:
@@ -403,12 +456,13 @@ class Leadership:
             + self.neighbours.refused
             + self.admissions.refused
             + self.plain.refused
+            + self.congestion.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
-        found += self.neighbours.problems() + self.advertising.problems()
+        found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
         expected = self.sessions.busy() | self.admissions.busy()
         if self._watch.busy() != expected:
             found.append(f"{self._watch.busy()} are busy, {expected} take part in sessions")

@@ -45,6 +45,7 @@ RETRANSMIT_S = 0.2
 """The least time after which TCP sends a lost packet again."""
 JOURNAL_ENTRIES = 1 << 14
 MIN_WAIT_S = 0.0005
+BYTES_A_MEGABIT = 125_000
 
 
 @dataclass(slots=True)
@@ -310,6 +311,13 @@ class SimulatedOverlay(VirtualTime):
             held, link.held = link.held, []
             for sender, connection, frame in held:
                 self._travel(link, sender, connection, frame)
+
+    def narrow(self, first: str, second: str, bandwidth_mbps: float | None) -> None:
+        """A link carries so much from now on, in each direction; None: whatever it is given."""
+        link = self.link(first, second)
+        link.bytes_per_s = None if bandwidth_mbps is None else bandwidth_mbps * BYTES_A_MEGABIT
+        for end in link.ends:
+            self._serve_again(end, link)
 
     def _serve(self, name: str, link: SimulatedLink) -> None:
         """Pull what waits: everything, or on a link of limited bandwidth one frame after the other."""

@@ -9,6 +9,7 @@ from mangrove.control.instructions import Instruction
 from mangrove.control.stimuli import Stimulus
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.usefulness import CapacityTold
 from mangrove.model.events.event_log import Event
 
 
@@ -29,6 +30,9 @@ class Brain(Protocol):
 
     def directory_page(self, question: DirectoryQuestion, now: float) -> DirectoryAnswer:
         """A page of the directory."""
+
+    def capacity_problem(self, told: CapacityTold) -> str:
+        """Why a broker cannot be told to carry that, or nothing."""
 
     def take_events(self) -> list[Event]:
         """Events since the last call."""

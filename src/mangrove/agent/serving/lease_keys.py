@@ -171,8 +171,9 @@ class LeaseKeys:
 
 def _possible(report: Report) -> bool:
     """Whether a report could be true of any client."""
+    carried = (report.received, report.published, report.withheld)
     return 0.0 < report.span_s <= MAX_SPAN_S and all(
-        _countable(traffic) for part in (report.received, report.published) for traffic in part.values()
+        _countable(traffic) for part in carried for traffic in part.values()
     )
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from mangrove.agent.serving.brain import Brain
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
 from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES, Outbox
 from mangrove.agent.serving.store_writer import StoreWriter
@@ -25,6 +26,7 @@ from mangrove.control.instructions import (
     AnswerRegistration,
     Instruction,
     KickClient,
+    LimitGateway,
     LookAtClients,
     PushDirectory,
     Store,
@@ -32,6 +34,7 @@ from mangrove.control.instructions import (
     TellPeer,
 )
 from mangrove.control.stimuli import (
+    CapacityChanged,
     ClientRegistered,
     ClientSaid,
     LeadershipLost,
@@ -51,6 +54,7 @@ from mangrove.model.agents.names import (
 from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
 from mangrove.model.agents.registration import RegisterAgain, Registered, Registration
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.store.lease import Lease
 
 log = logging.getLogger(__name__)
@@ -67,6 +71,7 @@ MAX_REMINDED = 10_000
 
 _peer_message: msgspec.json.Decoder[PeerMessage] = msgspec.json.Decoder(PeerMessage)
 _question = msgspec.json.Decoder(DirectoryQuestion)
+_capacity = msgspec.json.Decoder(CapacityTold)
 
 
 class _Asked(NamedTuple):
@@ -97,6 +102,7 @@ class Shell:
         self.refused: Counter[str] = Counter()
         """What was refused, dropped or not sent, by reason."""
         self.outbox = Outbox(self.refused)
+        self.gateway = GatewayLimiter(domain, self.tell, self.refused)
         self._writer: StoreWriter | None = None
         self._lease: Lease | None = None
         self._watches: dict[str, BrokerWatch] = {}
@@ -184,6 +190,8 @@ class Shell:
                 case LookAtClients(broker):
                     if broker in self._watches:
                         self._watches[broker].look_at_clients()
+                case LimitGateway(limits):
+                    self.gateway.put(limits)
                 case KickClient(broker, cid, reason):
                     log.info("%s disconnects connection %d: %s", broker, cid, reason)
                     if broker not in self._watches or not self._watches[broker].kick(cid):
@@ -297,6 +305,22 @@ class Shell:
             self.refused[Reason.UNREADABLE.value] += 1
             return
         self.tell(PeerSaid(peer, message))
+
+    # -- operators ----------------------------------------------------------------------------------------
+
+    def told_capacity(self, data: bytes) -> bytes:
+        """Somebody says what a broker can carry from now on; the answer names what is wrong, if anything."""
+        try:
+            told = _capacity.decode(data)
+        except msgspec.DecodeError as error:
+            self.refused[Reason.UNREADABLE.value] += 1
+            return msgspec.json.encode(CapacityTaken(problem=f"it cannot be read: {error}"))
+        problem = self._brain.capacity_problem(told)
+        if problem:
+            self.refused["capacities that cannot be"] += 1
+        else:
+            self.tell(CapacityChanged(told))
+        return msgspec.json.encode(CapacityTaken(problem=problem))
 
     # -- questions ----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mangrove.cli.demonstration import damage as demo_damage
 from mangrove.cli.demonstration import harmony as demo_harmony
 from mangrove.cli.demonstration import surge as demo_surge
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
@@ -21,17 +22,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mangrove.cli.tables.table import Table
+    from mangrove.testbed.damage.scenario import DamageReport
     from mangrove.testbed.harmony import Phase
     from mangrove.testbed.surge.scenario import SurgeReport
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
 
-DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE, "surge": ""}
+DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE, "surge": "", "damage": ""}
 
 
 def demo(
     name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.")] = "five-cities",
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long messages are sent.")] = 20.0,
     seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter.")] = 1,
+    damage: Annotated[
+        float, typer.Option(min=0.05, max=0.9, help="What is left of the edges' bandwidth in `damage`.")
+    ] = 0.3,
     keep: Annotated[Path | None, typer.Option("--run-dir", help="Keep logs and state here.")] = None,
     as_json: JsonOption = False,
     _no_browser: Annotated[bool, typer.Option("--no-browser", hidden=True)] = False,
@@ -47,6 +52,9 @@ def demo(
             return
         if name == "surge":
             _conclude_surge(run_async(demo_surge.run(seconds, seed, directory)), as_json)
+            return
+        if name == "damage":
+            _conclude_damage(run_async(demo_damage.run(seconds, seed, directory, damage)), as_json)
             return
         reports = run_async(_demo(name, seconds, seed, directory))
     failed = sum(report.lost + report.duplicated for report in reports)
@@ -81,6 +89,18 @@ def _conclude_surge(report: SurgeReport, as_json: bool) -> None:
         print_json({"demo": "surge", "report": report, "problems": problems})
     else:
         demo_surge.render(report)
+    for problem in problems:
+        stderr_console().print(f"[red]{problem}[/red]")
+    if problems:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _conclude_damage(reports: dict[str, DamageReport], as_json: bool) -> None:
+    problems = demo_damage.failures(reports)
+    if as_json:
+        print_json({"demo": "damage", "reports": reports, "problems": problems})
+    else:
+        demo_damage.render(reports)
     for problem in problems:
         stderr_console().print(f"[red]{problem}[/red]")
     if problems:

@@ -26,6 +26,8 @@ def link(
     as_json: JsonOption = False,
 ) -> None:
     """Give an emulated link new properties; what is not named goes back to none."""
+    import math
+
     import msgspec
 
     from mangrove.host.runtime_file import find_running
@@ -33,6 +35,14 @@ def link(
     from mangrove.testbed.emulated_links import send_shape
     from mangrove.testbed.shaping import Shape
 
+    for option, value in (
+        ("--delay-ms", delay_ms),
+        ("--jitter-ms", jitter_ms),
+        ("--bandwidth-mbps", bandwidth_mbps),
+        ("--loss-ratio", loss_ratio),
+    ):
+        if value is not None and not math.isfinite(value):
+            raise InputError(f"{option} {value}: a link needs a number")
     runtime = find_running(federation, run_dir)
     if runtime.wan_control is None:
         raise InputError("the links of this federation are real, not emulated")

@@ -23,6 +23,7 @@ from mangrove.client.management.link import ManagementLink
 from mangrove.errors import MangroveError
 from mangrove.model.questions.audience import (
     LEAVE_S,
+    MAX_QUESTION_BYTES,
     MAX_SUBJECTS_A_QUESTION,
     AudienceAnswer,
     AudienceRequest,
@@ -49,8 +50,8 @@ _wanted = msgspec.json.Decoder(Wanted)
 class Silence:
     """The leave of one connection.
 
-    Invariant: it is silent on a subject only if its last question named it, an answer to that or to an
-    earlier question gave leave, and since then no `Wanted` and no subscription of its own has named it.
+    Invariant: it is silent on a subject only if its last question named it, the last answer gave leave, and
+    since then no `Wanted` and no subscription of its own has named it.
     """
 
     def __init__(self, link: ManagementLink, publishing: PublishFilter) -> None:
@@ -160,7 +161,7 @@ class Silence:
                 continue
             silent, others = self._in_use(now)
             if others or min(self._silent.values(), default=math.inf) < now + RENEW_S:
-                await self._ask(tuple((silent + others)[:MAX_SUBJECTS_A_QUESTION]))
+                await self._ask(_fitting(silent + others))
 
     def _in_use(self, now: float) -> tuple[list[str], list[str]]:
         """Subjects that are published on: those that are silent, and those whose turn it is to be asked."""
@@ -200,8 +201,10 @@ class Silence:
         if number != self._number:
             return  # another question has been asked meanwhile, or the broker was lost
         if answer is None or answer.problem or not 0 < answer.lease_s < math.inf:
+            # It may have taken leave away, in an answer that was lost.
+            self._speak(list(self._silent))
             self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
-            self._not_before_s = asked_s + (ASK_S if self._silent else self._pause_s)
+            self._not_before_s = asked_s + self._pause_s
             return
         self._pause_s, self._not_before_s = ASK_S, -math.inf
         unwanted = set(answer.unwanted)
@@ -222,3 +225,15 @@ class Silence:
         pause_s = self._pauses_s.get(subject, ASK_S / 2) * 2
         self._pauses_s[subject] = min(pause_s, MAX_PAUSE_S)
         self._due_s[subject] = now + pause_s
+
+
+def _fitting(subjects: list[str]) -> tuple[str, ...]:
+    """As many as fit into a question."""
+    room_bytes = MAX_QUESTION_BYTES // 2  # there is more in it than subjects, and some characters are escaped
+    fitting = []
+    for subject in subjects[:MAX_SUBJECTS_A_QUESTION]:
+        room_bytes -= len(subject.encode()) + 3
+        if room_bytes < 0:
+            break
+        fitting.append(subject)
+    return tuple(fitting)

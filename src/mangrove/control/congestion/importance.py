@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from mangrove.control.congestion.problem import CongestionProblem, TopicDemand
+from mangrove.control.congestion.selection.table import Numbers, Table
 from mangrove.model.agents.load import Amounts
 
 MIN_SHARE = 1e-9
 """A topic that takes less than this of what is short counts as taking so much: importance stays finite."""
 
 
-def importance(topic: TopicDemand, budgets: Mapping[str, Amounts]) -> float:
-    """Utility × subscribers ÷ `resource_share`: 0 without audience, without use, or without any room."""
-    value = topic.utility * topic.subscribers
-    share = resource_share(topic, budgets)
-    if value <= 0 or math.isinf(share):
-        return 0.0
-    return value / max(share, MIN_SHARE)
-
-
-def resource_share(topic: TopicDemand, budgets: Mapping[str, Amounts]) -> float:
-    """The largest part that a topic would take of a budget, over all brokers and metrics that are short.
+def resource_shares(table: Table) -> Numbers:
+    """Rt of all topics: the largest part that each would take of a budget, over all slots.
 
     More than 1 if it does not fit even alone; infinite if it needs something of which there is nothing.
     """
-    messages_s = bytes_s = 0.0
-    for publisher in topic.publishers:
-        messages_s += publisher.msg_s
-        bytes_s += publisher.msg_s * publisher.size_bytes
-    share = 0.0
-    for broker, copies in topic.copies.items():
-        budget = budgets.get(broker)
-        if budget is not None:
-            share = max(
-                share,
-                _part(bytes_s, budget.input),
-                _part(bytes_s * copies, budget.output),
-                _part(messages_s, budget.matching),
-            )
-    return share
+    shares = np.zeros(len(table.protected))
+    needs = table.topic_needs()
+    budgets = table.budgets[table.load_slot]
+    some = (needs > 0) & (budgets > 0)
+    parts = np.divide(needs, budgets, out=np.where(needs > 0, np.inf, 0.0), where=some)
+    np.maximum.at(shares, table.load_topic, parts)
+    return shares
+
+
+def topic_importances(table: Table) -> Numbers:
+    """Utility × subscribers ÷ Rt: 0 without audience, without use, or where there is nothing to be had."""
+    return table.topic_utility * table.subscribers / np.maximum(resource_shares(table), MIN_SHARE)
 
 
 def importances(problem: CongestionProblem) -> dict[str, float]:
     """Equation 4 for all topics of a problem."""
-    return {topic.topic: importance(topic, problem.budgets) for topic in problem.topics}
+    values = topic_importances(Table(problem)).tolist()
+    return {topic.topic: value for topic, value in zip(problem.topics, values, strict=True)}
+
+
+def importance(topic: TopicDemand, budgets: Mapping[str, Amounts]) -> float:
+    """Equation 4 for one topic."""
+    return importances(CongestionProblem(budgets, (topic,)))[topic.topic]
 
 
 def steady_ranks(
@@ -58,13 +54,6 @@ def steady_ranks(
     """
     ranks = {}
     for topic, value in importance_of.items():
-        old = before.get(topic)
-        keep = old is not None and abs(value - old) <= hysteresis * max(old, value)
-        ranks[topic] = old if keep and old is not None else value
+        old = before.get(topic, value)
+        ranks[topic] = old if abs(value - old) <= hysteresis * max(old, value) else value
     return ranks
-
-
-def _part(need: float, budget: float) -> float:
-    if need <= 0:
-        return 0.0
-    return need / budget if budget > 0 else math.inf

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
+
 from mangrove.control.congestion.fair_level import fair_level
-from mangrove.control.congestion.problem import CongestionProblem, TopicDemand
-from mangrove.model.agents.load import Metric
+from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand
+from mangrove.control.congestion.selection.table import Numbers, Table
 from mangrove.model.congestion.parameters import Congestion
 
 MAX_SHARES = 8.0
@@ -27,67 +28,50 @@ def rung(parameters: Congestion, utility: float) -> float:
     return parameters.ladder[bisect_right(parameters.regions, utility)]
 
 
-class Regions:
-    """The limits of all publishers of a problem, by broker and metric that is short.
-
-    A fair share is by what is offered: who says little leaves the rest to the others.
-    """
-
-    def __init__(self, parameters: Congestion, problem: CongestionProblem) -> None:
-        self._parameters = parameters
-        wants: defaultdict[tuple[str, Metric], list[float]] = defaultdict(list)
-        self._short: dict[str, tuple[Metric, ...]] = {
-            broker: tuple(metric for metric in Metric if budget.of(metric) < math.inf)
-            for broker, budget in problem.budgets.items()
-        }
-        for topic in problem.topics:
-            for publisher in topic.publishers:
-                for key, each in self._costs(topic, publisher.size_bytes):
-                    wants[key].append(publisher.msg_s * each)
-        self.shares = {
-            (broker, metric): min(
-                MAX_SHARES * fair_level(problem.budgets[broker].of(metric), asked),
-                max(problem.budgets[broker].of(metric), 0.0),
-            )
-            for (broker, metric), asked in wants.items()
-        }
-        """What the most useful may have, in the metric's own unit; never more than there is."""
-
-    def limit_msg_s(self, topic: TopicDemand, utility: float, size_bytes: float) -> float:
-        """What a publisher of a topic may say; infinite where nothing is short, or for protected topics."""
-        if topic.protected:
-            return math.inf
-        part = rung(self._parameters, utility)
-        shares = self.shares
-        costs = self._costs(topic, size_bytes)
-        return min((part * shares[key] / each for key, each in costs if key in shares), default=math.inf)
-
-    def _costs(self, topic: TopicDemand, size_bytes: float) -> list[tuple[tuple[str, Metric], float]]:
-        """What one message takes of each broker and metric that is short."""
-        costs = []
-        for broker, copies in topic.copies.items():
-            for metric in self._short.get(broker, ()):
-                each = 1.0
-                if metric is Metric.INPUT:
-                    each = size_bytes
-                elif metric is Metric.OUTPUT:
-                    each = size_bytes * copies
-                if each > 0:
-                    costs.append(((broker, metric), each))
-        return costs
+def region_limits(problem: CongestionProblem, parameters: Congestion) -> dict[tuple[str, str], float]:
+    """Messages a second for everybody by its region; infinite where nothing is short, or if protected."""
+    table = Table(problem)
+    return table.allowed(_limits(table, parameters))
 
 
 def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> CongestionProblem:
-    """The same problem where nobody but protected topics asks for more than its region allows."""
-    regions = Regions(parameters, problem)
-    topics = []
-    for topic in problem.topics:
-        limits = [regions.limit_msg_s(topic, one.utility, one.size_bytes) for one in topic.publishers]
-        if any(limit < one.msg_s for limit, one in zip(limits, topic.publishers, strict=True)):
-            publishers = tuple(
-                replace(one, msg_s=min(one.msg_s, limit))
-                for one, limit in zip(topic.publishers, limits, strict=True)
-            )
-            topic = replace(topic, publishers=publishers)
-        topics.append(topic)
+    """The same problem where nobody, but for protected topics, asks for more than its region allows."""
+    table = Table(problem)
+    limits = _limits(table, parameters)
+    cut = limits < table.msg_s
+    cut_topics = np.zeros(len(problem.topics), bool)
+    cut_topics[table.topic_of[cut]] = True
+    topics = list(problem.topics)
+    for place in np.nonzero(cut_topics)[0].tolist():
+        topic, first = topics[place], int(table.starts[place])
+        publishers = tuple(
+            PublisherDemand(one.publisher, one.utility, float(limits[first + number]), one.size_bytes)
+            if cut[first + number]
+            else one
+            for number, one in enumerate(topic.publishers)
+        )
+        topics[place] = replace(topic, publishers=publishers)
     return replace(problem, topics=tuple(topics))
+
+
+def _limits(table: Table, parameters: Congestion) -> Numbers:
+    """A fair share is by what is offered: who says little leaves the rest to the others.
+
+    Nobody may have more than there is, however few they are.
+    """
+    publisher, slot, each = table.publisher_loads()
+    publisher, slot, each = publisher[each > 0], slot[each > 0], each[each > 0]
+    order = np.argsort(slot, kind="stable")
+    ends = np.searchsorted(slot[order], np.arange(len(table.budgets) + 1))
+    wants = each * table.msg_s[publisher]
+    shares = np.zeros(len(table.budgets))
+    for place, budget in enumerate(np.maximum(table.budgets, 0.0).tolist()):
+        level = fair_level(budget, wants[order[ends[place] : ends[place + 1]]])
+        shares[place] = min(MAX_SHARES * level, budget)
+    limits = np.full(len(table.msg_s), math.inf)
+    np.minimum.at(limits, publisher, shares[slot] / each)
+    rungs = np.array(parameters.ladder)[np.searchsorted(parameters.regions, table.utility, side="right")]
+    finite = np.isfinite(limits)
+    limits[finite] *= rungs[finite]
+    limits[table.protected[table.topic_of]] = math.inf
+    return limits

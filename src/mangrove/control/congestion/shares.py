@@ -32,7 +32,7 @@ def fair_shares(rate: float, offered: Mapping[str, float], margin: float = MARGI
     floor = FLOOR * rate / len(offered)
     wants = {name: max(0.0, amount * (1.0 + margin) - floor) for name, amount in offered.items()}
     above = rate - floor * len(offered)
-    level = fair_level(above, wants.values())
+    level = fair_level(above, [*wants.values()])
     shares = {name: floor + min(want, level) for name, want in wants.items()}
     spare = max(0.0, above - sum(min(want, level) for want in wants.values())) / len(offered)
     return {name: share + spare for name, share in shares.items()}

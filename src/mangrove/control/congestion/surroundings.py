@@ -1,8 +1,8 @@
 """What congestion control must know of its domain; the brain gives it, or an experiment.
 
 How to drive `controller.CongestionControl` in virtual time: implement `CongestionSurroundings`, call
-`consider(now)` once loads were measured (once a period is enough), and have publishers keep to what it returns,
-or to `limits`, which is complete.
+`consider(now)` once loads were measured (once a period is enough), and have publishers keep to what it
+returns, or to `limits`, which is complete.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from mangrove.control.events.congestion_happenings import CONGESTION
 from mangrove.control.events.happenings import GENERAL
 from mangrove.control.events.session_happenings import SESSIONS
 
-KINDS = GENERAL | SESSIONS
+KINDS = GENERAL | SESSIONS | CONGESTION

@@ -72,6 +72,14 @@ class LoadDetector:
             self._judge(now)
         return self.load(now)
 
+    def set_capacity(self, capacity: Amounts, now: float) -> BrokerLoad:
+        """The broker can carry more or less from now on; what it carries is known as before."""
+        if capacity != self.capacity:
+            self.capacity = capacity
+            if self._history and not self._stale:
+                self._judge(now)
+        return self.load(now)
+
     def unreachable(self, problem: str, now: float) -> BrokerLoad:
         """The broker did not answer."""
         self._misses += 1

@@ -73,8 +73,12 @@ class Coordinator:
         number: Callable[[], int],
         clock_shift_s: float,
         disconnect: Disconnect | None = None,
+        still_short: Callable[[str], bool] | None = None,
     ) -> None:
-        """`number` numbers the writes to the store; `disconnect` deals with plain clients."""
+        """`number` numbers the writes to the store; `disconnect` deals with plain clients.
+
+        `still_short` says whether publishers are limited for a broker's sake.
+        """
         self._disconnect = disconnect
         self._domain = domain
         self._balancing = balancing
@@ -90,7 +94,7 @@ class Coordinator:
         self._count = 0
         self._sessions: dict[str, Session] = {}
         self._moving = Moving(self._sessions, surroundings, log)
-        self._patience = Patience(balancing, self._method.started_by, log)
+        self._patience = Patience(balancing, self._method.started_by, log, still_short)
         self.ended: deque[SessionStatus] = deque(maxlen=KEPT)
         self._silent: set[str] = set()
 
@@ -492,6 +496,15 @@ class Coordinator:
     def moves(self) -> int:
         """Wishes that have moved since the term began."""
         return self._moving.count
+
+    @property
+    def declared(self) -> Mapping[str, EventId]:
+        """Brokers for which no other has room, with the events that told so."""
+        return self._patience.declared
+
+    def declare(self, load: BrokerLoad, tried: Sequence[str], now: float) -> None:
+        """It is evident, without a session, that nobody has room for what a broker must lose."""
+        self._congest(load, tried, now)
 
     @property
     def congested(self) -> tuple[str, ...]:

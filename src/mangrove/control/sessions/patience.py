@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mangrove.control.events.happenings import CongestionCleared, CongestionDeclared
 from mangrove.control.offloading.trigger import StartedBy
@@ -20,7 +20,15 @@ RISING_PERIODS = 2.0
 class Patience:
     """Cool-downs after sessions, longer ones after those that found no room, and congestion."""
 
-    def __init__(self, balancing: Balancing, started_by: StartedBy, log: EventLog) -> None:
+    def __init__(
+        self,
+        balancing: Balancing,
+        started_by: StartedBy,
+        log: EventLog,
+        still_short: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`still_short`: whether a broker is out of overload only because publishers are limited."""
+        self._still_short = still_short
         self._balancing = balancing
         self._started_by = started_by
         self._log = log
@@ -32,11 +40,13 @@ class Patience:
         """Broker → the event that declared it."""
 
     def measured(self, load: BrokerLoad, now: float) -> None:
-        """A broker that has left overload is congested no more."""
+        """A broker that has left overload is congested no more, unless limits alone keep it out of it."""
         if not load.reachable or load.measured is LoadState.OVERLOAD:
             return
         if self._started_by is StartedBy.OVERLOAD:
             self._attempts.pop(load.broker, None)
+        if self._still_short is not None and self._still_short(load.broker):
+            return
         declared = self._congested.pop(load.broker, None)
         if declared is not None:
             self._log.note(CongestionCleared(broker=load.broker), now, declared)
@@ -80,6 +90,11 @@ class Patience:
                 now,
                 cause,
             )
+
+    @property
+    def declared(self) -> Mapping[str, EventId]:
+        """The same, with the events that declared it."""
+        return self._congested
 
     @property
     def congested(self) -> tuple[str, ...]:

@@ -15,3 +15,6 @@ class PlainClient:
     """Pattern and messages handed over so far."""
     bytes_out: int
     pending_bytes: int
+    messages_in: int = 0
+    """What it has published so far."""
+    bytes_in: int = 0

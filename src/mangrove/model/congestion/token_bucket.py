@@ -6,15 +6,19 @@ import math
 
 BURST_S = 0.1
 """So many seconds of silence are saved up."""
+SMALLEST_MESSAGES = 1.5
 INFINITY = math.inf
+WHOLE = 1.0 - 1e-9
+"""One message, whatever the rounding."""
 
 
 class TokenBucket:
     """Messages and bytes per second. None is no limit, 0 lets nothing pass.
 
-    A message passes while anything is left, and may leave a debt: so a message larger than the bucket passes
-    too, somebody who comes a little late loses nothing, and yet in any span of T seconds no more than
-    rate * T + burst and one message pass. A new bucket is half full, so that its first second keeps to that.
+    A message passes if a whole one is saved up, and any bytes: those may leave a debt, so that a message
+    larger than the bucket passes too. In any span of T seconds no more than rate * T and a burst pass, of
+    bytes one message more. A bucket holds half a message more than one at least, so that who comes a little
+    late loses nothing; a new one is half full, so that the first seconds too are near the rate.
 
     `now` is any clock in seconds; one that stands still or goes back gives nothing, one that jumps ahead
     (a machine that slept) no more than the burst.
@@ -37,7 +41,7 @@ class TokenBucket:
         """`burst_s` are the seconds of silence that are saved up."""
         self._msg_s, self._bytes_s = _rate(msg_s), _rate(bytes_s)
         self._burst_s = burst_s
-        self._burst_messages = _burst(self._msg_s, burst_s)
+        self._burst_messages = _burst(self._msg_s, burst_s, SMALLEST_MESSAGES)
         self._burst_bytes = _burst(self._bytes_s, burst_s)
         self._messages, self._bytes = _first(self._msg_s, burst_s), _first(self._bytes_s, burst_s)
         self._updated_s = now
@@ -49,7 +53,7 @@ class TokenBucket:
         """
         self._save(now)
         new_msg_s, new_bytes_s = _rate(msg_s), _rate(bytes_s)
-        self._burst_messages = _burst(new_msg_s, self._burst_s)
+        self._burst_messages = _burst(new_msg_s, self._burst_s, SMALLEST_MESSAGES)
         self._burst_bytes = _burst(new_bytes_s, self._burst_s)
         self._messages = _carried(self._messages, self._msg_s, new_msg_s, self._burst_messages)
         self._bytes = _carried(self._bytes, self._bytes_s, new_bytes_s, self._burst_bytes)
@@ -59,7 +63,7 @@ class TokenBucket:
         """Whether a message may pass; `spend` must follow if it does."""
         if now > self._updated_s:
             self._save(now)
-        return self._messages > 0.0 and self._bytes > 0.0
+        return self._messages >= WHOLE and self._bytes > 0.0
 
     def spend(self, size_bytes: int) -> None:
         """One message has passed."""
@@ -84,7 +88,7 @@ class TokenBucket:
             return 0
         passing = messages
         if self._messages < passing:
-            passing = math.ceil(self._messages)
+            passing = math.floor(self._messages + 1.0 - WHOLE)
         if size_bytes and self._bytes < passing * size_bytes:
             passing = min(passing, math.ceil(self._bytes / size_bytes))
         self._messages -= passing
@@ -95,7 +99,7 @@ class TokenBucket:
         """How long from now until a message may pass, if none is taken before; infinity at a rate of 0."""
         if self.open(now):
             return 0.0
-        return max(_until(self._messages, self._msg_s), _until(self._bytes, self._bytes_s))
+        return max(_until(self._messages, WHOLE, self._msg_s), _until(self._bytes, 0.0, self._bytes_s))
 
     def owe(self, messages: int, size_bytes: int) -> None:
         """So many messages, of this size each, have passed that were not asked for here."""
@@ -133,8 +137,8 @@ def _rate(rate: float | None) -> float:
     return float(rate)
 
 
-def _burst(rate: float, burst_s: float) -> float:
-    return max(1.0, rate * burst_s) if rate else 0.0
+def _burst(rate: float, burst_s: float, at_least: float = 1.0) -> float:
+    return max(at_least, rate * burst_s) if rate else 0.0
 
 
 def _first(rate: float, burst_s: float) -> float:
@@ -152,10 +156,10 @@ def _carried(level: float, rate: float, new_rate: float, new_burst: float) -> fl
     return min(level, new_burst)
 
 
-def _until(level: float, rate: float) -> float:
-    if level > 0:
+def _until(level: float, enough: float, rate: float) -> float:
+    if level > enough:
         return 0.0
     if not rate:
         return INFINITY
-    # A little more, so that what is saved then is above nothing whatever the rounding.
-    return -level / rate + 1e-6
+    # A little more, so that it is enough then whatever the rounding.
+    return (enough - level) / rate + 1e-6

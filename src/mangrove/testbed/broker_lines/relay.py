@@ -82,6 +82,15 @@ class SharedLine:
             pipe.bound_buffers()
         self.serve()
 
+    def end(self) -> None:
+        """End all connections at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._turns.clear()
+        for pipe in tuple(self.pipes):
+            pipe.abort()
+
     def wants_turn(self, pipe: Pipe) -> None:
         """A connection has something to pass."""
         if not pipe.in_line:
@@ -117,7 +126,7 @@ class Pipe(asyncio.Protocol):
         self._connection = connection
         self._line = line
         self._waiting: deque[bytes] = deque()
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         self._reading = True
         self._ended = False
         self._writable = True
@@ -147,7 +156,7 @@ class Pipe(asyncio.Protocol):
     @property
     def may_pass(self) -> bool:
         """Whether there is something to pass, and somebody who takes it."""
-        return self._waiting_bytes > 0 and self.other is not None and self.other._writable
+        return self.waiting_bytes > 0 and self.other is not None and self.other._writable
 
     def data_received(self, data: bytes) -> None:
         other = self.other
@@ -156,8 +165,8 @@ class Pipe(asyncio.Protocol):
             other.write(data)
             return
         self._waiting.append(data)
-        self._waiting_bytes += len(data)
-        if self._reading and self._waiting_bytes > QUEUE_BYTES and self.transport is not None:
+        self.waiting_bytes += len(data)
+        if self._reading and self.waiting_bytes > QUEUE_BYTES and self.transport is not None:
             self._reading = False
             self.transport.pause_reading()
         if self.may_pass:
@@ -172,9 +181,9 @@ class Pipe(asyncio.Protocol):
         if len(first) > TURN_BYTES:
             self._waiting.appendleft(first[TURN_BYTES:])
             first = first[:TURN_BYTES]
-        self._waiting_bytes -= len(first)
+        self.waiting_bytes -= len(first)
         other.write(first)
-        if not self._reading and self._waiting_bytes < QUEUE_BYTES // 2 and self.transport is not None:
+        if not self._reading and self.waiting_bytes < QUEUE_BYTES // 2 and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
         self._close_if_done()
@@ -208,7 +217,7 @@ class Pipe(asyncio.Protocol):
     def drop(self) -> None:
         """Forget what waits: there is nobody to take it."""
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
 
     def _close_if_done(self) -> None:
         if self._ended and not self._waiting and self.other is not None and self.other.transport is not None:
@@ -279,6 +288,7 @@ class LineRelay:
         """Relay until cancelled."""
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._end)
             for door in self._settings.doors:
                 listener = wan_socket(door.listen[0])
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -289,6 +299,15 @@ class LineRelay:
             stack.callback(control.close)
             log.info("%s: %d brokers", LINES_READY, len(self.lines))
             await asyncio.Event().wait()
+
+    async def _end(self) -> None:
+        """End all connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for shared in (each for pair in self.lines.values() for each in pair):
+            shared.end()
+        await asyncio.sleep(0)  # sockets are closed by the loop, a step later
 
     def started(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
         """Keep a task until it is done."""

@@ -132,11 +132,9 @@ def account_of(
     )
 
 
-def ratio(controlled: float, uncontrolled: float) -> float:
-    """How many times as much; infinite if there was nothing before."""
-    if uncontrolled:
-        return controlled / uncontrolled
-    return float("inf") if controlled else 1.0
+def ratio(controlled: float, uncontrolled: float) -> float | None:
+    """How many times as much; None if there was nothing to compare with."""
+    return controlled / uncontrolled if uncontrolled else None
 
 
 def progress(counts: Iterable[Mapping[str, int]]) -> Counter[str]:

@@ -13,11 +13,14 @@ from pathlib import Path
 import msgspec
 
 from mangrove.agent.management import ManagementConnection
+from mangrove.control.events.kinds import KINDS
 from mangrove.errors import MangroveError
 from mangrove.model.agents.load import LoadState
+from mangrove.model.agents.names import agent_process
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTold, LimitStatus
 from mangrove.model.congestion.parameters import Mode
+from mangrove.model.events.event_log import read_event
 from mangrove.testbed.damage.account import DamageAccount, Heard, Spoken, account_of, progress
 from mangrove.testbed.damage.workers import publish, subscribe
 from mangrove.testbed.damage.workload import HOME, DamagePlan, federation_of
@@ -63,6 +66,8 @@ class DamageReport(msgspec.Struct, frozen=True, kw_only=True):
     """The limits that were in force just before capacity returned."""
     states: tuple[str, ...] = ()
     """States of congestion control, in the order in which they were seen."""
+    story: tuple[tuple[float, str], ...] = ()
+    """What the agent tells of it, with seconds since the cut."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -149,6 +154,7 @@ class Damage:
         self._counts: Counter[str] = Counter()
         self._counted_at = 0.0
         self._started_at = 0.0
+        self._cut_wall_s = 0.0
 
     async def run(
         self, damaged_s: float, *, rest_s: float = REST_S, recovery_s: float = RECOVERY_S
@@ -171,6 +177,7 @@ class Damage:
             marks = [time.monotonic_ns()]
             await self._phase(management, workers, "before", rest_s)
             marks.append(time.monotonic_ns())
+            self._cut_wall_s = time.time()
             self._watch.cut_at = asyncio.get_running_loop().time()
             await self._tell(launched, management, names, self._damage)
             await self._phase(management, workers, "damaged", damaged_s)
@@ -183,7 +190,8 @@ class Damage:
             await self._settle(readers)
             parts: list[list[Heard]] = await asyncio.gather(*(reader.ask("heard") for reader in readers))
             heard = [each for part in parts for each in part]
-            return self._report(names, marks, spoken, heard, self._cut_off(launched))
+            cut_off, story = self._cut_off(launched), self._story(launched)
+            return self._report(names, marks, spoken, heard, cut_off, story)
 
     def _start_workers(self, stack: AsyncExitStack) -> tuple[list[Worker], Worker]:
         plan = self._plan
@@ -241,8 +249,25 @@ class Damage:
         logs = [launched.run.log(edge.name) for edge in edges]
         return sum(log.read_text(errors="replace").count("Slow Consumer Detected") for log in logs)
 
+    def _story(self, launched: LocalFederation) -> tuple[tuple[float, str], ...]:
+        """The agent's events since the cut."""
+        path = launched.run.events_of(agent_process(HOME))
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        events = [event for line in lines if (event := read_event(line, KINDS)) is not None]
+        return tuple(
+            (event.at - self._cut_wall_s, event.happening.sentence())
+            for event in events
+            if event.at >= self._cut_wall_s
+        )
+
     def _report(
-        self, names: tuple[str, ...], marks: list[int], spoken: Spoken, heard: list[Heard], cut_off: int
+        self,
+        names: tuple[str, ...],
+        marks: list[int],
+        spoken: Spoken,
+        heard: list[Heard],
+        cut_off: int,
+        story: tuple[tuple[float, str], ...],
     ) -> DamageReport:
         watch, plan = self._watch, self._plan
         before, during, after = (
@@ -268,6 +293,7 @@ class Damage:
             cut_off=cut_off,
             limits=watch.limits,
             states=tuple(watch.states),
+            story=story,
         )
 
 

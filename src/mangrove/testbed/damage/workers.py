@@ -173,9 +173,13 @@ class _Publishers:
         at_ns = time.monotonic_ns()
         self._spoken.at_ns[number, sequence] = at_ns
         quality = speaker.quality.value
-        self._counts[f"{quality} offered"] += self._plan.topics[speaker.topic].subscribers
-        await self._connections[number].publish(
-            self._plan.topics[speaker.topic].name,
+        topic = self._plan.topics[speaker.topic]
+        self._counts[f"{quality} offered"] += topic.subscribers
+        outcome = await self._connections[number].publish(
+            topic.name,
             STAMP.pack(number, sequence, at_ns) + self._padding,
             headers=headers[sequence % len(headers)] if headers else None,
         )
+        if not outcome:
+            self._spoken.withheld.add((number, sequence))
+            self._counts[f"{quality} withheld"] += topic.subscribers

@@ -49,6 +49,7 @@ from mangrove.model.agents.load import BrokerLoad, LoadState
 from mangrove.model.agents.peers import PeerRegister, SessionEnded
 from mangrove.model.agents.registration import Assignment, Order, RegisterAgain, Registered
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.usefulness import CapacityTold
 from mangrove.model.events.event_log import Event
 from mangrove.store.lease import Lease
 
@@ -81,6 +82,9 @@ class ScriptedBrain:
         return AgentStatus(
             domain="here", agent="a", term=TERM, leads=True, uptime_s=1.0, brokers=(load,), refused={"x": 2}
         )
+
+    def capacity_problem(self, told: CapacityTold) -> str:
+        return "" if told.broker == "here-edge1" else "no such broker"
 
     def directory_page(self, question: DirectoryQuestion, now: float) -> DirectoryAnswer:
         topics = tuple(ServedTopic(topic="t" * 2_000) for _ in range(question.limit))

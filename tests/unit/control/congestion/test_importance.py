@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from mangrove.control.congestion.importance import MIN_SHARE, importance, resource_share, steady_ranks
-from mangrove.control.congestion.problem import PublisherDemand, TopicDemand
+from mangrove.control.congestion.importance import MIN_SHARE, importance, resource_shares, steady_ranks
+from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand, TopicDemand
+from mangrove.control.congestion.selection.table import Table
 from mangrove.model.agents.load import UNLIMITED, Amounts
 
 FREE = math.inf
@@ -23,7 +24,8 @@ def test_equation_4_by_hand() -> None:
     """Output at the edge: 50,000 B/s · 3 copies of 600,000 is a quarter; 0.5 · 6 / 0.25 = 12."""
     budgets = {"head": Amounts(FREE, 500_000.0, FREE), "edge": Amounts(FREE, 600_000.0, 3000.0)}
     demand = topic({"head": 1.0, "edge": 3.0})
-    assert resource_share(demand, budgets) == pytest.approx(0.25)
+    shares = resource_shares(Table(CongestionProblem(budgets, (demand,))))
+    assert shares.tolist() == [pytest.approx(0.25)]
     assert importance(demand, budgets) == pytest.approx(12.0)
 
 

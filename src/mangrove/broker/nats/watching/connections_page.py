@@ -28,6 +28,8 @@ class _Connection(msgspec.Struct, frozen=True):
     cid: int
     kind: str = ""
     name: str = ""
+    in_msgs: int = 0
+    in_bytes: int = 0
     out_bytes: int = 0
     pending_bytes: int = 0
     subscriptions_list_detail: tuple[_Subscription, ...] = ()
@@ -67,4 +69,6 @@ def _plain(connection: _Connection) -> PlainClient:
         patterns=tuple(wanted[:MAX_PATTERNS]),
         bytes_out=max(connection.out_bytes, 0),
         pending_bytes=max(connection.pending_bytes, 0),
+        messages_in=max(connection.in_msgs, 0),
+        bytes_in=max(connection.in_bytes, 0),
     )

@@ -6,171 +6,207 @@ is short within its budget. Its corners leave at most one publisher for each bud
 all others may say everything or nothing. With a single budget that binds it is the fractional knapsack,
 solved by one sort; with several it is left to HiGHS.
 
-What the program leaves over is given away by importance, so no room stays idle while anybody wants it, and
-what rounding does to budgets is put right.
+Beyond `MAX_PUBLISHERS` the program is solved for a sample of them, each in the place of many. Its dual prices
+say what each budget is worth, and the publishers that deliver most for what they take at these prices come
+first: near the best, but not proven to be (`Selection.optimal`).
+
+What is left over is given away by importance, so no room stays idle while anybody can use it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mangrove.control.congestion.assessment import delivered_utility
-from mangrove.control.congestion.importance import importances
-from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand, Selection, TopicDemand
-from mangrove.control.congestion.selection.greedy import by_rank, greedy
-from mangrove.control.congestion.selection.ledger import Ledger, Load
+from mangrove.control.congestion.importance import topic_importances
+from mangrove.control.congestion.problem import CongestionProblem, Selection
+from mangrove.control.congestion.selection.greedy import by_rank, greedy, importance_by_topic
+from mangrove.control.congestion.selection.table import SLACK, Numbers, Places, Table, sums
 
-MAX_PUBLISHERS = 200_000
-"""Beyond so many, several budgets at once are not solved exactly: the publishers that deliver most for what
-they take of the scarcest come first."""
-MAX_ITERATIONS = 200_000
-"""Steps of the solver, after which the same is done: a bound that does not depend on the machine."""
+MAX_PUBLISHERS = 50_000
+"""So many are solved for exactly when several budgets bind; it takes less than a second."""
+SAMPLE = 20_000
+"""If there are more, prices are found on so many of them."""
+MAX_SIMPLEX = 10_000
+"""With more publishers, but as few budgets, an interior-point method is quicker than the simplex."""
+MAX_ITERATIONS = 100_000
+"""Steps of the solver: a bound that does not depend on the machine, as a time would."""
 
 _NOTHING = 1e-12
 
 
-class _Item(NamedTuple):
-    """A publisher that may be limited."""
-
-    topic: TopicDemand
-    publisher: PublisherDemand
-    loads: list[Load]
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
+class _Program(NamedTuple):
     """The linear program in parts of what each publisher offers, and parts of each room."""
 
-    values: NDArray[np.float64]
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    parts: NDArray[np.float64]
-    """What all of a publisher takes of a room: entries of the matrix at `rows`, `columns`."""
+    values: Numbers
+    rows: Places
+    columns: Places
+    parts: Numbers
+    """What all of a publisher would take of a room: the matrix's entries at `rows` and `columns`."""
     budgets: int
+
+
+class _Solution(NamedTuple):
+    parts: Numbers
+    optimal: bool
 
 
 def knapsack(problem: CongestionProblem) -> Selection:
     """What everybody may say so that most utility is delivered."""
-    ledger = Ledger(problem)
-    items = _items(problem, ledger)
-    program = _program(items, ledger)
-    parts, optimal = _solved(program)
-    order = sorted(range(len(items)), key=lambda index: (-parts[index], index))
-    for index in order:
-        topic, publisher, loads = items[index]
-        _allow(ledger, topic.topic, publisher, loads, publisher.msg_s * float(parts[index]))
-    importance = importances(problem)
-    for topic in by_rank(problem, importance):
-        loads = ledger.loads(topic)
-        for publisher in sorted(topic.publishers, key=lambda one: (-one.utility, one.publisher)):
-            _allow(ledger, topic.topic, publisher, loads, publisher.msg_s)
-    selection = Selection(allowed=ledger.allowed, importance=importance, short=ledger.short, optimal=optimal)
+    table = Table(problem)
+    importance = topic_importances(table)
+    rooms, short = table.rooms()
+    solution = _solved(_program(table, rooms))
+    parts = np.where(table.protected[table.topic_of], 1.0, solution.parts)
+    rates = _completed(table, rooms, parts, by_rank(problem, table, importance))
+    selection = Selection(
+        allowed=table.allowed(rates),
+        importance=importance_by_topic(problem, importance),
+        short=short,
+        optimal=solution.optimal,
+    )
+    if selection.optimal:
+        return selection
     other = greedy(problem)
-    if delivered_utility(problem, other.allowed) > delivered_utility(problem, selection.allowed):
-        return other
-    return selection
+    gain = delivered_utility(problem, other.allowed) - delivered_utility(problem, selection.allowed)
+    return other if gain > 0 else selection
 
 
-def _items(problem: CongestionProblem, ledger: Ledger) -> list[_Item]:
-    """Everybody whose rate is to be found."""
-    items = []
-    for topic in problem.topics:
-        if topic.protected or topic.subscribers <= 0:
-            continue
-        loads = ledger.loads(topic)
-        if any(ledger.rooms[load.slot] <= 0 for load in loads):
-            continue
-        items += [
-            _Item(topic, publisher, loads)
-            for publisher in topic.publishers
-            if publisher.msg_s > 0 and publisher.utility > 0
-        ]
-    return items
+def _program(table: Table, rooms: Numbers) -> _Program:
+    """Rows for the budgets that bind; a publisher that needs what is used up already is worth nothing."""
+    values = table.utility * table.subscribers[table.topic_of] * table.msg_s
+    values[table.protected[table.topic_of]] = 0.0
+    publisher, slot, each = table.publisher_loads()
+    needs = each * table.msg_s[publisher]
+    values[publisher[(needs > 0) & (rooms[slot] <= 0)]] = 0.0
+    taken = (values[publisher] > 0) & (needs > 0)
+    publisher, slot, needs = publisher[taken], slot[taken], needs[taken]
+    parts = needs / rooms[slot]
+    binds = sums(slot, parts, len(rooms)) > 1.0
+    row = np.cumsum(binds) - 1
+    kept = binds[slot]
+    return _Program(values, row[slot[kept]], publisher[kept], parts[kept], int(binds.sum()))
 
 
-def _program(items: list[_Item], ledger: Ledger) -> _Program:
-    rows: list[int] = []
-    columns: list[int] = []
-    parts: list[float] = []
-    values = np.empty(len(items))
-    rooms = ledger.rooms
-    for column, (topic, publisher, loads) in enumerate(items):
-        messages_s = publisher.msg_s
-        bytes_s = messages_s * publisher.size_bytes
-        values[column] = publisher.utility * topic.subscribers * messages_s
-        for slot, by_byte, by_message in loads:
-            rows.append(slot)
-            columns.append(column)
-            parts.append((by_byte * bytes_s + by_message * messages_s) / rooms[slot])
-    row, column_of, part = np.array(rows, np.int64), np.array(columns, np.int64), np.array(parts, np.float64)
-    totals = np.bincount(row, weights=part, minlength=len(rooms))
-    binding = totals > 1.0
-    numbers = np.cumsum(binding) - 1
-    kept = binding[row] if len(row) else np.zeros(0, bool)
-    return _Program(values, numbers[row[kept]], column_of[kept], part[kept], int(binding.sum()))
+def _solved(program: _Program) -> _Solution:
+    """What part of its offer each publisher may say; 0 for those that deliver nothing."""
+    useful = np.where(program.values > 0, 1.0, 0.0)
+    if not program.budgets:
+        return _Solution(useful, True)
+    if program.budgets == 1:
+        return _Solution(_by_price(program, np.ones(1)), True)
+    count = int(np.count_nonzero(useful))
+    if count <= MAX_PUBLISHERS:
+        result = _solver(program)
+        if result.status == 0 and result.x is not None:
+            return _Solution(np.clip(result.x, 0.0, 1.0) * useful, True)
+        return _Solution(_by_price(program, np.ones(program.budgets)), False)
+    result = _solver(_sample(program, -(-count // SAMPLE)))
+    prices = np.ones(program.budgets) if result.status else -result.ineqlin.marginals
+    return _Solution(_by_price(program, np.maximum(prices, _NOTHING)), False)
 
 
-def _solved(program: _Program) -> tuple[NDArray[np.float64], bool]:
-    """What part of its offer each publisher may say, and whether that is proven to be the best."""
-    count = len(program.values)
-    if not program.budgets or not count:
-        return np.ones(count), True
-    if program.budgets > 1 and count <= MAX_PUBLISHERS:
-        solution = _by_solver(program)
-        if solution is not None:
-            return solution, True
-    scarcest = np.zeros(count)
-    np.maximum.at(scarcest, program.columns, program.parts)
-    return _by_density(program, scarcest), program.budgets == 1
+def _sample(program: _Program, step: int) -> _Program:
+    """Every so manieth publisher, each of whom takes as much as all that it stands for."""
+    chosen = program.columns % step == 0
+    values = np.where(np.arange(len(program.values)) % step == 0, program.values * step, 0.0)
+    return program._replace(
+        values=values,
+        rows=program.rows[chosen],
+        columns=program.columns[chosen],
+        parts=program.parts[chosen] * step,
+    )
 
 
-def _by_density(program: _Program, scarcest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The fractional knapsack: most value for what it takes of the scarcest first. Exact for one budget."""
-    density = program.values / np.maximum(scarcest, _NOTHING)
-    order = np.argsort(-density, kind="stable")
-    rooms = np.ones(program.budgets)
-    wanted = np.zeros((program.budgets, len(program.values)))
-    wanted[program.rows, program.columns] = program.parts
-    parts = np.zeros(len(program.values))
-    for column in order:
-        need = wanted[:, column]
-        part = 1.0
-        for row in range(program.budgets):
-            if need[row] * part > rooms[row]:
-                part = rooms[row] / need[row]
-        rooms = np.maximum(rooms - need * part, 0.0)
-        parts[column] = part
-    return parts
-
-
-def _by_solver(program: _Program) -> NDArray[np.float64] | None:
+def _solver(program: _Program) -> Any:
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
-    shape = (program.budgets, len(program.values))
-    matrix: Any = csr_array((program.parts, (program.rows, program.columns)), shape=shape)
-    scale = float(program.values.max())
+    columns, places = np.unique(program.columns, return_inverse=True)
+    matrix: Any = csr_array((program.parts, (program.rows, places)), shape=(program.budgets, len(columns)))
+    values = program.values[columns]
+    scale = float(values.max())
     result = linprog(
-        -program.values / scale,
+        -values / scale,
         A_ub=matrix,
         b_ub=np.ones(program.budgets),
         bounds=(0.0, 1.0),
-        method="highs-ds",
+        method="highs-ds" if len(columns) <= MAX_SIMPLEX else "highs-ipm",
         options={"maxiter": MAX_ITERATIONS},
     )
-    return None if result.status != 0 or result.x is None else np.clip(result.x, 0.0, 1.0)
+    if result.x is not None:
+        everybody = np.ones(len(program.values))
+        everybody[columns] = result.x
+        result.x = everybody
+    return result
 
 
-def _allow(
-    ledger: Ledger, topic: str, publisher: PublisherDemand, loads: list[Load], wanted_msg_s: float
-) -> None:
-    """Raise what a publisher may say to what is wanted, as far as there is room."""
-    key = topic, publisher.publisher
-    now = ledger.allowed.get(key, 0.0)
-    more = ledger.most(loads, max(0.0, wanted_msg_s - now), publisher.size_bytes)
-    ledger.take(loads, more, more * publisher.size_bytes)
-    ledger.allowed[key] = min(now + more, publisher.msg_s)
+def _by_price(program: _Program, prices: Numbers) -> Numbers:
+    """Publishers by what they deliver for what they take at these prices, each as far as there is room.
+
+    For a single budget that is the fractional knapsack, and exact.
+    """
+    costs = sums(program.columns, program.parts * prices[program.rows], len(program.values))
+    result = np.where(program.values > 0, 1.0, 0.0)
+    payers = np.nonzero(costs > 0)[0]
+    order = payers[np.argsort(-program.values[payers] / costs[payers], kind="stable")]
+    by_column = np.argsort(program.columns, kind="stable")
+    ends = np.searchsorted(program.columns[by_column], np.arange(len(costs) + 1)).tolist()
+    rows: list[int] = program.rows[by_column].tolist()
+    needs: list[float] = program.parts[by_column].tolist()
+    rooms = [1.0] * program.budgets
+    for column in order.tolist():
+        loads = range(ends[column], ends[column + 1])
+        part = 1.0
+        for load in loads:
+            if needs[load] * part > rooms[rows[load]]:
+                part = rooms[rows[load]] / needs[load]
+        if part > 0:
+            for load in loads:
+                rooms[rows[load]] = max(0.0, rooms[rows[load]] - needs[load] * part)
+        result[column] = part
+    return result
+
+
+def _completed(table: Table, rooms: Numbers, parts: Numbers, order: list[int]) -> Numbers:
+    """Rates: what rounding has exceeded is put right, and what is left is given away by importance."""
+    publisher, slot, each = table.publisher_loads()
+    limited = ~table.protected[table.topic_of[publisher]]
+    publisher, slot, each = publisher[limited], slot[limited], each[limited]
+    needs = each * table.msg_s[publisher]
+    used = sums(slot, needs * parts[publisher], len(rooms))
+    factors = np.minimum(1.0, np.divide(rooms, used, out=np.ones(len(rooms)), where=used > 0))
+    factor = np.ones(len(parts))
+    np.minimum.at(factor, publisher[needs > 0], factors[slot[needs > 0]])
+    rates = table.msg_s * parts * factor
+    left = rooms - sums(slot, each * rates[publisher], len(rooms))
+    left[left <= SLACK * np.abs(table.budgets)] = 0.0
+    shut = np.zeros(len(parts), bool)
+    shut[publisher[(each > 0) & (left[slot] <= 0)]] = True
+    wanting = np.nonzero(~shut & (rates < table.msg_s))[0]
+    if len(wanting):
+        _give_away(table, left.tolist(), rates, wanting, order)
+    return rates
+
+
+def _give_away(table: Table, left: list[float], rates: Numbers, wanting: Places, order: list[int]) -> None:
+    """What is left goes to those who still can use it: topics by importance, then publishers by utility."""
+    rank = np.empty(len(table.protected))
+    rank[order] = np.arange(len(order))
+    by_message, by_byte, slots = table.load_by_message, table.load_by_byte, table.load_slot
+    ends = np.searchsorted(table.load_topic, np.arange(len(rank) + 1)).tolist()
+    for one in wanting[np.lexsort((-table.utility[wanting], rank[table.topic_of[wanting]]))].tolist():
+        topic = int(table.topic_of[one])
+        more = float(table.msg_s[one] - rates[one])
+        costs = [
+            (int(slots[load]), float(by_byte[load] * table.size_bytes[one] + by_message[load]))
+            for load in range(ends[topic], ends[topic + 1])
+        ]
+        for slot, each in costs:
+            if each * more > left[slot]:
+                more = left[slot] / each
+        for slot, each in costs:
+            left[slot] = max(0.0, left[slot] - each * more)
+        rates[one] = min(rates[one] + more, table.msg_s[one])

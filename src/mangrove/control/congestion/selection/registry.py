@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from mangrove.control.congestion.problem import Select
+from mangrove.control.congestion.problem import CongestionProblem, Select, Selection
 from mangrove.control.congestion.selection.greedy import greedy
-from mangrove.control.congestion.selection.knapsack import knapsack
 from mangrove.errors import InputError
 
-SELECTIONS: dict[str, Select] = {"greedy": greedy, "knapsack": knapsack}
+
+def _knapsack(problem: CongestionProblem) -> Selection:
+    """Loaded when it is first asked for: an agent that is greedy does without the libraries."""
+    from mangrove.control.congestion.selection.knapsack import knapsack
+
+    return knapsack(problem)
+
+
+SELECTIONS: dict[str, Select] = {"greedy": greedy, "knapsack": _knapsack}
 
 
 def select_named(name: str) -> Select:
