@@ -219,7 +219,7 @@ ROUNDS = 2
 
 
 async def test_what_is_published_after_ready_arrives_also_from_who_was_silent(pair: Running) -> None:
-    """Hundreds of subjects that a publisher is silent on: each time the first message after `ready` counts."""
+    """Hundreds of subjects that a publisher is silent on: the first message after `ready` counts."""
     lost: list[str] = []
     silent = 0
     async with (
