@@ -9,7 +9,7 @@ async with mangrove.connect(domain="seattle") as connection:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mangrove.client import Connection, LimitedError, Message, Outcome, Subscription, connect
+    from mangrove.client import Connection, LimitedError, Message, Outcome, RateLimit, Subscription, connect
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LimitedError",
     "Message",
     "Outcome",
+    "RateLimit",
     "Subscription",
     "__version__",
     "connect",
