@@ -249,6 +249,11 @@ class Connection:
             self._filter.replace(subject, outlet)
 
     @property
+    def origin(self) -> str:
+        """How the ids of this connection's messages begin; subscribers tell publishers apart by it."""
+        return self._ids.prefix
+
+    @property
     def limits(self) -> Mapping[str, RateLimit]:
         """Limits in force on subjects that were published on; `>` is what all may have together."""
         return dict(self._filter.limits)

@@ -27,17 +27,14 @@ MAX_KEPT = 1_000_000
 SWEEP_S = 10.0
 """So often votes that count no more are looked for."""
 
+Kept = tuple[float, float, int, float]
+"""A client's last vote on a publisher of a topic: weight, utility, messages, when. A bare tuple, since there
+may be hundreds of thousands in a second, and a named one takes three times as long to make."""
+NEVER = -math.inf
+NOBODY: Mapping[str, Kept] = {}
+
 Known = Callable[[str, str], bool]
 """Whether somebody of this origin publishes the topic."""
-
-
-class Kept(NamedTuple):
-    """A client's last vote on one publisher of a topic."""
-
-    weight: float
-    utility: float
-    messages: int
-    at: float
 
 
 class Judgement(NamedTuple):
@@ -56,7 +53,7 @@ class _Topic:
         self.told: dict[str, tuple[float, TopicOpinion]] = {}
         """When it was told, by domain."""
         self.judged: dict[str, Judgement] = {}
-        self.judged_at = -math.inf
+        self.judged_at = NEVER
         self.sums = (0.0, 0.0)
         """Of trust × utility, and of trust, over all judged."""
 
@@ -75,7 +72,7 @@ class Opinions:
         self._topics: dict[str, _Topic] = {}
         self._by_client: Counter[str] = Counter()
         self._kept = 0
-        self._swept = -math.inf
+        self._swept = NEVER
 
     def __len__(self) -> int:
         return self._kept
@@ -115,12 +112,12 @@ class Opinions:
                     if not clients:
                         del entry.clients[origin]
                     continue
-            elif before.at == now:
-                total = messages + before.messages
-                utility = (utility * messages + before.utility * before.messages) / total
+            elif before[3] == now:
+                total = messages + before[2]
+                utility = (utility * messages + before[1] * before[2]) / total
                 messages = total
-            clients[client] = Kept(weight, utility, messages, now)
-            entry.judged_at = -math.inf
+            clients[client] = (weight, utility, messages, now)
+            entry.judged_at = NEVER
 
     def told(self, opinion: TopicOpinion, now: float) -> None:
         """What the subscribers of another domain think, summed up, in place of what they thought before."""
@@ -148,7 +145,7 @@ class Opinions:
             opinion.topic, opinion.source, opinion.domain, max(0, opinion.subscribers), votes
         )
         entry.told[opinion.domain] = (now, believed)
-        entry.judged_at = -math.inf
+        entry.judged_at = NEVER
 
     def utility(self, topic: str, origin: str, now: float) -> float:
         """Equation 2 with normalised weights; as the topic's others as far as nobody has spoken lately."""
@@ -205,10 +202,13 @@ class Opinions:
         for origin, clients in () if entry is None else entry.clients.items():
             if origins is not None and origin not in origins:
                 continue
-            fresh = [vote for vote in clients.values() if now - vote.at <= VALID_S]
-            weight = sum(vote.weight for vote in fresh)
+            weight = total = 0.0
+            for one, utility, _, at in clients.values():
+                if now - at <= VALID_S:
+                    weight += one
+                    total += one * utility
             if weight > 0 and len(votes) < MAX_VOTES:
-                votes[origin] = (weight, sum(vote.weight * vote.utility for vote in fresh) / weight)
+                votes[origin] = (weight, min(total / weight, 1.0))
         return TopicOpinion(topic, source, domain, subscribers, votes)
 
     def ended(self, client: str, topic: str) -> None:
@@ -222,7 +222,7 @@ class Opinions:
             self._dropped(client)
             if not clients:
                 del entry.clients[origin]
-        entry.judged_at = -math.inf
+        entry.judged_at = NEVER
         self._drop_if_empty(topic, entry)
 
     def sweep(self, now: float) -> None:
@@ -231,7 +231,7 @@ class Opinions:
         oldest = now - FORGET_S
         for topic, entry in list(self._topics.items()):
             for origin, clients in list(entry.clients.items()):
-                old = [client for client, vote in clients.items() if vote.at <= oldest]
+                old = [client for client, vote in clients.items() if vote[3] <= oldest]
                 for client in old:
                     del clients[client]
                     self._dropped(client)
@@ -274,34 +274,36 @@ class Opinions:
     def _judged(self, entry: _Topic, now: float) -> dict[str, Judgement]:
         if entry.judged_at == now:
             return entry.judged
-        sums: dict[str, list[float]] = {}
-        for origin, clients in entry.clients.items():
-            weights = total = trust = 0.0
-            for weight, utility, _, at in clients.values():
-                fresh = 1.0 if now - at <= VALID_S else freshness(now - at)
-                weights += weight * fresh
-                total += weight * fresh * utility
-                if fresh > trust:
-                    trust = fresh
-            sums[origin] = [weights, total, trust]
+        fresh_since = now - VALID_S
+        told: dict[str, tuple[float, float, float]] = {}
         for at, opinion in entry.told.values():
             fresh = freshness(now - at)
             for origin, (weight, utility) in opinion.votes.items():
-                one = sums.setdefault(origin, [0.0, 0.0, 0.0])
-                one[0] += weight * fresh
-                one[1] += weight * fresh * utility
-                one[2] = max(one[2], fresh)
-        entry.judged = {
-            origin: Judgement(min(total / weights, 1.0), trust)
-            for origin, (weights, total, trust) in sums.items()
-            if weights > 0
-        }
+                weights, total, trust = told.get(origin, (0.0, 0.0, 0.0))
+                weight *= fresh
+                told[origin] = (weights + weight, total + weight * utility, max(trust, fresh))
+        judged = entry.judged = {}
+        value_sum = trust_sum = 0.0
+        for origin in entry.clients.keys() | told.keys() if told else entry.clients:
+            weights, total, trust = told.get(origin, (0.0, 0.0, 0.0))
+            for weight, utility, _, at in entry.clients.get(origin, NOBODY).values():
+                if at >= fresh_since:
+                    trust = 1.0
+                else:
+                    fresh = freshness(now - at)
+                    weight *= fresh
+                    if fresh > trust:
+                        trust = fresh
+                weights += weight
+                total += weight * utility
+            if weights > 0:
+                utility = min(total / weights, 1.0)
+                judged[origin] = Judgement(utility, trust)
+                value_sum += trust * utility
+                trust_sum += trust
+        entry.sums = (value_sum, trust_sum)
         entry.judged_at = now
-        entry.sums = (
-            sum(one.trust * one.utility for one in entry.judged.values()),
-            sum(one.trust for one in entry.judged.values()),
-        )
-        return entry.judged
+        return judged
 
 
 def freshness(age_s: float) -> float:
