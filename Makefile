@@ -2,6 +2,8 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+# Tests that start no brokers run side by side; the others one after the other, since they would disturb each other.
+PURE := tests/unit tests/property tests/sim tests/test_architecture.py tests/test_documentation.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak check format bench docs clean
@@ -19,7 +21,8 @@ demo: $(STAMP) ## Run a five-city federation of real brokers with traffic and re
 	$(VENV)/bin/mangrove demo
 
 test: $(STAMP) ## Run all tests (real brokers, real sockets)
-	$(PY) -m pytest -m "not soak"
+	$(PY) -m pytest -m "not soak" -n logical --dist worksteal $(PURE)
+	$(PY) -m pytest -m "not soak" $(PURE:%=--ignore=%)
 
 soak: $(STAMP) ## Run the long tests
 	$(PY) -m pytest -m soak --timeout 1800

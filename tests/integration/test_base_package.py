@@ -67,7 +67,7 @@ ASKS: dict[str, tuple[str, str]] = {
     "route tables": ("topohub:sndlib/germany50", EVALUATION),
 }
 # `up` has a test of its own below; the others take long, and need what `up` and the simulations need.
-TRIED_ELSEWHERE = {"demo", "evaluate drd", "evaluate failover", "up"}
+TRIED_ELSEWHERE = {"demo", "evaluate drd", "evaluate failover", "evaluate fdcc", "up"}
 
 
 def leaf_commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.kit.engines import federation, learn, with_links
 
 from mangrove.broker.attachment import AttachmentOwner
-from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.head import HeadConnection, Silence
 from mangrove.gateway.ledger import Ledger
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.federation import Limits
@@ -89,6 +89,7 @@ class Head:
         markers: Flow | None = None,
         directions: bytes = b"",
         client_limits: RateLimits | None = None,
+        silence: Callable[[Head], Silence] | None = None,
     ) -> None:
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
         shape = replace(shape, limits=Limits(client=client_limits or RateLimits()))
@@ -97,6 +98,8 @@ class Head:
         self.flushed: list[tuple[int, bytes]] = []
         self.interest: list[tuple[set[str], set[str]]] = []
         self.attachments: list[FakeAttachment] = []
+        self.confirmations: list[tuple[tuple[str, int, int], ...]] = []
+        """What was confirmed to the other domains."""
         self.connection = HeadConnection(
             self.engine,
             self._attach,
@@ -104,9 +107,8 @@ class Head:
             max_message_bytes=max_message_bytes,
             queue_bytes=queue_bytes,
             buffer_done=self._flush,
-            confirmed=lambda applied: self._carry_out(
-                self.engine.subscriptions_confirmed(applied, monotonic())
-            ),
+            confirmed=self._confirm,
+            silence=None if silence is None else silence(self),
             markers=markers,
             directions=directions,
         )
@@ -127,6 +129,10 @@ class Head:
     def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
         self.attachments.append(FakeAttachment(owner))
         return self.attachments[-1]
+
+    def _confirm(self, applied: tuple[tuple[str, int, int], ...]) -> None:
+        self.confirmations.append(applied)
+        self._carry_out(self.engine.subscriptions_confirmed(applied, monotonic()))
 
     def _flush(self) -> None:
         gathered = [self.engine.flow(flow_id) for flow_id, _ in self.engine.gathered()]

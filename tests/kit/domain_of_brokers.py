@@ -40,6 +40,7 @@ from mangrove.model.agents.registration import (
     Registration,
     Wish,
 )
+from mangrove.model.congestion.terms import TopicTerms
 
 DOMAIN = "here"
 
@@ -51,6 +52,7 @@ class DomainOfBrokers:
         self.processes = processes
         self._ports = ports
         self.placement = "lan"
+        self.terms: tuple[TopicTerms, ...] = ()
 
     def url(self, broker: str) -> str:
         return f"nats://127.0.0.1:{self._ports[broker]}"
@@ -67,6 +69,7 @@ class DomainOfBrokers:
             edges=(direction("edge1"), direction("edge2")),
             management_url=self.url("management"),
             placement=self.placement,
+            terms=self.terms,
         )
 
     async def kill(self, broker: str) -> None:

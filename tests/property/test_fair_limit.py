@@ -66,7 +66,7 @@ def test_steady_publishers_get_their_max_min_share_and_all_of_the_rate(
     limit = FairLimit(None, 100 * rate, 0.0) if by_bytes else FairLimit(rate, None, 0.0)
     run(limit, rates, 3)
     passed = run(limit, rates, 10, start=3)
-    level = fair_level(rate, rates.values())
+    level = fair_level(rate, list(rates.values()))
     for origin, offered in rates.items():
         fair = min(offered, level) * 10
         assert 0.93 * fair - 3 <= passed[origin] <= 1.07 * fair + rate * BURST_S + 3

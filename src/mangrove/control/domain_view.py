@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
+
 from mangrove.control.advertising import Advertising
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.clients.placements import WishId
@@ -13,7 +15,7 @@ from mangrove.control.neighbours import Neighbours
 from mangrove.control.offloading.problem import Audience, Bundle
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
-from mangrove.model.agents.load import BrokerLoad, ClusterLoad
+from mangrove.model.agents.load import BrokerLoad, ClusterLoad, LoadState, Metric
 from mangrove.model.agents.registration import Assignment, ClientRole
 from mangrove.model.events.event_log import EventId
 
@@ -35,7 +37,11 @@ class DomainView:
         advertising: Advertising,
         neighbours: Neighbours,
         follow: Callable[[str, float, EventId | None], None],
+        relieved: Callable[[BrokerLoad, float], Metric | None] = lambda _load, _now: None,
     ) -> None:
+        """`relieved`: the metric on which a broker would be overloaded if nobody were limited, and others
+        have room."""
+        self._relieved = relieved
         self._site = site
         self._watch = watch
         self._clients = clients
@@ -47,9 +53,25 @@ class DomainView:
         self._looked_at = 0.0
 
     def loads(self, now: float) -> Mapping[str, BrokerLoad]:
-        """How all brokers are, by name."""
+        """How all brokers are, by name.
+
+        Limits must not hide that load could be moved: a broker that only they keep out of overload counts
+        as one that has just reached it, as long as others have room.
+        """
         self._looked_at = now
-        return self._watch.loads(now)
+        loads = self._watch.loads(now)
+        hidden = {
+            broker: metric
+            for broker, load in loads.items()
+            if (metric := self._relieved(load, now)) is not None
+        }
+        if not hidden:
+            return loads
+        high = self._site.balancing.high
+        return {
+            broker: load if broker not in hidden else as_overloaded(load, hidden[broker], high)
+            for broker, load in loads.items()
+        }
 
     def set_busy(self, broker: str, session: str) -> bool:
         """A broker takes part in a session; False if it takes part in another."""
@@ -131,3 +153,15 @@ class DomainView:
             if link.other(self._site.domain) == peer
         ]
         return PAUSE_S + PAUSE_DELAYS * max(delays, default=0.0) / 1000
+
+
+def as_overloaded(load: BrokerLoad, metric: Metric, high: float) -> BrokerLoad:
+    """The same broker as if it had just reached overload on a metric."""
+    state = load.state if load.state is LoadState.BUSY else LoadState.OVERLOAD
+    return msgspec.structs.replace(
+        load,
+        state=state,
+        measured=LoadState.OVERLOAD,
+        utilisation={**load.utilisation, metric: max(load.utilisation.get(metric, 0.0), high)},
+        overloaded=tuple(dict.fromkeys((*load.overloaded, metric))),
+    )

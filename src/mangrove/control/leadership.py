@@ -115,6 +115,7 @@ class Leadership:
             self.advertising,
             self.neighbours,
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
+            lambda load, at: self.congestion.relieved(load, at),
         )
         self.view = view
         self.admissions = Admissions(

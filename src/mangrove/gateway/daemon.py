@@ -16,6 +16,9 @@ import msgspec
 
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
+from mangrove.gateway.audience.desk import AudienceDesk
+from mangrove.gateway.audience.leave_mark import LeaveMark
+from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
@@ -40,7 +43,7 @@ from mangrove.model.shared_names import (
     gateway_interest_subject,
     gateway_status_subject,
 )
-from mangrove.model.status import GatewayStatus
+from mangrove.model.status import GatewayStatus, LimitFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
@@ -66,6 +69,8 @@ from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 log = logging.getLogger(__name__)
 
 MIN_TICK_S = 0.002
+EDGES_SEEN_S = 2.5
+"""An edge broker that has not heard the markers of so long may be cut off."""
 
 
 class Gateway:
@@ -84,6 +89,13 @@ class Gateway:
         self._timer: asyncio.TimerHandle | None = None
         self._retained = self._make_mirror() if settings.head_client_url else None
         self._probe = self._make_probe() if settings.head_client_url else None
+        journal = settings.journal_path
+        self._desk = AudienceDesk(
+            settings.domain,
+            Leaves(federation.topics, self._engine.is_unwanted),
+            LeaveMark(Path(f"{journal}.leaves") if journal else None),
+            self._hang_together,
+        )
         self._head = HeadConnection(
             self._engine,
             partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_url),
@@ -96,6 +108,7 @@ class Gateway:
             ),
             letters=self._retained or DISCARD,
             markers=self._probe,
+            silence=self._desk,
             directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -154,6 +167,15 @@ class Gateway:
                 self._engine.site_measured(ingress_ms, egress_ms, monotonic())
             ),
         )
+
+    def _hang_together(self) -> tuple[float, str]:
+        """When the domain's brokers were last seen to hang together, and why its interest is not known."""
+        now = monotonic()
+        problem = self._head.subscribers_unknown
+        if problem or not self._settings.edge_client_urls:
+            return now, problem
+        seen = float("-inf") if self._probe is None else self._probe.together_at
+        return seen, "" if now - seen < EDGES_SEEN_S else "not every edge broker is known to be attached"
 
     def _reachable(self) -> frozenset[str]:
         federation, domain = self._settings.federation, self._settings.domain
@@ -244,6 +266,7 @@ class Gateway:
         finally:
             if self._timer is not None:
                 self._timer.cancel()
+            self._desk.close()
             self._journal.close()
             if self._stimuli is not None:
                 self._stimuli.write()
@@ -262,7 +285,7 @@ class Gateway:
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
-        return ManagementConnection(url, f"gateway-{domain}", answers, self._mail)
+        return ManagementConnection(url, f"gateway-{domain}", answers, self._mail, self._desk)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""
@@ -327,6 +350,12 @@ class Gateway:
             uptime_s=monotonic() - self._started,
             head_connected=self._head.connected,
             inside=None if self._probe is None else self._probe.latency(),
+            limits=LimitFigures(
+                subjects=len(self._head.departures),
+                clients=self._head.departures.clients,
+                arrivals=self._head.arrivals.in_force,
+            ),
+            silence=self._desk.figures(),
         )
 
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
+from typing import Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
@@ -65,6 +67,16 @@ SUBSCRIBED_PER_TURN = 2000
 """Subjects that are subscribed to, at a broker that is back, before others get their turn."""
 
 
+class Silence(Protocol):
+    """Who must hear of interest, because publishers may be silent for the lack of it."""
+
+    def wanted(self, subjects: Iterable[str]) -> None:
+        """Somebody wants subjects or patterns."""
+
+    def when_known(self, done: Callable[[], None]) -> None:
+        """Call `done` when every publisher knows of all that was wanted so far: at once, most often."""
+
+
 class HeadConnection:
     """Owns the attachment to the head broker and carries messages through it in both directions."""
 
@@ -81,10 +93,12 @@ class HeadConnection:
         letters: Flow = DISCARD,
         markers: Flow | None = None,
         directions: bytes = b"",
+        silence: Silence | None = None,
     ) -> None:
         """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
 
-        `directions` is the answer to clients that ask for them; empty, nobody is answered.
+        `directions` is the answer to clients that ask for them; empty, nobody is answered. Without `silence`,
+        no publisher is ever silent.
         """
         self._engine = engine
         self._ledger = ledger
@@ -101,6 +115,13 @@ class HeadConnection:
         self._letters = letters
         self._markers = markers
         self._directions = directions
+        self._silence = silence
+        self._attached = 0
+        """How often the broker was there."""
+        self._all_told = False
+        """Whether the broker has told all subscriptions that it had when it was attached."""
+        self._strangers = False
+        """Whether somebody subscribes in a way that cannot be understood here."""
         self._marker_in = ingress_marker_subject(engine.domain)
         self._marker_out = egress_marker_subject(engine.domain)
         self._onlookers: set[tuple[str, str]] = set()
@@ -139,6 +160,9 @@ class HeadConnection:
     def attached(self) -> None:
         """Subscribe to what the other domains want, and let waiting messages out."""
         self.connected = True
+        self._attached += 1
+        self._all_told = self._strangers = False
+        self._attachment.after_interest(partial(self._told_all, self._attached))
         self._given_up = False
         own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
         self._attachment.subscribe(own)
@@ -147,6 +171,9 @@ class HeadConnection:
         self._to_subscribe = deque(self._engine.wanted_elsewhere())
         self._subscribe_some()
         self._open_queue()
+
+    def _told_all(self, attached: int) -> None:
+        self._all_told = attached == self._attached
 
     def _subscribe_some(self) -> None:
         """Subscribe to a slice of what is wanted; a broker that takes no more now is not given more."""
@@ -203,9 +230,11 @@ class HeadConnection:
         if subject[0] in "*>" and covers(subject, self._marker_out):
             change = self._onlookers.add if wanted else self._onlookers.discard
             change((subject, group))
+        if wanted and self._silence is not None:
+            self._silence.wanted((subject,))
         if group and group_problem(group):
             if wanted:
-                self._ledger.ignore(ODD_GROUP)
+                self.ignored(ODD_GROUP)
             return
         if self._engine.change_local_interest(subject, group, wanted):
             # A group with a member at home is served at home, so lines in both directions change.
@@ -217,6 +246,15 @@ class HeadConnection:
     def ready(self) -> bool:
         """Whether the broker is there, and its subscribers."""
         return self.connected and self._engine.head_settled
+
+    @property
+    def subscribers_unknown(self) -> str:
+        """Why this gateway may not know everything that the domain's subscribers want; empty if it does."""
+        if not self.connected:
+            return "the head broker is away"
+        if not (self._all_told and self._engine.head_settled):
+            return "the head broker has not told all subscriptions yet"
+        return "somebody subscribes in a way that cannot be understood" if self._strangers else ""
 
     @property
     def onlookers(self) -> bool:
@@ -241,6 +279,7 @@ class HeadConnection:
 
     def ignored(self, what: str) -> None:
         """Something from the broker was left out."""
+        self._strangers = True
         self._ledger.ignore(what)
 
     def undelivered(self, reason: str, count: int) -> None:
@@ -258,6 +297,8 @@ class HeadConnection:
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
+        if self._silence is not None:
+            self._silence.wanted(add)
         if self.connected:
             self._attachment.subscribe(add)
             self._attachment.unsubscribe(remove)
@@ -273,8 +314,21 @@ class HeadConnection:
 
     def _have_confirmed(self, applied: tuple[tuple[str, int, int], ...]) -> None:
         self._confirming = False
-        self._confirmed(applied)
+        attached = self._attached
+
+        def known() -> None:
+            # A broker that was lost meanwhile is asked again when it is back.
+            if self.connected and attached == self._attached:
+                self._confirmed(applied)
+
+        self._when_known(known)
         self.confirm(())
+
+    def _when_known(self, done: Callable[[], None]) -> None:
+        if self._silence is None:
+            done()
+        else:
+            self._silence.when_known(done)
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
@@ -329,7 +383,8 @@ class HeadConnection:
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
             if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
-                return Entry(message.skip, Question(self._attachment, reply), once=True, booked=False)
+                question = Question(self._attachment, reply, self._when_known)
+                return Entry(message.skip, question, once=True, booked=False)
             if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)

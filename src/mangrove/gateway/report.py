@@ -6,7 +6,14 @@ import msgspec
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import LinkEnd, Links
-from mangrove.model.status import GatewayStatus, LinkFigures, LinkStatus, SiteLatency
+from mangrove.model.status import (
+    GatewayStatus,
+    LimitFigures,
+    LinkFigures,
+    LinkStatus,
+    SilenceFigures,
+    SiteLatency,
+)
 from mangrove.overlay.engine import OverlayEngine
 
 MAX_DROP_ROWS = 100
@@ -22,6 +29,8 @@ def gateway_report(
     uptime_s: float,
     head_connected: bool,
     inside: SiteLatency | None = None,
+    limits: LimitFigures | None = None,
+    silence: SilenceFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -64,6 +73,8 @@ def gateway_report(
         inside=inside or SiteLatency(),
         tables=overlay.tables,
         asks=overlay.asks,
+        limits=limits or LimitFigures(),
+        silence=silence or SilenceFigures(),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from mangrove.broker.attachment import Attachment
 from mangrove.gateway.ledger import Ledger
 from mangrove.overlay.protocol.bodies import Message
@@ -25,11 +28,21 @@ class Answered:
 
 
 class Question(Answered):
-    """The flow of a question whether all subscriptions that were made before it are known here."""
+    """The flow of a question whether all subscriptions that were made before it are known.
+
+    First here, and then (`when_known`) to all publishers of the domain that were silent for the lack of them.
+    """
+
+    def __init__(
+        self, attachment: Attachment, inbox: str, when_known: Callable[[Callable[[], None]], None]
+    ) -> None:
+        super().__init__(attachment, inbox)
+        self._when_known = when_known
 
     def take(self, messages: bytes) -> None:
         """Answer, once they are."""
-        self._attachment.after_interest(lambda: self._outlet.take(self._answer))
+        answer = partial(self._outlet.take, self._answer)
+        self._attachment.after_interest(partial(self._when_known, answer))
 
 
 class Refused:

@@ -221,6 +221,32 @@ class TableFigures(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
+class SilenceFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Publishers that need not send what nobody listens to."""
+
+    clients: int = 0
+    """That have leave to be silent, or ask for it."""
+    leaves: int = 0
+    """Subjects, for each client."""
+    taken_back: int = 0
+    """Leaves that ended because somebody subscribed."""
+    awaited: int = 0
+    """Publishers that were told so, and have not said that they know."""
+    refused: dict[str, int] = {}
+    """Questions without an answer, or that brought no leave, by reason."""
+
+
+class LimitFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits that a gateway keeps. What they cost is among `GatewayStatus.drops`."""
+
+    subjects: int = 0
+    """Subjects whose contract limits what leaves the domain, and that are in use."""
+    clients: int = 0
+    """Publishers that are counted for `limits.client`."""
+    arrivals: int = 0
+    """Limits of the agent on what enters the domain."""
+
+
 class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway's account of itself."""
 
@@ -276,6 +302,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     inside: SiteLatency = SiteLatency()
     tables: TableFigures | None = None
     asks: tuple[AskStatus, ...] = ()
+    limits: LimitFigures = LimitFigures()
+    silence: SilenceFigures = SilenceFigures()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

@@ -271,6 +271,10 @@ class OverlayEngine:
         """Whether a subject or pattern is among them."""
         return subject in self._flows.subjects()
 
+    def is_unwanted(self, subject: str) -> bool:
+        """Whether nobody wants a literal subject: in this domain, nor in any other, reachable or not."""
+        return not (self._local.wants(subject) or self._flows.wants(subject))
+
     def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription in the own domain came or went; the empty group stands for plain subscribers.
 

@@ -14,7 +14,7 @@ from mangrove.model.agents.usefulness import LimitStatus
 from mangrove.model.congestion.parameters import Mode
 from mangrove.model.congestion.rate_limit import LimitCause, RateLimit
 from mangrove.testbed.damage.account import ClassAccount, DamageAccount
-from mangrove.testbed.damage.scenario import DamageReport
+from mangrove.testbed.damage.scenario import DamageReport, Told
 
 
 def account(useful: int, **alerts: int) -> DamageAccount:
@@ -67,7 +67,10 @@ CONTROLLED = msgspec.structs.replace(
             brokers=("harbour-edge1",),
         ),
     ),
-    story=tuple((float(number), f"event number {number} of a long story") for number in range(20)),
+    story=(
+        *(Told(float(number), f"Kind{number}", f"event number {number} of a story") for number in range(20)),
+        Told(20.0, "Kind3", "event number 3 once more"),
+    ),
 )
 REPORTS = {WITHOUT: UNCONTROLLED, WITH: CONTROLLED}
 
@@ -84,7 +87,8 @@ def test_the_end_fits_a_narrow_screen(
         assert part in words
     for part in ("9.5 s", "3 without control, 0 with it", "useless-15", "others are more useful"):
         assert part in words
-    assert "event number 11 of a long story" in words
+    assert "event number 3 of a story (the like 1 times more)" in words
+    assert "event number 11 of a story" in words
     assert "and 8 more" in words
 
 

@@ -102,6 +102,26 @@ def test_bad_input_is_refused_in_words(arguments: tuple[str, ...], words: str) -
     assert words in done.stderr
 
 
+def test_fdcc(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    arguments = ("fdcc", "--seeds", "2", "--seed", "1", "--sensitivity-seeds", "0", "--workers", "1")
+    done = evaluate(*arguments, "--json", "--figures", str(folder))
+    document = json.loads(done.stdout)
+    assert done.returncode == (1 if document["missed"] else 0), done.stderr
+    assert set(document["arms"]) == {"undamaged", "uncontrolled", "random", "fdcc"}
+    for arm in document["arms"].values():
+        assert {"qoe", "uo", "ui", "um", "utility_s"} <= set(arm)
+    assert {"uo", "ui", "um", "qoe", "utility_random"} <= set(document["tests"])
+    for test in document["tests"].values():
+        assert test["wins"] + test["ties"] + test["losses"] == 2
+    assert document["setting"]["congestion"]["selection"] == "greedy"
+    assert {file.name for file in folder.iterdir()} == {"arms.png", "pairs.png", "example.png"}
+    shown = evaluate(*arguments, "--selection", "knapsack", "--reduce")
+    assert shown.returncode == 1, "who is reduced is still heard: QoE stays"
+    assert "QoE rises by" in shown.stderr
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
 def test_drd(tmp_path: Path) -> None:
     folder = tmp_path / "figures"
     arguments = ("drd", "--seeds", "3", "--seed", "1", "--sensitivity-seeds", "0", "--workers", "1")

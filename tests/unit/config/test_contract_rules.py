@@ -149,3 +149,29 @@ topics: [{match: x, separation_km: %s, apart_from: [storm]}]
         "topics[0].apart_from[0]: no two sites are 400 km from region storm "
         "(allowed: separation_km up to 256, or a smaller region)"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("0", "found 0"),
+        ("-5", "found -5"),
+        (".nan", "found nan"),
+        (".inf", "found inf"),
+        ("fast", "found 'fast'"),
+    ],
+)
+def test_rates_that_are_none_are_refused(value: str, problem: str) -> None:
+    """0 is no limit to some and silence to others: whoever writes it is asked what is meant."""
+    found = mistakes(
+        f"topics: [{{match: x, rate_msg_s: {value}}}]\nlimits: {{client: {{rate_bytes_s: {value}}}}}\n"
+    )
+    assert found == [f"topics[0].rate_msg_s: {problem}", f"limits.client.rate_bytes_s: {problem}"]
+
+
+def test_rates_may_be_left_out_or_null() -> None:
+    text = "topics: [{match: x, rate_msg_s: null}, {match: y, rate_bytes_s: 0.5}]\n"
+    federation = parse_federation(SITES + text, "x").require()
+    assert [each.rate_msg_s for each in federation.topics.contracts] == [None, None]
+    assert federation.topics.contracts[1].rate_bytes_s == 0.5
+    assert not federation.limits.client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -199,8 +200,14 @@ def story_table(report: DamageReport) -> Table:
     from mangrove.cli.tables.table import Table, details_column, number_column
 
     table = Table("What the agent tells", number_column("s"), details_column(""), max_rows=MAX_STORY)
-    for at_s, sentence in report.story:
-        table.add(f"{at_s:.1f}", sentence)
+    again = Counter(told.kind for told in report.story)
+    seen: set[str] = set()
+    for told in report.story:
+        if told.kind in seen:
+            continue
+        seen.add(told.kind)
+        more = again[told.kind] - 1
+        table.add(f"{told.at_s:.1f}", told.sentence + (f" (the like {more} times more)" if more else ""))
     return table
 
 

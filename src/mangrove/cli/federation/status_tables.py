@@ -231,6 +231,12 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
         "gaps in a publisher's order that were not filled in time": gateway.gaps,
         "frames delivered out of order, after their gap was given up": gateway.out_of_turn,
+        "subjects with a limit on what leaves the domain": gateway.limits.subjects,
+        "clients with a limit on what leaves the domain": gateway.limits.clients,
+        "limits of the agent on what enters the domain": gateway.limits.arrivals,
+        "subjects on which a client has leave to be silent": gateway.silence.leaves,
+        "leaves to be silent taken back": gateway.silence.taken_back,
+        **{f"no leave to be silent: {why}": count for why, count in gateway.silence.refused.items()},
         **{f"dropped on other topics: {reason}": n - named[reason] for reason, n in gateway.dropped.items()},
         **{f"ignored: {what}": count for what, count in gateway.ignored.items()},
     }

@@ -8,6 +8,7 @@ from mangrove.cli.measurement import budgets as evaluate_budgets
 from mangrove.cli.measurement import disasters as evaluate_disasters
 from mangrove.cli.measurement import drd as evaluate_drd
 from mangrove.cli.measurement import failover as evaluate_failover
+from mangrove.cli.measurement import fdcc as evaluate_fdcc
 from mangrove.cli.measurement import lookup as evaluate_lookup
 from mangrove.cli.measurement import planning as evaluate_planning
 from mangrove.cli.measurement import resilience as evaluate_resilience
@@ -33,3 +34,4 @@ app.command("allocation")(evaluate_planning.allocation)
 app.command("six-items")(evaluate_planning.six_items)
 app.command("broker-costs")(evaluate_planning.broker_costs)
 app.command("drd")(evaluate_drd.drd)
+app.command("fdcc")(evaluate_fdcc.fdcc)

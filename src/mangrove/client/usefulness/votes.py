@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from mangrove.model.agents.usefulness import MAX_VOTES, PLAIN_ORIGIN, Vote
 JUDGED_A_SECOND = 32
 """Messages of one publisher that are judged at most."""
 MAX_PUBLISHERS = MAX_VOTES
+BUFFERS_A_SECOND = 512
+"""Buffers that are looked into; twice as many in a second that brings more than the last."""
 MAX_A_BUFFER = 256
 """Publishers of whom one buffer's messages are looked at."""
 MAX_HELD = 512
@@ -40,9 +43,9 @@ class _Record:
 class Votes:
     """Samples what a subscription receives and sums up how useful it was.
 
-    Of each buffer the last message of each publisher is offered; when that was more than enough in the last
-    second, every second, third … of them is judged in this one. So the cost has a bound at any rate, and
-    publishers that say little are heard beside those that say much.
+    Of a buffer the last message of each publisher is offered; when that was more than enough in the last
+    second, every second, third … of them is judged in this one, and so it is with buffers. So the cost has a
+    bound at any rate, and publishers that say little are heard beside those that say much.
     """
 
     def __init__(self, judge: Judge) -> None:
@@ -51,25 +54,34 @@ class Votes:
         self._held: list[tuple[bytes, Message]] = []
         self._held_bytes = 0
         self._asking = False
-        self.offer: Callable[[list[Message]], None] = self._look if judge.opinionated else self._look_at_claim
-        """Takes what came, second copies apart, a buffer at a time."""
+        self._look = self._look_at_publishers if judge.opinionated else self._look_at_claim
+        self._stride = 1
+        """Every how manieth buffer is looked into."""
+        self._buffers = 0
+        self._looked_into = 0
+
+    def offer(self, messages: list[Message]) -> None:
+        """Take what came, second copies apart, a buffer at a time."""
+        turn = self._buffers % self._stride
+        self._buffers += 1
+        if not turn and self._looked_into < 2 * BUFFERS_A_SECOND:
+            self._looked_into += 1
+            self._look(messages)
 
     def _look_at_claim(self, messages: list[Message]) -> None:
         """Without an opinion of one's own only what publishers claim counts: few do, so one is enough."""
         message = messages[-1]
         if len(message.head) > HEAD_BYTES:  # there is more in it than an id and a time
-            self._offer(_origin_of(message), message)
+            self._look_at(message)
 
-    def _look(self, messages: list[Message]) -> None:
-        if len(messages) == 1:
-            self._offer(_origin_of(messages[0]), messages[0])
-            return
+    def _look_at_publishers(self, messages: list[Message]) -> None:
         received: list[Any] = messages  # their heads are bytes, for they came from a broker
         last = {message.head[_ORIGIN]: message for message in received}
         for message in itertools.islice(last.values(), MAX_A_BUFFER):
-            self._offer(_origin_of(message), message)
+            self._look_at(message)
 
-    def _offer(self, origin: bytes, message: Message) -> None:
+    def _look_at(self, message: Message) -> None:
+        origin = _origin_of(message)
         record = self._records.get(origin)
         if record is None:
             if len(self._records) >= MAX_PUBLISHERS:
@@ -111,6 +123,8 @@ class Votes:
             for origin, record in self._records.items()
             if record.offered
         }
+        self._stride = max(-(-self._buffers // BUFFERS_A_SECOND), 1)
+        self._buffers = self._looked_into = 0
         return votes
 
     def _ask(self) -> None:
@@ -127,6 +141,17 @@ class Votes:
                 record = self._records.setdefault(origin, _Record(1))
                 record.judged += 1
                 record.total += utility
+
+
+def largest(votes: dict[str, dict[str, Vote]], most: int = MAX_VOTES) -> dict[str, dict[str, Vote]]:
+    """Of a client's votes, by subscription and origin, so many at most: those for which most was judged."""
+    if sum(map(len, votes.values())) <= most:
+        return votes
+    every = ((key, origin, vote) for key, said in votes.items() for origin, vote in said.items())
+    kept: dict[str, dict[str, Vote]] = {}
+    for key, origin, vote in heapq.nlargest(most, every, lambda one: one[2].messages):
+        kept.setdefault(key, {})[origin] = vote
+    return kept
 
 
 def _origin_of(message: Message) -> bytes:

@@ -19,7 +19,7 @@ from mangrove.control.congestion.problem import (
     TopicDemand,
 )
 from mangrove.control.congestion.regions import cut_to_regions
-from mangrove.control.congestion.steadiness import Steady
+from mangrove.control.congestion.steadiness import Peaks, Steady
 from mangrove.control.congestion.surroundings import PublisherOffer, TopicOffer
 from mangrove.model.agents.load import Amounts, Metric
 from mangrove.model.congestion.parameters import Congestion
@@ -27,8 +27,9 @@ from mangrove.model.congestion.parameters import Congestion
 Key = tuple[str, str]
 """Topic and publisher."""
 
-FALL = 0.15
-"""What a publisher offers is taken to be the same until it has fallen by this part."""
+PERIODS = 8
+"""Of so many periods, a publisher's demand is the highest: what was just silent may speak again."""
+DEMAND_TOLERANCE = 0.02
 UTILITY_TOLERANCE = 0.02
 ALL_BUT = 0.01
 """Who may say all but this part of what it would is not limited."""
@@ -67,10 +68,19 @@ class Plan:
 
     def exceeded(self, broker: str) -> bool:
         """Whether more is offered than a broker can carry."""
+        return self.exceeded_on(broker) is not None
+
+    def exceeded_on(self, broker: str) -> Metric | None:
+        """The metric on which the offers exceed what a broker can carry by most, if they do."""
         budget, wanted = self.budgets.get(broker), self.wanted.get(broker)
         if budget is None or wanted is None:
-            return False
-        return any(want * (1.0 - ALL_BUT) > room for want, room in zip(wanted, budget, strict=True))
+            return None
+        excess = {
+            metric: want / room if room > 0.0 else math.inf
+            for metric, want, room in zip(Metric, wanted, budget, strict=True)
+            if want * (1.0 - ALL_BUT) > room
+        }
+        return max(excess, key=lambda metric: excess[metric], default=None)
 
 
 class Planner:
@@ -79,7 +89,7 @@ class Planner:
     def __init__(self, congestion: Congestion, select: Select) -> None:
         self._congestion = congestion
         self._select = select
-        self._demands: Steady[Key] = Steady()
+        self._demands: Peaks[Key] = Peaks(PERIODS, DEMAND_TOLERANCE)
         self._utilities: Steady[Key] = Steady()
         self._ranks: dict[str, float] = {}
 
@@ -138,7 +148,7 @@ class Planner:
         self._ranks = {}
 
     def _demand(self, offer: TopicOffer, each: PublisherOffer) -> float:
-        return self._demands.above((offer.topic, each.publisher), each.offered_msg_s, FALL)
+        return self._demands.of((offer.topic, each.publisher), each.offered_msg_s)
 
     def _topic(
         self, offer: TopicOffer, demands: Mapping[Key, float], probes: Mapping[Key, float]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
@@ -21,13 +22,6 @@ class Steady(Generic[K]):
             kept = self._kept[key] = value
         return kept
 
-    def above(self, key: K, value: float, fall: float) -> float:
-        """The kept value; a higher one is taken over at once, a lower one once it has fallen by a part."""
-        kept = self._kept.get(key)
-        if kept is None or value > kept or value < kept * (1.0 - fall):
-            kept = self._kept[key] = value
-        return kept
-
     def get(self, key: K) -> float | None:
         """What is kept."""
         return self._kept.get(key)
@@ -40,3 +34,33 @@ class Steady(Generic[K]):
     def clear(self) -> None:
         """Forget all."""
         self._kept.clear()
+
+
+class Peaks(Generic[K]):
+    """The highest of the last values by key; a little less than what was taken for it is the same."""
+
+    def __init__(self, values: int, tolerance: float) -> None:
+        self._values = values
+        self._tolerance = tolerance
+        self._seen: dict[K, tuple[float, deque[float]]] = {}
+
+    def of(self, key: K, value: float) -> float:
+        """The peak, after another value: a higher one counts at once, a lower one when it has lasted."""
+        kept, seen = self._seen.get(key, (-1.0, None))
+        if seen is None:
+            seen = deque(maxlen=self._values)
+        seen.append(value)
+        highest = max(seen)
+        if highest > kept or highest < kept * (1.0 - self._tolerance):
+            kept = highest
+        self._seen[key] = (kept, seen)
+        return kept
+
+    def keep_only(self, keys: Collection[K]) -> None:
+        """Forget all others."""
+        for key in [key for key in self._seen if key not in keys]:
+            del self._seen[key]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._seen.clear()

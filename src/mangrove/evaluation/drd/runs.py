@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mangrove.errors import MangroveError
 from mangrove.evaluation.drd.setting import Setting
 from mangrove.evaluation.drd.trial import Trial, run_trial
 from mangrove.evaluation.drd.workload import REGISTERED_S, draw_workload
+from mangrove.evaluation.worker_pool import spread_over
 
 METHODS = ("drd", "peer", "peer-drd", "drd-optimal")
 
@@ -53,7 +48,7 @@ def run_seeds(
     """The experiments of all seeds, in their order."""
     found: list[Experiment] = []
     play = partial(run_seed, setting=setting, methods=tuple(methods))
-    for one in _spread(play, seeds, min(workers, len(seeds))):
+    for one in spread_over(play, seeds, min(workers, len(seeds))):
         found.append(one)
         if on_seed is not None:
             on_seed()
@@ -84,32 +79,3 @@ def _measured(trial: Trial, overhead_capacity: float) -> Measured:
         overhead_capacity=overhead_capacity,
         overhead_exchange=sum(1 / each for each in exchanges) / len(exchanges),
     )
-
-
-def _spread(play: Callable[[int], Experiment], seeds: Sequence[int], workers: int) -> Iterator[Experiment]:
-    if workers <= 1:
-        yield from map(play, seeds)
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _end_with_parent)
-    try:
-        yield from pool.map(play, seeds, chunksize=4)
-    except BrokenProcessPool as error:
-        raise MangroveError(
-            "a process that ran experiments ended before its time",
-            hint="it may have been killed for lack of memory; try fewer workers",
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed has nobody to work for."""
-
-    def wait() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

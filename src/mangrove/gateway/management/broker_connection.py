@@ -12,6 +12,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.management.agent_mail import AgentMail
 
 log = logging.getLogger(__name__)
@@ -27,11 +28,14 @@ Answer = Callable[[bytes], bytes]
 class ManagementConnection:
     """Answers questions, and carries what the own agent and those of linked domains say to each other."""
 
-    def __init__(self, url: str, name: str, answers: Mapping[str, Answer], mail: AgentMail) -> None:
+    def __init__(
+        self, url: str, name: str, answers: Mapping[str, Answer], mail: AgentMail, desk: AudienceDesk
+    ) -> None:
         self._url = url
         self._name = name
         self._answers = answers
         self._mail = mail
+        self._desk = desk
 
     async def run(self) -> None:
         """Serve until cancelled. A broker that is away is tried again, and told everything anew."""
@@ -67,12 +71,18 @@ class ManagementConnection:
             pending_msgs_limit=MAX_UNREAD_MESSAGES,
             pending_bytes_limit=MAX_UNREAD_BYTES,
         )
-        await self._mail.deliver(connection)
+        await self._desk.subscribe(connection)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._mail.deliver(connection), name="agents' mail")
+            tasks.create_task(self._desk.deliver(connection), name="leave to be silent")
 
     async def _failed(self, error: Exception) -> None:
         log.debug("management broker: %s", error)
         if isinstance(error, nats.errors.SlowConsumerError):
-            self._mail.unread()
+            if error.subject == self._desk.subject:
+                self._desk.unread()
+            else:
+                self._mail.unread()
 
 
 def _responder(answer: Answer) -> Callable[[Msg], Awaitable[None]]:

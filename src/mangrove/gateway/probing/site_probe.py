@@ -26,6 +26,7 @@ NUMBER_BYTES = 16
 """All markers are equally long, so that the gateway knows their line."""
 MAX_UNHEARD = 10
 """So many first markers may be lost before they are taken to be forbidden."""
+MAX_ROUNDS = 10
 HEAD = "head"
 
 
@@ -67,6 +68,10 @@ class SiteProbe(ProbeOwner):
         self._unheard = 0
         """Markers sent since one was heard at the head."""
         self._number = 0
+        self._rounds: dict[int, tuple[float, set[str]]] = {}
+        """Markers that not every broker has heard yet: when they were sent, and who has not."""
+        self.together_at = float("-inf")
+        """When the last marker was sent that every broker has heard: then all of them hung together."""
         self._told: tuple[float, float] | None = None
 
     async def run(self, head: MarkedHead) -> None:
@@ -101,6 +106,9 @@ class SiteProbe(ProbeOwner):
         listening = [broker for broker, probe in self._probes.items() if probe.listening]
         for broker in listening:
             self._egress[broker].sent(number, now)
+        if len(listening) == len(self._probes):
+            self._rounds[number] = (now, set(listening))
+            self._rounds.pop(number - MAX_ROUNDS, None)
         if listening:
             head.send_marker(payload)
         if HEAD in listening:
@@ -120,11 +128,18 @@ class SiteProbe(ProbeOwner):
         """A marker came to a broker's subscribers."""
         if broker == HEAD:
             self._unheard = 0
-        self._egress[broker].heard(_number(payload), monotonic())
+        number = _number(payload)
+        self._egress[broker].heard(number, monotonic())
+        sent_at, unheard = self._rounds.get(number, (0.0, set()))
+        unheard.discard(broker)
+        if number in self._rounds and not unheard:
+            del self._rounds[number]
+            self.together_at = max(self.together_at, sent_at)
 
     def probe_lost(self, broker: str) -> None:
         """What was on its way to a probe is lost with its connection, and the broker may come back faster."""
         self._egress[broker] = LatencyEstimate()
+        self._rounds.clear()
         if broker == HEAD:
             self._unheard = 0
             self._ingress.forget_awaited()

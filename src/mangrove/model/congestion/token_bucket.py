@@ -79,8 +79,10 @@ class TokenBucket:
 
     def put(self, messages: float, size_bytes: float) -> None:
         """Hand something back, or take it out if it is below 0; what is not limited stays so."""
-        self._messages += messages
-        self._bytes += size_bytes
+        if self._msg_s != INFINITY:
+            self._messages += messages
+        if self._bytes_s != INFINITY:
+            self._bytes += size_bytes
 
     def take(self, messages: int, size_bytes: int, now: float) -> int:
         """How many of several messages, of this size each, pass."""

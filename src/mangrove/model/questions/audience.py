@@ -13,7 +13,8 @@ What a publisher has to keep to:
 - `Wanted` takes leave at once. The publisher answers with a request at once, whose `knows` is the highest
   number that it has obeyed; only then do those who wait for it go on. A `Wanted` with a higher number than
   `AudienceAnswer.number` is newer than that answer, in whatever order the two are heard: it takes leave from
-  that answer too.
+  that answer too. A `Wanted` names again what earlier ones named that were not answered, so that one that
+  gets lost does no harm.
 - Who loses the management broker has no leave from that moment on. A `Wanted` that nobody hears there counts
   as known `UNHEARD_S` later.
 - Only messages that ask for no reply may be withheld.
@@ -66,7 +67,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Said to one client: these are wanted now. It answers with a request whose `knows` is `number`."""
 
     number: int
-    """Rises by one with each that is said to this client."""
+    """Rises with each that is said to this client, and goes on from what it `knows`."""
     subjects: tuple[str, ...]
 
 

@@ -169,6 +169,10 @@ class FlowTable:
         """All that is wanted, by any domain."""
         return self._wanted_by.keys()
 
+    def wants(self, subject: str) -> bool:
+        """Whether any other domain wants a literal subject, also one that cannot be reached at present."""
+        return subject in self._wanted_by or bool(self._patterns and self._patterns.match(subject))
+
     def want(self, domain: str, subject: str, group: str = "") -> bool:
         """Subscribers in `domain`, plain or of a queue group, want `subject`; whether they are the first."""
         self._generation += 1

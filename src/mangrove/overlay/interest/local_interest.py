@@ -30,6 +30,8 @@ class LocalInterest:
         """Wants that the broker has confirmed, in the order in which they came."""
         self._groups: SubjectTrie[str] = SubjectTrie()
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
+        self._patterns: SubjectTrie[str] = SubjectTrie()
+        """Plain wants with wildcards that are in force."""
         self._stale: dict[str, None] = {}
         self._stale_until: float | None = None
         self._given_up = 0
@@ -65,14 +67,22 @@ class LocalInterest:
         """The queue groups that want a literal subject."""
         return tuple(sorted(self._groups.match(subject)))
 
+    def wants(self, subject: str) -> bool:
+        """Whether anybody wants a literal subject, plainly or in a queue group."""
+        plain = subject in self._wanted or subject in self._stale or bool(self._patterns.match(subject))
+        return plain or bool(self._groups.match(subject))
+
     def change(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription came or went; the empty group stands for plain subscribers.
 
         Returns whether the queue groups of some subject changed.
         """
         key = want(subject, group)
+        pattern = not group and ("*" in subject or ">" in subject)
         if wanted and key not in self._wanted:
             self._wanted[key] = None
+            if pattern:
+                self._patterns.add(subject, subject)
             if key in self._stale:
                 del self._stale[key]
             else:
@@ -80,6 +90,8 @@ class LocalInterest:
                 self._added[key] = None
         elif not wanted and key in self._wanted:
             del self._wanted[key]
+            if pattern:
+                self._patterns.remove(subject, subject)
             self._added.pop(key, None)
             self._removed[key] = None
         if not group:
@@ -110,6 +122,8 @@ class LocalInterest:
             subject, group = parts(key)
             if group:
                 self._groups.remove(subject, group)
+            elif "*" in subject or ">" in subject:
+                self._patterns.remove(subject, subject)
             self._given_up += 1
         if self._stale:
             return None
@@ -138,6 +152,11 @@ class LocalInterest:
             found.append("a want is both confirmed and unconfirmed")
         if self._added.keys() & self._removed.keys():
             found.append("a want is both added and removed")
+        plain = {
+            key for key in (*self._wanted, *self._stale) if " " not in key and ("*" in key or ">" in key)
+        }
+        if len(self._patterns) != len(plain):
+            found.append("patterns were miscounted")
         if self._stale and self._stale_until is None:
             found.append("unconfirmed interest never expires")
         return found

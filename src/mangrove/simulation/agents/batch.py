@@ -25,6 +25,9 @@ class SessionsTotals:
     deaths: int = 0
     resumed: int = 0
     stale: int = 0
+    cuts: int = 0
+    limited: int = 0
+    relieved: int = 0
     broken: list[SessionsResult] = field(default_factory=list)
     """Results of the schedules that broke a promise, in the order of their seeds."""
 
@@ -38,6 +41,9 @@ class SessionsTotals:
         self.deaths += result.deaths
         self.resumed += result.resumed
         self.stale += result.stale
+        self.cuts += len(result.cuts)
+        self.limited += result.limited
+        self.relieved += result.relieved
         if result.problems:
             insort(self.broken, result, key=lambda broken: broken.seed)
 

@@ -4,7 +4,8 @@ In every schedule, at every second: no session lasts longer than its time-outs a
 open sessions are BUSY, no broker is in two sessions and no topic has two targets. For every decision: the
 acceptor ends below the threshold, the topic does not go back to a broker that it left in this burst, and no
 topic goes while a less urgent one of the same size stays (methods that go by urgency). When all has healed:
-no session is stored that has ended, and the directory, here and in the store, says where clients are.
+no session is stored that has ended, and the directory, here and in the store, says where clients are. Of
+limits: see `limits_check`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
+from mangrove.control.congestion.domain.stored import CAPACITIES_KEY, LIMITS_KEY
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, TopicMoved
 from mangrove.control.offloading.registry import method_named
 from mangrove.control.offloading.trigger import StartedBy
@@ -24,7 +26,8 @@ from mangrove.model.agents.directory import DirectoryQuestion
 from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.events.event_log import Event
-from mangrove.simulation.agents.schedule import END_S, Fault, Schedule, make_schedule
+from mangrove.simulation.agents.limits_check import LimitsCheck
+from mangrove.simulation.agents.schedule import END_S, Cut, Fault, Schedule, make_schedule
 from mangrove.simulation.agents.virtual.domain import VirtualDomain
 from mangrove.simulation.agents.virtual.federation import VirtualFederation
 
@@ -43,6 +46,7 @@ class SessionsResult:
     domains: int
     clients: int
     faults: tuple[Fault, ...]
+    cuts: tuple[Cut, ...]
     sessions: int
     moved: int
     """Clients that moved."""
@@ -54,6 +58,10 @@ class SessionsResult:
     """Sessions that a successor took up."""
     stale: int
     """Orders of earlier terms that clients left alone."""
+    limited: int
+    """Seconds in which publishers were limited, over all domains."""
+    relieved: int
+    """Looks at a broker that had lost capacity, and had to be below the threshold."""
     problems: tuple[str, ...]
 
     @property
@@ -63,7 +71,7 @@ class SessionsResult:
 
     def __str__(self) -> str:
         what = [f"seed {self.seed}: {self.method}, {self.domains} domains, {self.clients} clients"]
-        what += [f"  {fault}" for fault in self.faults]
+        what += [f"  {fault}" for fault in (*self.faults, *self.cuts)]
         what += [f"  PROBLEM: {problem}" for problem in self.problems]
         return "\n".join([*what, f"  repeat with: {self.command}"])
 
@@ -91,6 +99,7 @@ class _Run:
         self.longest_s = SLACK_S + sum(
             timeout_s(state, self.balancing) for state in SessionState if state is not SessionState.ENDED
         )
+        self.limits = LimitsCheck(schedule, self.virtual, self._problem)
         for domain in self.virtual.domains.values():
             domain.on_events = self._happened
 
@@ -102,6 +111,7 @@ class _Run:
                 self._look(domain)
         for domain in self.virtual.domains.values():
             self._look_at_the_end(domain)
+            self.limits.look_at_the_end(domain)
         return self._result()
 
     def _problem(self, text: str) -> None:
@@ -111,6 +121,7 @@ class _Run:
     # -- at every second ------------------------------------------------------------------------------------
 
     def _look(self, domain: VirtualDomain) -> None:
+        self.limits.look(domain)
         if domain.brain is None:
             return
         for problem in domain.brain.problems():
@@ -230,7 +241,7 @@ class _Run:
         status = domain.brain.status(self.world.now)
         still = {session.id for session in status.sessions if not session.outcome}
         stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]}
-        if ended := stored - {MOVED_KEY} - self._open_sessions():
+        if ended := stored - {MOVED_KEY, CAPACITIES_KEY, LIMITS_KEY} - self._open_sessions():
             self._problem(f"{sorted(ended)} are stored although they have ended")
         if not still:
             self._compare_directory(domain)
@@ -281,6 +292,7 @@ class _Run:
             domains=len(self.virtual.domains),
             clients=len(self.virtual.clients),
             faults=self.schedule.faults,
+            cuts=self.schedule.cuts,
             sessions=kinds.count("SessionOpened"),
             moved=sum(event.happening.moved for event in events if isinstance(event.happening, TopicMoved)),
             between_domains=sum(
@@ -289,5 +301,7 @@ class _Run:
             deaths=sum(domain.deaths for domain in self.virtual.domains.values()),
             resumed=kinds.count("SessionResumed"),
             stale=sum(client.stale for client in self.virtual.clients.values()),
+            limited=self.limits.limited,
+            relieved=self.limits.relieved,
             problems=tuple(self.problems),
         )

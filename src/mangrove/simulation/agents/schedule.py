@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mangrove.model.balancing import Balancing
+from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.federation import Domain, Edge, Federation, Link
 from mangrove.model.topics import Contract, Scope, TopicRules
 
@@ -14,6 +15,7 @@ DEADLINES_MS = (100.0, 1000.0, 10_000.0)
 HOME = "home"
 """Topics that begin so never leave their domain."""
 START_S = 6.0
+CUT_SHARE = 0.35
 HEALED_S = 45.0
 END_S = 75.0
 BALANCING = Balancing(migration_timeout_s=6.0)
@@ -58,6 +60,20 @@ class Burst:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """A broker can carry only a part of what it could, for a while."""
+
+    domain: str
+    broker: str
+    start_s: float
+    end_s: float
+    part: float
+
+    def __str__(self) -> str:
+        return f"{self.start_s:.1f}–{self.end_s:.1f} s: {self.broker} carries {self.part:.0%}"
+
+
+@dataclass(frozen=True, slots=True)
 class Topic:
     """A topic: who publishes it where, and who subscribes."""
 
@@ -82,6 +98,7 @@ class Schedule:
     topics: tuple[Topic, ...]
     bursts: tuple[Burst, ...]
     faults: tuple[Fault, ...]
+    cuts: tuple[Cut, ...]
     loss_ratio: float
     late_ratio: float
 
@@ -109,6 +126,7 @@ def make_schedule(seed: int) -> Schedule:
         topics,
         tuple(_bursts(topics, draw)),
         tuple(_faults(names, draw)),
+        tuple(_cuts(seed, capacities)),
         draw.choice((0.0, 0.02, 0.1, 0.25)),
         draw.choice((0.0, 0.0, 0.05, 0.2)),
     )
@@ -137,6 +155,7 @@ def _federation(
         links=(Link(between=("oslo", "bonn"), delay_ms=5.0),) if len(names) == 2 else (),
         topics=TopicRules(tuple(contracts)),
         balancing=balancing,
+        congestion=Congestion(protect_deadline_ms=DEADLINES_MS[0]),
     )
 
 
@@ -182,3 +201,16 @@ def _faults(names: list[str], draw: random.Random) -> list[Fault]:
         end_s = min(HEALED_S, start_s + draw.uniform(0.5, 8.0))
         faults.append(Fault(kind, draw.choice(names), start_s, end_s, draw.randrange(40)))
     return faults
+
+
+def _cuts(seed: int, capacities: dict[str, tuple[float, ...]]) -> list[Cut]:
+    """Damage, in a third of the schedules; drawn apart, so that it changes nothing else of them."""
+    draw = random.Random(f"cuts of {seed}")
+    if draw.random() >= CUT_SHARE:
+        return []
+    domain = draw.choice(sorted(capacities))
+    edges = [f"{domain}-edge{number}" for number in range(1, len(capacities[domain]))]
+    start_s = draw.uniform(12.0, 20.0)
+    end_s = draw.uniform(start_s + 12.0, HEALED_S)
+    cut = draw.sample(edges, draw.randint(1, len(edges)))
+    return [Cut(domain, edge, start_s, end_s, draw.choice((0.2, 0.3, 0.4))) for edge in cut]

@@ -177,17 +177,26 @@ class Pipe(asyncio.Protocol):
         other = self.other
         if other is None or not other._writable or not self._waiting:
             return 0
-        first = self._waiting.popleft()
-        if len(first) > TURN_BYTES:
-            self._waiting.appendleft(first[TURN_BYTES:])
-            first = first[:TURN_BYTES]
-        self.waiting_bytes -= len(first)
-        other.write(first)
+        piece = self._next_piece()
+        self.waiting_bytes -= len(piece)
+        other.write(piece)
         if not self._reading and self.waiting_bytes < QUEUE_BYTES // 2 and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
         self._close_if_done()
-        return len(first)
+        return len(piece)
+
+    def _next_piece(self) -> bytes:
+        """As much as one turn allows, however small the parts were in which it came."""
+        parts, room = [], TURN_BYTES
+        while self._waiting and room:
+            part = self._waiting.popleft()
+            if len(part) > room:
+                self._waiting.appendleft(part[room:])
+                part = part[:room]
+            parts.append(part)
+            room -= len(part)
+        return b"".join(parts)
 
     def write(self, data: bytes) -> None:
         """What comes from the other side."""

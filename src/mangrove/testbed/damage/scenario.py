@@ -36,6 +36,15 @@ CALM_S = 1.5
 SUBSCRIBER_PROCESSES = 2
 
 
+class Told(msgspec.Struct, frozen=True):
+    """An event of the agent."""
+
+    at_s: float
+    """Since the cut."""
+    kind: str
+    sentence: str
+
+
 class DamageReport(msgspec.Struct, frozen=True, kw_only=True):
     """What one run came to."""
 
@@ -66,8 +75,8 @@ class DamageReport(msgspec.Struct, frozen=True, kw_only=True):
     """The limits that were in force just before capacity returned."""
     states: tuple[str, ...] = ()
     """States of congestion control, in the order in which they were seen."""
-    story: tuple[tuple[float, str], ...] = ()
-    """What the agent tells of it, with seconds since the cut."""
+    story: tuple[Told, ...] = ()
+    """What the agent tells of it, from the cut on."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -210,7 +219,9 @@ class Damage:
         """Change the lines, and tell the agent: as `mangrove broker` does."""
         for name in names:
             await launched.narrow(name, part * self._plan.bandwidth_mbps)
-            answer = await management.tell_capacity(CapacityTold(broker=name, bandwidth=part))
+        told = [CapacityTold(broker=name, bandwidth=part) for name in names]
+        answers = await asyncio.gather(*map(management.tell_capacity, told))
+        for name, answer in zip(names, answers, strict=True):
             if answer is None or answer.problem:
                 problem = "it does not answer" if answer is None else answer.problem
                 raise MangroveError(f"the agent was not told of the capacity of {name}: {problem}")
@@ -249,13 +260,13 @@ class Damage:
         logs = [launched.run.log(edge.name) for edge in edges]
         return sum(log.read_text(errors="replace").count("Slow Consumer Detected") for log in logs)
 
-    def _story(self, launched: LocalFederation) -> tuple[tuple[float, str], ...]:
+    def _story(self, launched: LocalFederation) -> tuple[Told, ...]:
         """The agent's events since the cut."""
         path = launched.run.events_of(agent_process(HOME))
         lines = path.read_bytes().split(b"\n") if path.exists() else []
         events = [event for line in lines if (event := read_event(line, KINDS)) is not None]
         return tuple(
-            (event.at - self._cut_wall_s, event.happening.sentence())
+            Told(event.at - self._cut_wall_s, event.kind, event.happening.sentence())
             for event in events
             if event.at >= self._cut_wall_s
         )
@@ -267,7 +278,7 @@ class Damage:
         spoken: Spoken,
         heard: list[Heard],
         cut_off: int,
-        story: tuple[tuple[float, str], ...],
+        story: tuple[Told, ...],
     ) -> DamageReport:
         watch, plan = self._watch, self._plan
         before, during, after = (

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from mangrove.client import Connection, Message, connect
-from mangrove.model.shared_names import KEYWORDS_HEADER
 from mangrove.testbed.damage.account import STAMP, Heard, Spoken
 from mangrove.testbed.damage.workload import HOME, DamagePlan
 from mangrove.testbed.worker_process import carry_out
@@ -77,7 +76,7 @@ class _Subscribers:
 
         connection = await connect(run_dir=self._run_dir, domain=HOME, name=f"desk-{topic.name}-{position}")
         self._connections.append(connection)
-        await connection.subscribe(topic.name, callback=arrived)
+        await connection.subscribe(topic.name, callback=arrived, keywords=topic.interests or None)
 
     async def _progress(self, _: Any) -> dict[str, int]:
         """Arrivals by class, and those in time."""
@@ -105,9 +104,6 @@ class _Publishers:
         self._run_dir = run_dir
         self._plan = plan
         self._padding = bytes(max(0, plan.payload_bytes - STAMP.size))
-        self._headers = [
-            [{KEYWORDS_HEADER: ",".join(words)} for words in speaker.subjects] for speaker in plan.speakers
-        ]
         self._sequences = [0] * len(plan.speakers)
         self._due = [0.0] * len(plan.speakers)
         self._spoken = Spoken()
@@ -169,7 +165,6 @@ class _Publishers:
     async def _say(self, number: int) -> None:
         speaker = self._plan.speakers[number]
         sequence = self._sequences[number] = self._sequences[number] + 1
-        headers = self._headers[number]
         at_ns = time.monotonic_ns()
         self._spoken.at_ns[number, sequence] = at_ns
         quality = speaker.quality.value
@@ -178,7 +173,7 @@ class _Publishers:
         outcome = await self._connections[number].publish(
             topic.name,
             STAMP.pack(number, sequence, at_ns) + self._padding,
-            headers=headers[sequence % len(headers)] if headers else None,
+            keywords=self._plan.keywords(number, sequence) or None,
         )
         if not outcome:
             self._spoken.withheld.add((number, sequence))

@@ -39,7 +39,7 @@ class Quality(StrEnum):
 
 
 REPORTERS = (Quality.GOOD, Quality.GOOD, Quality.MEDIUM, Quality.USELESS)
-"""Of one topic: half good, a quarter each of the others (ePEER §5.3)."""
+"""Half good, a quarter each of the others (ePEER §5.3); so many speak on each topic, drawn from all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,12 @@ def draw_plan(
         for number in range(topics)
     ]
     speakers: list[Speaker] = []
+    qualities = list(REPORTERS) * topics
+    rng.shuffle(qualities)
     for number, topic in enumerate(drawn):
-        weights = [rng.uniform(0.8, 1.2) * _activity(quality) for quality in REPORTERS]
-        for quality, weight in zip(REPORTERS, weights, strict=True):
+        mine = qualities[number * len(REPORTERS) : (number + 1) * len(REPORTERS)]
+        weights = [rng.uniform(0.8, 1.2) * _activity(quality) for quality in mine]
+        for quality, weight in zip(mine, weights, strict=True):
             said = tuple(_keywords(rng, topic.interests, quality) for _ in range(20))
             speakers.append(Speaker(len(speakers), number, quality, weight / sum(weights), said))
     budget_bytes_s = utilisation * edges * bandwidth_mbps * 125_000

@@ -110,20 +110,43 @@ async def test_all_subjects_of_a_client_share_its_limit() -> None:
     assert not publishing.judge("beyond.those.kept", 10, awaited=False)
 
 
-async def test_what_is_left_beforehand_is_never_more_than_was_saved() -> None:
-    """The purse of a gate is handed back whenever limits change: no change gives anything away."""
-    publishing = PublishFilter([TopicTerms(match="x", rate_msg_s=10_000.0)])
+def send(publishing: PublishFilter, subject: str, size_bytes: int) -> bool:
+    """As `Connection.publish` does."""
+    gate = publishing.gates[subject]
+    sure = gate.outlet.messages < gate.until and size_bytes <= gate.most_bytes
+    if sure or publishing.judge(subject, size_bytes, awaited=False):
+        gate.outlet.messages += 1
+        gate.outlet.size_bytes += size_bytes
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("terms", "client"),
+    [
+        (TopicTerms(match="x", rate_msg_s=10_000.0), None),
+        (TopicTerms(match="x", rate_bytes_s=1_000_000.0), None),
+        (TopicTerms(match="x", rate_msg_s=10_000.0, rate_bytes_s=1e9), Limits(rate_bytes_s=1_000_000.0)),
+        (TopicTerms(match="y"), Limits(rate_msg_s=10_000.0)),
+    ],
+)
+@pytest.mark.parametrize("changing", [False, True])
+async def test_what_is_taken_out_beforehand_neither_adds_nor_loses_anything(
+    monkeypatch: pytest.MonkeyPatch, terms: TopicTerms, client: Limits | None, changing: bool
+) -> None:
+    """10,000 messages of 100 bytes a second, tried five times as often, also while the limit changes."""
+    now = 1_000.0
+    for module in ("gate", "publish_filter"):
+        monkeypatch.setattr(f"mangrove.client.filtering.{module}.seconds", lambda: now)
+    publishing = PublishFilter([terms], client)
     publishing.add("x", outlet())
-    begun, sent = seconds(), 0
-    for round_ in range(200):
-        gate = publishing.gates["x"]
-        while gate.left >= 1:
-            gate.left -= 1
-            sent += 1
-        sent += passed(publishing, "x", 3).count(Outcome.SENT)
-        publishing.order({"x": RateLimit(msg_s=5_000.0 + round_)})
-    # Half a burst to begin with, what was earned since, and less than one message for each lowering.
-    assert sent <= 500 + 10_000.0 * (seconds() - begun) + 1_000 / 16 + 10
+    sent = 0
+    for number in range(25_000):
+        now += 1 / 50_000
+        sent += send(publishing, "x", 100)
+        if changing and not number % 100:
+            publishing.order({"x": RateLimit(msg_s=20_000.0 + number)})
+    assert 5_440 <= sent <= 5_570, "half a burst of a thousand to begin with"
 
 
 async def test_bytes_are_limited_too() -> None:

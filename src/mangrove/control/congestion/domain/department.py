@@ -31,12 +31,14 @@ from mangrove.control.instructions import Instruction
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
 from mangrove.control.stimuli import GatewayAnswered, PlainClientsSeen, TopicsCounted
-from mangrove.model.agents.load import Amounts, BrokerLoad
+from mangrove.model.agents.load import Amounts, BrokerLoad, Metric
 from mangrove.model.agents.registration import ClientRole, Registration, Report
 from mangrove.model.agents.usefulness import CapacityTold, CongestionStatus, UsefulnessTold
 from mangrove.model.congestion.rate_limit import LimitCause, RateLimit
 from mangrove.model.events.event_log import EventId, EventLog
 
+MIN_ROOM = 0.05
+"""Others must have room for at least this part of a broker's capacity, or no session is worth its while."""
 STATUS_S = 1.0
 TOPICS_A_SECOND = 500
 """Usefulness is put together for people so seldom that it costs no more than so many topics in a second."""
@@ -250,6 +252,17 @@ class CongestionDepartment:
         """What others could take of a broker's load at most."""
         neighbours = self._view.neighbours(now).values()
         return room_elsewhere(load, self._watch.loads(now).values(), neighbours, self._site.balancing)
+
+    def relieved(self, load: BrokerLoad, now: float) -> Metric | None:
+        """The metric on which limits alone keep a broker out of overload although others have room."""
+        if not load.reachable or not self.control.still_short(load.broker):
+            return None
+        metric = self.control.plan.exceeded_on(load.broker)
+        if metric is None or not self.control.limits:
+            return None
+        capacity = load.capacity.get(metric, math.inf)
+        room = self.room_elsewhere(load, now).of(metric)
+        return metric if room >= MIN_ROOM * capacity else None
 
     def offers(self, now: float) -> Sequence[TopicOffer]:
         """Every topic whose publishers can be limited, and the protected ones."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
 
 from mangrove.model.agents.load import BrokerSample
 from mangrove.simulation.agents.virtual.world import World
@@ -14,8 +16,16 @@ class Traffic:
     def __init__(self, world: World) -> None:
         self._world = world
         self.rates: dict[str, float] = {}
+        """What is said of each topic in a second."""
+        self.offered: dict[str, float] = {}
+        """What would be said without limits."""
+        self.offered_at = 0.0
+        """When that, or what brokers can carry, last changed."""
+        self._limits: dict[str, float] = {}
         self.sizes: dict[str, float] = {}
         self.published_in: dict[str, str] = {}
+        self.publishers: dict[str, str] = {}
+        """The client that publishes each topic."""
         self.brokers: dict[str, VirtualBroker] = {}
         self.edges_of: dict[str, list[str]] = {}
         self.changed_at = 0.0
@@ -25,10 +35,25 @@ class Traffic:
         """When a subscriber last came to a broker that no session had moved there."""
 
     def set_rate(self, topic: str, rate: float) -> None:
-        """A topic is published faster or slower from now on."""
-        self.settle()
-        self.rates[topic] = rate
-        self.changed_at = self.topic_changed_at[topic] = self._world.now
+        """A topic's publisher would say more or less from now on."""
+        self.offered[topic] = rate
+        self.offered_at = self._world.now
+        self._follow(topic)
+
+    def limit(self, topic: str, rate: float | None) -> None:
+        """A topic's publisher keeps to a limit, or to none any more."""
+        if rate is None:
+            self._limits.pop(topic, None)
+        else:
+            self._limits[topic] = rate
+        self._follow(topic)
+
+    def _follow(self, topic: str) -> None:
+        rate = min(self.offered[topic], self._limits.get(topic, math.inf))
+        if rate != self.rates.get(topic):
+            self.settle()
+            self.rates[topic] = rate
+            self.changed_at = self.topic_changed_at[topic] = self._world.now
 
     def settle(self) -> None:
         """Count what passed until now, before something changes."""
@@ -71,19 +96,22 @@ class VirtualBroker:
         self.domain = domain
         self.head = head
         self.capacity = capacity
+        self.part = 1.0
+        """Of its capacity that is left."""
         self.reachable = True
         self.subscribers: Counter[str] = Counter()
         self._traffic = traffic
         self._at = 0.0
         self._totals = [0.0, 0.0, 0.0, 0.0]
 
-    def rates(self) -> tuple[float, float, float, float]:
-        """Messages and bytes in a second, in and out."""
+    def rates(self, said: Mapping[str, float] | None = None) -> tuple[float, float, float, float]:
+        """Messages and bytes in a second, in and out; of what is said, or of something else."""
         traffic = self._traffic
+        said = traffic.rates if said is None else said
         messages_in = bytes_in = messages_out = bytes_out = 0.0
         topics = traffic.rates if self.head else self.subscribers
         for topic in topics:
-            rate, size = traffic.rates[topic], traffic.sizes[topic]
+            rate, size = said[topic], traffic.sizes[topic]
             if self.head:
                 edges = traffic.wanted_in(topic, self.domain)
                 here = traffic.published_in[topic] == self.domain
@@ -100,7 +128,11 @@ class VirtualBroker:
     @property
     def utilisation(self) -> float:
         """Of its matching capacity."""
-        return self.rates()[0] / self.capacity
+        return self.rates()[0] / (self.capacity * self.part)
+
+    def utilisation_of(self, said: Mapping[str, float]) -> float:
+        """What it would be if so much were said of each topic."""
+        return self.rates(said)[0] / (self.capacity * self.part)
 
     def advance(self, now: float) -> None:
         """Count what passed since the last call."""

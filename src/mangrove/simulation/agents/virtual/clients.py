@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mangrove.control.stimuli import ClientRegistered, ClientSaid, Stimulus
@@ -21,6 +22,7 @@ from mangrove.model.agents.registration import (
 from mangrove.model.agents.registration import (
     Traffic as Carried,
 )
+from mangrove.model.agents.usefulness import LIMITS_VALID_S, LimitsOrdered, Vote
 from mangrove.simulation.agents.virtual.brokers import Traffic
 from mangrove.simulation.agents.virtual.world import World
 
@@ -29,6 +31,11 @@ REPORT_S = 1.0
 
 Tell = Callable[[str, Stimulus], None]
 """Tell the agent of a domain, over the management network."""
+
+
+def useful(topic: str) -> float:
+    """How useful all messages of a topic are: eleven kinds, by its name."""
+    return zlib.crc32(topic.encode()) % 11 / 10
 
 
 @dataclass(slots=True)
@@ -45,6 +52,15 @@ class Held:
     """When it came to its broker."""
     epoch: int = 0
     """Of the decision that it follows: an order of an earlier one is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What an agent has ordered of what is published."""
+
+    epoch: int
+    rates: dict[str, float]
+    until: float
 
 
 class VirtualClient:
@@ -64,6 +80,8 @@ class VirtualClient:
         self._tell = tell
         self._sequence = 0
         self._terms: dict[str, int] = {}
+        self.limits: dict[str, Limited] = {}
+        """By domain."""
         self._unanswered: dict[str, int] = {}
 
     @property
@@ -80,6 +98,9 @@ class VirtualClient:
     def die(self) -> None:
         """It is gone, without a word."""
         self.alive = False
+        for limited in self.limits.values():
+            self._free(limited.rates, {})
+        self.limits.clear()
         for each in self.held.values():
             self._let_go(each)
 
@@ -113,7 +134,12 @@ class VirtualClient:
             if each.domain == domain
         )
         registration = Registration(
-            client=self.name, sequence=sequence, public_key=b"", exchange_key=b"", wishes=wishes
+            client=self.name,
+            sequence=sequence,
+            public_key=b"",
+            exchange_key=b"",
+            origin=self.name,
+            wishes=wishes,
         )
         self._unanswered[domain] = sequence
         self._world.send(lambda: self._tell(domain, ClientRegistered(registration, sequence)))
@@ -161,6 +187,7 @@ class VirtualClient:
     def _report(self) -> None:
         if not self.alive:
             return
+        self._forget_old_limits()
         for domain in self.domains:
             mine = [each for each in self.held.values() if each.domain == domain and each.broker]
             received = {each.key: self._carried(each) for each in mine if each.role is ClientRole.SUBSCRIBER}
@@ -173,6 +200,9 @@ class VirtualClient:
                 span_s=REPORT_S,
                 received=received,
                 published=published,
+                withheld=self._withheld(published),
+                votes={key: self._vote(self.held[key].topic) for key in received},
+                limits_epoch=self.limits[domain].epoch if domain in self.limits else 0,
             )
             self._say(domain, report)
         self._world.after(REPORT_S, self._report)
@@ -181,12 +211,46 @@ class VirtualClient:
         rate, size = self._traffic.rates[held.topic], self._traffic.sizes[held.topic]
         return Carried(round(rate * REPORT_S), round(rate * size * REPORT_S))
 
+    def _withheld(self, published: Iterable[str]) -> dict[str, Carried]:
+        found: dict[str, Carried] = {}
+        for topic in published:
+            rest = self._traffic.offered[topic] - self._traffic.rates[topic]
+            if rest > 0.0:
+                size_bytes = round(rest * self._traffic.sizes[topic] * REPORT_S)
+                found[topic] = Carried(round(rest * REPORT_S), size_bytes)
+        return found
+
+    def _vote(self, topic: str) -> dict[str, Vote]:
+        """A topic is as useful as its name says."""
+        messages = round(self._traffic.rates[topic] * REPORT_S)
+        return {self._traffic.publishers[topic]: Vote(messages, useful(topic))} if messages else {}
+
+    def _limited(self, domain: str, order: LimitsOrdered) -> None:
+        before = self.limits.get(domain)
+        if order.term != self._terms.get(domain) or (before is not None and order.epoch < before.epoch):
+            self.stale += 1
+            return
+        rates = {topic: limit.msg_s for topic, limit in order.limits.items() if limit.msg_s is not None}
+        self._free({} if before is None else before.rates, rates)
+        self.limits[domain] = Limited(order.epoch, rates, self._world.now + LIMITS_VALID_S)
+
+    def _forget_old_limits(self) -> None:
+        for domain in [name for name, limited in self.limits.items() if self._world.now >= limited.until]:
+            self._free(self.limits.pop(domain).rates, {})
+
+    def _free(self, before: dict[str, float], rates: dict[str, float]) -> None:
+        for topic in {*before, *rates}:
+            self._traffic.limit(topic, rates.get(topic))
+
     def ordered(self, domain: str, order: ClientOrder) -> None:
         """The agent has told it something."""
         if not self.alive:
             return
         if order.term < self._terms.get(domain, 0):
             self.stale += 1
+            return
+        if isinstance(order, LimitsOrdered):
+            self._limited(domain, order)
             return
         self._terms[domain] = order.term
         if not isinstance(order, Order):

@@ -19,6 +19,7 @@ from mangrove.control.instructions import (
 from mangrove.control.stimuli import (
     BrokerSampled,
     BrokerUnreachable,
+    CapacityChanged,
     ClientRegistered,
     LeadershipTaken,
     PeerSaid,
@@ -28,6 +29,7 @@ from mangrove.control.stimuli import (
 )
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import Registration
+from mangrove.model.agents.usefulness import CapacityTold
 from mangrove.model.events.event_log import Event
 from mangrove.model.federation import Federation
 from mangrove.simulation.agents.virtual.brokers import Traffic
@@ -36,6 +38,8 @@ from mangrove.simulation.agents.virtual.store import VirtualStore
 from mangrove.simulation.agents.virtual.world import World
 
 COUNTS_S = 5.0
+OPERATOR_S = 2.0
+"""A word of the operator's is repeated so often: an agent may have died before it was stored."""
 CLOCK_SHIFT_S = 1.7e9
 
 
@@ -57,6 +61,8 @@ class VirtualDomain:
         self.brain: AgentBrain | None = None
         self.events: list[Event] = []
         self.deaths = 0
+        self.led_since = 0.0
+        """When the agent that leads took the lead."""
         self.die_after: int | None = None
         """So many instructions from now on, the agent dies."""
         self.on_events: Callable[[VirtualDomain, list[Event]], None] = lambda _domain, _events: None
@@ -69,6 +75,7 @@ class VirtualDomain:
         self._tokens = 0
         self._lives = 0
         self._wake_at = math.inf
+        self._operator: dict[str, CapacityTold] = {}
         self._brokers = [each for each in traffic.brokers.values() if each.domain == name]
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -81,6 +88,7 @@ class VirtualDomain:
             self._world.after(1.0, self.start)
             return
         self._lives += 1
+        self.led_since = self._world.now
         self.store.term += 1
         self.brain = AgentBrain(
             self._federation,
@@ -169,6 +177,20 @@ class VirtualDomain:
     def _if_alive(self, life: int, stimulus: Stimulus) -> None:
         if life == self._lives:
             self.tell(stimulus)
+
+    def operator_says(self, told: CapacityTold) -> None:
+        """Somebody says what a broker can carry, again and again until an agent hears it and writes it down.
+
+        A later word on the same broker replaces an earlier one.
+        """
+        self._operator[told.broker] = told
+        self._world.after(0.0, lambda: self._say_capacity(told))
+
+    def _say_capacity(self, told: CapacityTold) -> None:
+        if self._operator.get(told.broker) is not told:
+            return
+        self.tell(CapacityChanged(told))
+        self._world.after(OPERATOR_S, lambda: self._say_capacity(told))
 
     def tell_from(self, peer: str, message: PeerMessage) -> None:
         """Another domain's agent has said something."""

@@ -7,7 +7,8 @@ from functools import partial
 from mangrove.control.stimuli import Stimulus
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import ClientRole
-from mangrove.simulation.agents.schedule import START_S, Fault, FaultKind, Schedule
+from mangrove.model.agents.usefulness import CapacityTold
+from mangrove.simulation.agents.schedule import START_S, Cut, Fault, FaultKind, Schedule
 from mangrove.simulation.agents.virtual.brokers import Traffic, VirtualBroker
 from mangrove.simulation.agents.virtual.clients import Held, VirtualClient
 from mangrove.simulation.agents.virtual.domain import VirtualDomain
@@ -48,10 +49,11 @@ class VirtualFederation:
             for number in range(count)
         }
         for topic in self.schedule.topics:
-            self.traffic.rates[topic.name] = topic.rate
+            self.traffic.rates[topic.name] = self.traffic.offered[topic.name] = topic.rate
             self.traffic.sizes[topic.name] = topic.size_bytes
             self.traffic.published_in[topic.name] = topic.domain
-            publisher = held[f"{topic.domain}-c{topic.publisher}"]
+            self.traffic.publishers[topic.name] = f"{topic.domain}-c{topic.publisher}"
+            publisher = held[self.traffic.publishers[topic.name]]
             publisher.append(Held(f"p/{topic.name}", topic.name, ClientRole.PUBLISHER, topic.domain))
             for domain, number in topic.subscribers:
                 subscriber = held[f"{domain}-c{number}"]
@@ -73,12 +75,22 @@ class VirtualFederation:
         for client in self.clients.values():
             self.world.at(self.world.random.uniform(0.1, START_S - 2.0), client.start)
         for burst in self.schedule.bursts:
-            rate = self.traffic.rates[burst.topic]
+            rate = self.traffic.offered[burst.topic]
             self.world.at(burst.start_s, partial(self.traffic.set_rate, burst.topic, rate * burst.factor))
             self.world.at(burst.end_s, partial(self.traffic.set_rate, burst.topic, rate))
+        for cut in self.schedule.cuts:
+            self.world.at(cut.start_s, partial(self._cut, cut, cut.part))
+            self.world.at(cut.end_s, partial(self._cut, cut, 1.0))
         for fault in self.schedule.faults:
             self.world.at(fault.start_s, partial(self._begin, fault))
             self.world.at(fault.end_s, partial(self._finish, fault))
+
+    def _cut(self, cut: Cut, part: float) -> None:
+        """A broker can carry only a part of what it could, or all again; an operator says so."""
+        self.traffic.brokers[cut.broker].part = part
+        self.traffic.changed_at = self.traffic.offered_at = self.world.now
+        told = CapacityTold(broker=cut.broker, matching=part)
+        self.domains[cut.domain].operator_says(told)
 
     def _begin(self, fault: Fault) -> None:
         domain = self.domains[fault.domain]

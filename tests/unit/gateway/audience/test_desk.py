@@ -1,0 +1,157 @@
+"""The desk for leave to be silent beside a head connection: who is held up, and who is refused."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from tests.kit.attachments import Head, message
+
+from mangrove.gateway.audience.desk import AudienceDesk
+from mangrove.gateway.audience.leave_mark import NOTE_EVERY_S, LeaveMark
+from mangrove.gateway.audience.leaves import BAD_REQUEST, Leaves
+from mangrove.model.questions.audience import (
+    LEAVE_S,
+    MAX_QUESTION_BYTES,
+    AudienceAnswer,
+    AudienceRequest,
+)
+from mangrove.model.topics import TopicRules
+
+ALICE = "alice-0001"
+READY = message("_MGR.a._READY", b"", reply="_INBOX.1")
+
+
+class Site(NamedTuple):
+    head: Head
+    desk: AudienceDesk
+
+    def ask(self, *subjects: str, knows: int = 0) -> AudienceAnswer:
+        request = AudienceRequest(client=ALICE, subjects=subjects, knows=knows)
+        return self.desk.answer(msgspec.json.encode(request))
+
+
+@pytest.fixture
+async def site() -> Site:
+    made: list[AudienceDesk] = []
+
+    def desk_of(head: Head) -> AudienceDesk:
+        leaves = Leaves(TopicRules(), head.engine.is_unwanted)
+        made.append(
+            AudienceDesk(
+                "a",
+                leaves,
+                LeaveMark(None),
+                lambda: (time.monotonic(), head.connection.subscribers_unknown),
+            )
+        )
+        return made[0]
+
+    head = Head(silence=desk_of)
+    await head.connection.run()
+    return Site(head, made[0])
+
+
+async def test_a_subscriber_of_the_domain_is_ready_only_when_the_publisher_knows(site: Site) -> None:
+    assert site.ask("x", "y").unwanted == ("x", "y")
+    site.head.broker.subscribers(("x", "", True))
+    site.head.broker.publish(READY)
+    assert site.head.broker.written == []
+    assert site.ask("y", knows=1).unwanted == ("y",)
+    assert site.head.broker.written == [message("_INBOX.1", b"")]
+    site.head.broker.publish(READY)
+    assert len(site.head.broker.written) == 2, "nobody has to be waited for any more"
+
+
+async def test_a_subscriber_of_another_domain_is_ready_only_when_the_publisher_knows(site: Site) -> None:
+    site.ask("x")
+    site.head.wanted_by("b", "x")
+    site.head.connection.confirm((("b", 1, 1),))
+    assert site.head.confirmations == []
+    site.ask(knows=1)
+    assert site.head.confirmations == [(("b", 1, 1),)]
+
+
+async def test_what_was_held_back_is_not_confirmed_by_a_broker_that_was_lost_meanwhile(site: Site) -> None:
+    site.ask("x")
+    site.head.wanted_by("b", "x")
+    site.head.connection.confirm((("b", 1, 1),))
+    site.head.broker.owner.lost("gone")
+    site.ask(knows=1)
+    assert site.head.confirmations == []
+
+
+@pytest.mark.parametrize(
+    ("subject", "group"), [("x", ""), ("*", ""), (">", ""), ("x", "workers"), ("*", "g")]
+)
+async def test_every_kind_of_interest_counts(site: Site, subject: str, group: str) -> None:
+    site.head.broker.subscribers((subject, group, True))
+    assert site.ask("x").unwanted == ()
+    site.head.broker.subscribers((subject, group, False))
+    assert site.ask("x").unwanted == ("x",)
+
+
+async def test_interest_of_other_domains_counts_also_in_groups(site: Site) -> None:
+    site.head.wanted_by("b", "x.* workers", "y")
+    assert site.ask("x.1", "y", "z").unwanted == ("z",)
+
+
+async def test_nobody_gets_leave_while_the_broker_is_away_or_its_subscribers_are_not_back(site: Site) -> None:
+    site.head.broker.subscribers(("y", "", True))
+    site.head.broker.owner.lost("gone")
+    assert site.ask("x").problem == "the head broker is away"
+    await site.head.connection.run()
+    assert site.ask("x").problem == "the head broker has not told all subscriptions yet"
+    site.head.broker.subscribers(("y", "", True))
+    assert site.ask("x", "y").unwanted == ("x",)
+
+
+async def test_nobody_gets_leave_while_somebody_subscribes_who_cannot_be_understood(site: Site) -> None:
+    site.head.broker.subscribers(("x", "g" * 300, True))
+    assert site.ask("y").problem
+    site.head.broker.owner.lost("gone")
+    await site.head.connection.run()
+    assert site.ask("y").unwanted == ("y",)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b'{"client": 5}',
+        b'{"client": "alice-0001", "subjects": "x"}',
+        b'{"client": "alice-0001", "subjects": [1]}',
+        b'{"client": "alice-0001", "knows": 1e999}',
+        b'{"client": "alice-0001", "subjects": ["' + b"x" * MAX_QUESTION_BYTES + b'"]}',
+    ],
+)
+async def test_what_cannot_be_read_gets_no_leave_and_is_counted(site: Site, request_: bytes) -> None:
+    assert site.desk.answer(request_) == AudienceAnswer(problem=BAD_REQUEST)
+    assert site.desk.figures().refused == {BAD_REQUEST: 1}
+
+
+async def test_figures_tell_of_leaves_and_of_those_who_are_awaited(site: Site) -> None:
+    site.ask("x", "y")
+    site.head.broker.subscribers(("x", "", True))
+    site.head.broker.publish(READY)
+    figures = site.desk.figures()
+    assert (figures.clients, figures.leaves, figures.taken_back, figures.awaited) == (1, 1, 1, 1)
+
+
+def test_a_mark_tells_for_how_long_leaves_of_an_earlier_life_may_last(tmp_path: Path) -> None:
+    path = tmp_path / "leaves"
+    assert LeaveMark(path).left_s() == 0.0
+    LeaveMark(path).note(0.0)
+    assert 0 < LeaveMark(path).left_s() <= LEAVE_S + NOTE_EVERY_S
+    os.utime(path, (time.time() + 1e6,) * 2)
+    assert LeaveMark(path).left_s() == LEAVE_S + NOTE_EVERY_S, "a clock that was set back holds nobody up"
+    os.utime(path, (time.time() - 10,) * 2)
+    assert LeaveMark(path).left_s() == 0.0
+    assert LeaveMark(None).left_s() == 0.0
