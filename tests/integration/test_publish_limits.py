@@ -91,6 +91,8 @@ async def test_waiting_and_raising(pair: Running) -> None:
         mangrove.connect(pair.head("seattle"), when_limited="raise") as strict,
     ):
         assert set(await outcomes(patient, "slow.b", 5)) == {Outcome.SENT}
+        assert patient.withheld["slow.b"].delayed.messages >= 3
+        assert patient.withheld["slow.b"].limited.messages == 0
         assert patient.publish_nowait("slow.b") is Outcome.LIMITED, "it cannot wait"
         with pytest.raises(LimitedError, match=r"slow\.c is reached \(contract: 10 messages/s"):
             await outcomes(strict, "slow.c", 20)

@@ -167,10 +167,12 @@ class Connection:
     async def _publish_or_withhold(
         self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
     ) -> Outcome:
-        while (outcome := self._publish(subject, data, headers, reply, awaited=awaited)) is Outcome.LIMITED:
-            if not self._filter.waits:
-                break
-            await self._filter.room(subject)
+        outcome = self._publish(subject, data, headers, reply, awaited=awaited)
+        if outcome is Outcome.LIMITED and self._filter.waits:
+            self._filter.delay(subject, len(data))
+            while outcome is Outcome.LIMITED:
+                await self._filter.room(subject)
+                outcome = self._publish(subject, data, headers, reply, awaited=awaited)
         if outcome is SENT:
             return SENT
         self._in_vain += 1
@@ -258,12 +260,8 @@ class Connection:
 
     @property
     def withheld(self) -> Mapping[str, Withheld]:
-        """What was not sent because of a limit, or because nobody subscribed, by subject."""
-        return {
-            subject: counts
-            for subject, counts in self._filter.withheld.items()
-            if counts.limited.messages or counts.unwanted.messages
-        }
+        """What was not sent, or not at once, because of a limit or because nobody subscribed, by subject."""
+        return {subject: counts for subject, counts in self._filter.withheld.items() if counts}
 
     @property
     def directory(self) -> Mapping[str, DirectoryRecord]:
