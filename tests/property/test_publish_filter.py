@@ -25,7 +25,7 @@ rates = st.sampled_from([None, 0.0, 1.0, 50.0, 4_000.0])
 
 
 class Publishing(RuleBasedStateMachine):
-    """One connection's filter in virtual time, as `Connection.publish` uses it."""
+    """One connection's filter in virtual time, as `PublishingConnection.publish` uses it."""
 
     @initialize()
     def begin(self) -> None:
