@@ -88,6 +88,16 @@ class Connection(PublishingConnection):
         """How often an agent asked this client to move something, by what became of it."""
         return {} if self._managed is None else self._managed.moved
 
+    @property
+    def ignored(self) -> Mapping[str, int]:
+        """What was heard from the domain's agent and gateway and not believed, by reason."""
+        ignored: Counter[str] = Counter()
+        if self._silence is not None:
+            ignored += self._silence.ignored
+        if self._managed is not None:
+            ignored += self._managed.membership.ignored + self._managed.membership.directory.ignored
+        return ignored
+
     async def publisher(
         self,
         subject: str,
