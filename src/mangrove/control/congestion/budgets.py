@@ -13,7 +13,9 @@ from mangrove.model.balancing import Balancing
 
 TOLERANCE = 0.02
 """Of a capacity: what others use is taken to be the same as long as it has changed by less."""
-AFTER_S = 10.0
+FALL = 0.3
+"""What others use is taken to be more at once, and less by this part of the difference at a time."""
+AFTER_S = 6.0
 """Also while limits change all the time, what others use is looked at so often."""
 
 
@@ -45,7 +47,10 @@ class Budgets:
             measured = load_of(load)
             for metric, capacity in load.capacity.items():
                 others = max(0.0, measured.of(metric) - said[broker].of(metric))
-                self._background.near((broker, metric), others, TOLERANCE * capacity)
+                known = self._background.get((broker, metric))
+                if known is not None and others < known:
+                    others = known + FALL * (others - known)
+                self._background.near((broker, metric), others, FALL * TOLERANCE * capacity)
 
     def of(self, load: BrokerLoad, share: float) -> Amounts:
         """What is left of a share of a broker's capacity, after what others use; infinite where unknown."""

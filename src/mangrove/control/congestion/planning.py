@@ -29,8 +29,7 @@ Key = tuple[str, str]
 
 PERIODS = 8
 """Of so many periods, a publisher's demand is the highest: what was just silent may speak again."""
-DEMAND_TOLERANCE = 0.02
-UTILITY_TOLERANCE = 0.02
+DEMAND_TOLERANCE = 0.10
 ALL_BUT = 0.01
 """Who may say all but this part of what it would is not limited."""
 
@@ -73,14 +72,12 @@ class Plan:
     def exceeded_on(self, broker: str) -> Metric | None:
         """The metric on which the offers exceed what a broker can carry by most, if they do."""
         budget, wanted = self.budgets.get(broker), self.wanted.get(broker)
-        if budget is None or wanted is None:
-            return None
-        excess = {
-            metric: want / room if room > 0.0 else math.inf
-            for metric, want, room in zip(Metric, wanted, budget, strict=True)
-            if want * (1.0 - ALL_BUT) > room
-        }
-        return max(excess, key=lambda metric: excess[metric], default=None)
+        return None if budget is None or wanted is None else _excess(wanted, budget)
+
+    def exceeds(self, broker: str, budget: Amounts) -> bool:
+        """Whether more is offered than this budget; also if nothing is known yet."""
+        wanted = self.wanted.get(broker)
+        return wanted is None or _excess(wanted, budget) is not None
 
 
 class Planner:
@@ -156,11 +153,14 @@ class Planner:
         publishers = []
         for each in offer.publishers:
             key = (offer.topic, each.publisher)
-            utility = self._utilities.near(key, each.utility, UTILITY_TOLERANCE)
+            utility = self._utilities.near(key, each.utility, self._congestion.hysteresis)
             rest = demands[key] - probes[key]
             publishers.append(PublisherDemand(each.publisher, utility, rest, each.size_bytes))
+        utility = offer.utility
+        if publishers:
+            utility = sum(each.utility for each in publishers) / len(publishers)
         return TopicDemand(
-            offer.topic, offer.utility, offer.subscribers, tuple(publishers), offer.copies, offer.protected
+            offer.topic, utility, offer.subscribers, tuple(publishers), offer.copies, offer.protected
         )
 
     def _probes(
@@ -216,3 +216,12 @@ def _minus(
 
 def _left(budget: Amounts, taken: Amounts) -> Amounts:
     return Amounts(*(max(0.0, each) for each in budget.minus(taken)))
+
+
+def _excess(wanted: Amounts, budget: Amounts) -> Metric | None:
+    excess = {
+        metric: want / room if room > 0.0 else math.inf
+        for metric, want, room in zip(Metric, wanted, budget, strict=True)
+        if want * (1.0 - ALL_BUT) > room
+    }
+    return max(excess, key=lambda metric: excess[metric], default=None)

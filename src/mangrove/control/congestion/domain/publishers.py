@@ -17,6 +17,7 @@ from mangrove.control.congestion.surroundings import PublisherOffer, TopicOffer
 from mangrove.control.directory.directory import Directory
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
+from mangrove.model.agents.load import BrokerLoad
 from mangrove.model.agents.registration import ClientRole, Report
 from mangrove.model.agents.usefulness import MAX_VOTES, PLAIN_ORIGIN
 from mangrove.model.pattern_cover import has_wildcard
@@ -27,6 +28,11 @@ ELSEWHERE = "elsewhere/"
 MAX_TOPICS_A_PATTERN = 50
 """A vote of a subscription with wildcards counts for so many of its publisher's topics."""
 DEFAULT_SIZE_BYTES = 256.0
+MAX_FRAMING_BYTES = 1000.0
+FRAMING_NEW = 0.2
+"""How much the last look at it counts."""
+MIN_MSG_S = 10.0
+"""Of fewer messages in a second no mean is made."""
 
 
 class Publishers:
@@ -41,9 +47,9 @@ class Publishers:
         advertising: Advertising,
         demand: Demand,
         gateway: GatewayOrders,
-        mean_size: Callable[[float], float],
+        head: Callable[[float], BrokerLoad],
     ) -> None:
-        """`mean_size` of messages at the head, for those of which nothing else is known."""
+        """`head` is the load of the broker that takes in what is published."""
         self.refused: Counter[str] = Counter()
         self.origins = Origins()
         self.opinions = Opinions(site.federation.congestion, self._publishes)
@@ -54,7 +60,9 @@ class Publishers:
         self._advertising = advertising
         self._demand = demand
         self._gateway = gateway
-        self._mean_size = mean_size
+        self._head = head
+        self._framing_bytes: float | None = None
+        """What brokers count of a message beyond what clients do."""
 
     # -- votes ----------------------------------------------------------------------------------------------
 
@@ -125,6 +133,7 @@ class Publishers:
         for client, topic, offering in self._demand:
             local[topic].append((client, offering))
         audiences = self.audiences(now)
+        self._learn_framing(now)
         found = []
         for topic in sorted({*local, *self._gateway.topics(now)}):
             audience = audiences.of(topic, home=topic in local)
@@ -164,14 +173,14 @@ class Publishers:
                 self.opinions.utility(topic, self.origins.origin_of(client) or PLAIN_ORIGIN, now),
                 offering.msg_s,
                 offering.said_msg_s,
-                offering.size_bytes or DEFAULT_SIZE_BYTES,
+                (offering.size_bytes or DEFAULT_SIZE_BYTES) + (self._framing_bytes or 0.0),
             )
             for client, offering in here
             if offering.msg_s > 0.0
         ]
         foreign = self._gateway.offers(topic, now)
         if foreign:
-            size = offers[0].size_bytes if offers else self._mean_size(now) or DEFAULT_SIZE_BYTES
+            size = offers[0].size_bytes if offers else self._mean_bytes(now) or DEFAULT_SIZE_BYTES
             utilities = self._utilities_elsewhere(topic, now)
             mean = sum(utilities.values()) / len(utilities) if utilities else None
             for origin, offered_msg_s, said_msg_s, size_bytes in foreign:
@@ -182,6 +191,27 @@ class Publishers:
                     PublisherOffer(ELSEWHERE + origin, utility, offered_msg_s, said_msg_s, size_bytes or size)
                 )
         return tuple(offers)
+
+    def _learn_framing(self, now: float) -> None:
+        """Clients count what they were given to publish, brokers also what is put around it.
+
+        Each message of the SDK has its head of about the same size: by that much, messages at the head are
+        larger than clients say, as far as those are most of what comes in.
+        """
+        messages_s = bytes_s = 0.0
+        for _, _, offering in self._demand:
+            messages_s += offering.said_msg_s
+            bytes_s += offering.said_bytes_s
+        carried = self._head(now).messages_in_s
+        if messages_s < MIN_MSG_S or not 0.5 * carried <= messages_s <= 2.0 * carried:
+            return
+        framing = min(MAX_FRAMING_BYTES, max(0.0, self._mean_bytes(now) - bytes_s / messages_s))
+        known = self._framing_bytes
+        self._framing_bytes = framing if known is None else known + FRAMING_NEW * (framing - known)
+
+    def _mean_bytes(self, now: float) -> float:
+        head = self._head(now)
+        return head.bytes_in_s / head.messages_in_s if head.messages_in_s > 1.0 else 0.0
 
     def _utilities_elsewhere(self, topic: str, now: float) -> Mapping[str, float]:
         """Of origins that were judged lately and are no client's of this domain."""
