@@ -18,7 +18,6 @@ from mangrove.control.congestion.budgets import Budgets
 from mangrove.control.congestion.lifting import raised
 from mangrove.control.congestion.planning import Key, Plan, Planned, Planner
 from mangrove.control.congestion.problem import Select
-from mangrove.control.congestion.selection.registry import select_named
 from mangrove.control.congestion.shortage import ShortageWatch
 from mangrove.control.congestion.states import Change, ControlState, next_state
 from mangrove.control.congestion.surroundings import CongestionSurroundings, TopicOffer
@@ -84,7 +83,7 @@ class CongestionControl:
         self._balancing = balancing
         self._around = surroundings
         self._log = log
-        self._planner = Planner(congestion, select or select_named(congestion.selection))
+        self._planner = Planner(congestion, select)
         self._budgets = Budgets(balancing)
         self._watch = ShortageWatch(balancing)
         self.state = ControlState.CLEAR

@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mangrove.control.congestion.assessment import used
-from mangrove.control.congestion.importance import importances, steady_ranks
 from mangrove.control.congestion.problem import (
     CongestionProblem,
     PublisherDemand,
@@ -18,7 +16,6 @@ from mangrove.control.congestion.problem import (
     Selection,
     TopicDemand,
 )
-from mangrove.control.congestion.regions import cut_to_regions
 from mangrove.control.congestion.steadiness import Peaks, Steady
 from mangrove.control.congestion.surroundings import PublisherOffer, TopicOffer
 from mangrove.model.agents.load import Amounts, Metric
@@ -83,7 +80,11 @@ class Plan:
 class Planner:
     """Makes plans, period after period."""
 
-    def __init__(self, congestion: Congestion, select: Select) -> None:
+    def __init__(self, congestion: Congestion, select: Select | None = None) -> None:
+        """`select` is the federation file's selection, unless an experiment has another.
+
+        What plans are made with is loaded with the first of them: an agent may never need one.
+        """
         self._congestion = congestion
         self._select = select
         self._demands: Peaks[Key] = Peaks(PERIODS, DEMAND_TOLERANCE)
@@ -92,6 +93,8 @@ class Planner:
 
     def plan(self, offers: Sequence[TopicOffer], budgets: Mapping[str, Amounts]) -> Plan:
         """What everybody may say so that no broker carries more than its budget."""
+        from mangrove.control.congestion.importance import importances, steady_ranks
+
         demands = {
             (offer.topic, each.publisher): self._demand(offer, each)
             for offer in offers
@@ -120,7 +123,12 @@ class Planner:
 
     def _choose(self, problem: CongestionProblem) -> Selection:
         """First everybody up to its region, then what is left beyond: nobody is silenced for nothing."""
-        first = self._select(cut_to_regions(problem, self._congestion))
+        from mangrove.control.congestion.assessment import used
+        from mangrove.control.congestion.regions import cut_to_regions
+        from mangrove.control.congestion.selection.registry import select_named
+
+        select = self._select or select_named(self._congestion.selection)
+        first = select(cut_to_regions(problem, self._congestion))
         taken = used(problem, first.allowed)
         rest = tuple(
             replace(
@@ -134,7 +142,7 @@ class Planner:
             if not topic.protected
         )
         left = {broker: _left(budget, taken[broker]) for broker, budget in problem.budgets.items()}
-        second = self._select(replace(problem, budgets=left, topics=rest))
+        second = select(replace(problem, budgets=left, topics=rest))
         allowed = {key: rate + second.allowed.get(key, 0.0) for key, rate in first.allowed.items()}
         return replace(first, allowed=allowed)
 

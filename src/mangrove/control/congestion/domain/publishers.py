@@ -28,11 +28,6 @@ ELSEWHERE = "elsewhere/"
 MAX_TOPICS_A_PATTERN = 50
 """A vote of a subscription with wildcards counts for so many of its publisher's topics."""
 DEFAULT_SIZE_BYTES = 256.0
-MAX_FRAMING_BYTES = 1000.0
-FRAMING_NEW = 0.2
-"""How much the last look at it counts."""
-MIN_MSG_S = 10.0
-"""Of fewer messages in a second no mean is made."""
 
 
 class Publishers:
@@ -61,8 +56,6 @@ class Publishers:
         self._demand = demand
         self._gateway = gateway
         self._head = head
-        self._framing_bytes: float | None = None
-        """What brokers count of a message beyond what clients do."""
 
     # -- votes ----------------------------------------------------------------------------------------------
 
@@ -133,7 +126,6 @@ class Publishers:
         for client, topic, offering in self._demand:
             local[topic].append((client, offering))
         audiences = self.audiences(now)
-        self._learn_framing(now)
         found = []
         for topic in sorted({*local, *self._gateway.topics(now)}):
             audience = audiences.of(topic, home=topic in local)
@@ -173,7 +165,7 @@ class Publishers:
                 self.opinions.utility(topic, self.origins.origin_of(client) or PLAIN_ORIGIN, now),
                 offering.msg_s,
                 offering.said_msg_s,
-                (offering.size_bytes or DEFAULT_SIZE_BYTES) + (self._framing_bytes or 0.0),
+                offering.size_bytes or DEFAULT_SIZE_BYTES,
             )
             for client, offering in here
             if offering.msg_s > 0.0
@@ -191,23 +183,6 @@ class Publishers:
                     PublisherOffer(ELSEWHERE + origin, utility, offered_msg_s, said_msg_s, size_bytes or size)
                 )
         return tuple(offers)
-
-    def _learn_framing(self, now: float) -> None:
-        """Clients count what they were given to publish, brokers also what is put around it.
-
-        Each message of the SDK has its head of about the same size: by that much, messages at the head are
-        larger than clients say, as far as those are most of what comes in.
-        """
-        messages_s = bytes_s = 0.0
-        for _, _, offering in self._demand:
-            messages_s += offering.said_msg_s
-            bytes_s += offering.said_bytes_s
-        carried = self._head(now).messages_in_s
-        if messages_s < MIN_MSG_S or not 0.5 * carried <= messages_s <= 2.0 * carried:
-            return
-        framing = min(MAX_FRAMING_BYTES, max(0.0, self._mean_bytes(now) - bytes_s / messages_s))
-        known = self._framing_bytes
-        self._framing_bytes = framing if known is None else known + FRAMING_NEW * (framing - known)
 
     def _mean_bytes(self, now: float) -> float:
         head = self._head(now)
