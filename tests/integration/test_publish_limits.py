@@ -177,3 +177,76 @@ async def test_the_agents_limits_come_and_go(pair: Running) -> None:
         await asyncio.sleep(0)
         assert told == [("agents.a", 0.0), ("agents.a", None)]
         await agent.close()
+
+
+async def keep_silent(connection: Connection, subjects: list[str]) -> None:
+    """Publish until nothing of it is sent any more."""
+
+    async def silent() -> bool:
+        return not any([await connection.publish(subject) for subject in subjects])
+
+    await eventually(silent, "subjects without subscribers should not be sent")
+
+
+async def test_nobody_listens(pair: Running) -> None:
+    async with (
+        mangrove.connect(pair.head("denver")) as far,
+        mangrove.connect(pair.head("seattle")) as connection,
+    ):
+        assert await connection.publish("lonely.a"), "the first message is always sent"
+        await keep_silent(connection, ["lonely.a", "lonely.b"])
+        assert connection.withheld["lonely.a"].unwanted.messages >= 1
+        assert connection.withheld["lonely.a"].limited.messages == 0
+        assert await connection.publish("open.lonely"), "its contract wants it sent"
+        with pytest.raises(MangroveError, match="nobody in the federation answers"):
+            await connection.request("lonely.a", timeout=5)
+        assert await connection.publish("lonely.a", reply="answers.here")
+        own = await connection.subscribe("lonely.*")
+        assert await connection.publish("lonely.b", b"to myself")
+        assert (await own.next(timeout=5)).data == b"to myself"
+        await own.unsubscribe()
+        await keep_silent(connection, ["lonely.a"])
+        await far.subscribe("lonely.>")
+
+        async def heard() -> bool:
+            return bool(await connection.publish("lonely.a"))
+
+        await eventually(heard, "it should be sent when somebody subscribes, also without asking for ready")
+
+
+SILENT = 120
+ROUNDS = 2
+
+
+async def test_what_is_published_after_ready_arrives_also_from_who_was_silent(pair: Running) -> None:
+    """Hundreds of subjects that a publisher is silent on: the first message after `ready` counts."""
+    lost: list[str] = []
+    silent = 0
+    async with (
+        mangrove.connect(pair.edge("denver")) as far,
+        mangrove.connect(pair.edge("seattle")) as near,
+        mangrove.connect(pair.head("seattle")) as publisher,
+    ):
+
+        async def round_(number: int, subject: str) -> None:
+            nonlocal silent
+            subscriber = far if number % 2 else near
+            subscription = await subscriber.subscribe(subject)
+            silent += not await publisher.publish(subject, b"before")
+            await subscription.ready()
+            await publisher.publish(subject, b"after")
+            try:
+                while (await subscription.next(timeout=3)).data != b"after":
+                    pass
+            except TimeoutError:
+                lost.append(subject)
+            await subscription.unsubscribe()
+
+        for turn in range(ROUNDS):
+            subjects = [f"quiet.{turn}.{number}" for number in range(SILENT)]
+            await keep_silent(publisher, subjects)
+            for first in range(0, SILENT, 4):
+                chunk = list(enumerate(subjects[first : first + 4], first))
+                await asyncio.gather(*(round_(number, subject) for number, subject in chunk))
+    assert lost == []
+    assert silent > ROUNDS * SILENT / 4, "most were silent until then"

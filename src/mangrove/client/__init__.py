@@ -8,6 +8,7 @@ from mangrove.client.pending.gap import Gap, SlowSubscriberError
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import LimitedError, Outcome
 from mangrove.client.subscription import Subscription
+from mangrove.model.congestion.rate_limit import RateLimit
 
 __all__ = [
     "AskRefusedError",
@@ -19,6 +20,7 @@ __all__ = [
     "NotConnectedError",
     "Outcome",
     "Publisher",
+    "RateLimit",
     "SlowSubscriberError",
     "Subscription",
     "connect",

@@ -154,9 +154,7 @@ class Connection:
             outlet = self._outlets.get(subject)
             if outlet is None:
                 gate = self._gates.get(subject)
-                if gate is not None and gate.left >= 1 and gate.left_bytes > 0:
-                    gate.left -= 1
-                    gate.left_bytes -= len(data)
+                if gate is not None and gate.outlet.messages < gate.until and len(data) <= gate.most_bytes:
                     outlet = gate.outlet
             if outlet is not None:
                 try:
@@ -490,7 +488,7 @@ class Connection:
         """Hold a request back while it is beyond a limit."""
         if self._filter.outlet(subject) is None and self._filter.limited(subject):
             self._new_outlet(subject)
-        while not self._filter.judge(subject, size_bytes, awaited=True):
+        while not self._filter.judge(subject, size_bytes, awaited=True, counted=False):
             if not self._filter.waits:
                 self._filter.withhold(subject, Outcome.LIMITED, size_bytes)
                 raise self._filter.error(subject)

@@ -98,15 +98,15 @@ class PublishFilter:
 
     # -- messages -------------------------------------------------------------------------------------------
 
-    def judge(self, subject: str, size_bytes: int, *, awaited: bool) -> Outcome:
-        """Whether a message may be sent; if not, it is not counted yet.
+    def judge(self, subject: str, size_bytes: int, *, awaited: bool, counted: bool = True) -> Outcome:
+        """Whether a message may be sent; if not, that is not counted yet. See `Gate.judge`.
 
         Of subjects that nothing is kept of, because there are too many, only the client's own limit holds.
         """
         gate = self.gates.get(subject)
         if gate is not None:
             share = PURSE_SHARE if gate.client is None else PURSE_SHARE / len(self.gates)
-            outcome = gate.judge(size_bytes, share, awaited=awaited)
+            outcome = gate.judge(size_bytes, share, awaited=awaited, counted=counted)
             if outcome and not gate.needed:
                 self.speak(subject)
             return outcome
