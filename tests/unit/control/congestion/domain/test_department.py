@@ -58,7 +58,7 @@ class Played:
         """By client and topic, what it would say."""
         self.votes: dict[str, float] = {}
         """By client, how useful it is."""
-        self.topics = ("alert", "t")
+        self.topics: tuple[str, ...] = ("alert", "t")
         self.limits: dict[str, LimitsOrdered] = {}
         self.told: list[Instruction] = []
         self.delivered: dict[str, int] = {}
