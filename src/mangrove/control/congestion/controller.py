@@ -217,19 +217,12 @@ class CongestionControl:
         return self._budgets.utilisation(load, wanted)
 
     def offered_part(self, topic: str) -> float:
-        """How many times what may be said of a topic is offered."""
-        allowed = offered = 0.0
-        for (limited, _), limit in self.limits.items():
-            if limited == topic:
-                allowed += min(limit.msg_s, limit.offered_msg_s)
-                offered += limit.offered_msg_s
-        if not offered:
+        """How many times what is said of a topic would be said without limits, as far as was last known."""
+        if all(limited != topic for limited, _ in self.limits):
             return 1.0
-        for key, planned in self.plan.publishers.items():
-            if key[0] == topic and key not in self.limits:
-                allowed += planned.demand_msg_s
-                offered += planned.demand_msg_s
-        return offered / allowed if allowed > 0.0 else 1.0
+        planned = [each.publisher for key, each in self.plan.publishers.items() if key[0] == topic]
+        said = sum(each.said_msg_s for each in planned)
+        return max(1.0, sum(each.offered_msg_s for each in planned) / said) if said > 0.0 else 1.0
 
     def _ease(self, loads: Mapping[str, BrokerLoad], now: float) -> None:
         """Brokers that could carry all that is offered are short no more."""
@@ -307,14 +300,15 @@ class CongestionControl:
         if planned is None:
             return None
         before = self.limits.get(key)
-        carrying = [broker for broker in planned.offer.copies if broker in self._short]
+        carrying = sorted(planned.offer.copies)
         return Limit(
             msg_s=planned.allowed_msg_s,
             since=now if before is None else before.since,
             utility=planned.publisher.utility,
             importance=planned.importance,
             offered_msg_s=planned.demand_msg_s,
-            brokers=tuple(sorted(broker for broker in carrying if self.plan.exceeded(broker)) or carrying),
+            brokers=tuple(broker for broker in carrying if self.plan.exceeded(broker))
+            or tuple(broker for broker in carrying if broker in self._short),
             probing=planned.probing,
         )
 
@@ -371,7 +365,7 @@ class CongestionControl:
                     topics=len(topics),
                     publishers=len(self.limits),
                     stopped=sum(limit.probing for limit in self.limits.values()),
-                    brokers=brokers,
+                    brokers=tuple(map(self._named, brokers)),
                     examples=tuple(_example(key, limit) for key, limit in examples[:EXAMPLES]),
                 ),
                 now,
@@ -387,6 +381,11 @@ class CongestionControl:
                 now,
                 self._limited_by,
             )
+
+    def _named(self, broker: str) -> str:
+        """A broker, and what it is short of."""
+        metric = self.plan.exceeded_on(broker)
+        return broker if metric is None else f"{broker} ({metric.value})"
 
     def _note_protected(self, now: float) -> None:
         too_much = set(self.plan.short)
