@@ -160,6 +160,11 @@ class SilentPublisher:
         )
         return msgspec.json.decode(answer.data, type=AudienceAnswer).unwanted
 
+    async def give_up(self) -> None:
+        """Without waiting for an answer."""
+        request = msgspec.json.encode(AudienceRequest(client=self._name))
+        await self._management.publish(gateway_audience_subject("here"), request)
+
     async def gets_leave(self, *subjects: str) -> None:
         async def has_leave() -> bool:
             return await self.ask(*subjects) == subjects
@@ -215,7 +220,12 @@ async def test_every_kind_of_subscriber_is_seen(pair: Running, silent: SilentPub
     async def only_nobody() -> bool:
         return await silent.ask(*subjects) == ("kinds.nobody",)
 
+    async def no_leaves() -> bool:
+        return (await pair.gateway("here")).silence.leaves == 0
+
     await eventually(only_nobody, "leave only where nobody listens")
+    await silent.give_up()
+    await eventually(no_leaves, "what is given up should be forgotten")
     await head.jetstream().delete_stream("KINDS")
     await head.close()
     await edge.close()
