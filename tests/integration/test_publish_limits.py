@@ -91,6 +91,8 @@ async def test_waiting_and_raising(pair: Running) -> None:
         mangrove.connect(pair.head("seattle"), when_limited="raise") as strict,
     ):
         assert set(await outcomes(patient, "slow.b", 5)) == {Outcome.SENT}
+        assert patient.withheld["slow.b"].delayed.messages >= 3
+        assert patient.withheld["slow.b"].limited.messages == 0
         assert patient.publish_nowait("slow.b") is Outcome.LIMITED, "it cannot wait"
         with pytest.raises(LimitedError, match=r"slow\.c is reached \(contract: 10 messages/s"):
             await outcomes(strict, "slow.c", 20)
@@ -161,9 +163,7 @@ async def test_the_agents_limits_come_and_go(pair: Running) -> None:
 
         await eventually(limited, "the limit should be in force")
         assert await connection.publish("agents.a") is Outcome.LIMITED
-        assert membership.ignored["impossible figures"] == 2
-        assert membership.ignored["other term"] == 1
-        assert membership.ignored["unreadable"] == 1
+        assert connection.ignored == {"impossible figures": 2, "other term": 1, "unreadable": 1}
         assert managed.limits_epoch() == 1_000
         await say(999, {})
         await say(1_001, {})
@@ -172,11 +172,28 @@ async def test_the_agents_limits_come_and_go(pair: Running) -> None:
             return "agents.a" not in connection.limits
 
         await eventually(lifted, "the limit should be lifted")
-        assert membership.ignored["older limits"] == 1
+        assert connection.ignored["older limits"] == 1
         assert await connection.publish("agents.a") is not Outcome.LIMITED
         await asyncio.sleep(0)
         assert told == [("agents.a", 0.0), ("agents.a", None)]
         await agent.close()
+
+
+async def test_two_publishers_are_told_their_shares(pair: Running) -> None:
+    told: list[str] = []
+    async with (
+        mangrove.connect(pair.head("seattle"), on_limit=lambda subject, _: told.append(subject)) as one,
+        mangrove.connect(pair.head("seattle")) as two,
+    ):
+
+        async def shared() -> bool:
+            for connection in (one, two):
+                await outcomes(connection, "slow.shared", 20)
+            limits = [connection.limits["slow.shared"].msg_s or 0.0 for connection in (one, two)]
+            return sum(limits) <= 10.5 and min(limits) >= 4.5
+
+        await eventually(shared, "each of two greedy publishers should be told its half")
+        assert told.count("slow.shared") >= 2, "the contract's limit, and the share of it"
 
 
 async def keep_silent(connection: Connection, subjects: list[str]) -> None:

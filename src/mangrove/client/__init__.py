@@ -2,11 +2,12 @@
 
 from mangrove.client.asks import AskRefusedError
 from mangrove.client.connecting import connect
-from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError
+from mangrove.client.connection import Connection
 from mangrove.client.message import Message
 from mangrove.client.pending.gap import Gap, SlowSubscriberError
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import LimitedError, Outcome
+from mangrove.client.publishing_connection import MessageTooLargeError, NotConnectedError
 from mangrove.client.subscription import Subscription
 from mangrove.model.congestion.rate_limit import RateLimit
 

@@ -78,6 +78,8 @@ class Silence:
         self._task: asyncio.Task[None] | None = None
         self._acknowledging: set[asyncio.Task[None]] = set()
         self._acknowledging_soon = False
+        self.questions = 0
+        """How often it has asked."""
         self.ignored: Counter[str] = Counter()
         """What was heard and not believed, by reason."""
 
@@ -194,6 +196,7 @@ class Silence:
         self._named = set(named)
         self._speak(self._silent.keys() - self._named)
         self._number += 1
+        self.questions += 1
         number, asked_s = self._number, seconds()
         request = AudienceRequest(client=self._client, subjects=named, knows=self._knows)
         try:

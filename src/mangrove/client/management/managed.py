@@ -271,7 +271,10 @@ class Managed:
     def withheld(self) -> dict[str, Traffic]:
         """See `Carrier`: what a limit kept back is demand, what nobody listens to is not."""
         limited = {
-            subject: (each.limited.messages, each.limited.size_bytes)
+            subject: (
+                each.limited.messages + each.delayed.messages,
+                each.limited.size_bytes + each.delayed.size_bytes,
+            )
             for subject, each in self._withheld().items()
             if subject in self._publishers
         }

@@ -14,11 +14,13 @@ from mangrove.model.balancing import Balancing
 
 TOLERANCE = 0.02
 """Of a capacity: what others use is taken to be the same as long as it has changed by less."""
+FALL = 0.3
+"""What others use is taken to be more at once, and less by this part of the difference at a time."""
 ALL_MESSAGES = 0.1
 """If the messages differ by less than this part, no others use the broker: then bytes differ by overhead."""
 MAX_OVERHEAD = 4.0
 """Times what clients tell of their messages' sizes: that much heads may add, and no more is believed."""
-AFTER_S = 10.0
+AFTER_S = 6.0
 """Also while limits change all the time, what others use is looked at so often."""
 
 
@@ -56,7 +58,10 @@ class Budgets:
                     self._overheads.near((broker, metric), overhead, TOLERANCE * overhead)
                 accounted = self._overhead(broker, metric) * mine.amounts.of(metric)
                 others = max(0.0, measured.of(metric) - accounted)
-                self._background.near((broker, metric), others, TOLERANCE * capacity)
+                known = self._background.get((broker, metric))
+                if known is not None and others < known:
+                    others = known + FALL * (others - known)
+                self._background.near((broker, metric), others, FALL * TOLERANCE * capacity)
 
     def of(self, load: BrokerLoad, share: float) -> Amounts:
         """What is left of a share of a broker's capacity, after what others use; infinite where unknown."""

@@ -111,7 +111,7 @@ async def test_all_subjects_of_a_client_share_its_limit() -> None:
 
 
 def send(publishing: PublishFilter, subject: str, size_bytes: int) -> bool:
-    """As `Connection.publish` does."""
+    """As `PublishingConnection.publish` does."""
     gate = publishing.gates[subject]
     sure = gate.outlet.messages < gate.until and size_bytes <= gate.most_bytes
     if sure or publishing.judge(subject, size_bytes, awaited=False):
