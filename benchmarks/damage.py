@@ -25,6 +25,8 @@ from mangrove.testbed.damage.workload import draw_plan
 LEFT = 0.3
 BELOW_BAR_S = 5.0
 LIFTED_BAR_S = 15.0
+AGAIN_BAR = 0.1
+"""Of the time while damaged: how long brokers may be measured above the threshold once they were below."""
 USEFUL_BAR = 1.3
 PROTECTED = "alert"
 DAMAGED_S, QUICK_DAMAGED_S = 25.0, 15.0
@@ -64,7 +66,7 @@ def render(result: dict[str, object], console: Console) -> None:
     control = Table(
         "Control",
         name_column("case"),
-        *map(number_column, ("peak", "limited after", "below after", "limits", "lifted after", "moved")),
+        *map(number_column, ("peak", "limited", "below", "above again", "limits", "lifted", "moved")),
     )
     for name, reports in _cases(result).items():
         for label, report in reports.items():
@@ -83,6 +85,7 @@ def render(result: dict[str, object], console: Console) -> None:
             f"{report.peak_utilisation:.0%}",
             _seconds(report.limited_after_s),
             _seconds(report.below_after_s),
+            _seconds(report.overloaded_again_s),
             f"{report.most_limits}",
             _seconds(report.lifted_after_s),
             f"{len(report.moves)} topics",
@@ -111,6 +114,8 @@ def missed(result: dict[str, object]) -> list[str]:
         without, report = reports[WITHOUT], reports[WITH]
         if report.below_after_s is None or report.below_after_s > BELOW_BAR_S:
             lines.append(f"{name}: brokers below the threshold after {_seconds(report.below_after_s)}")
+        if report.overloaded_again_s > AGAIN_BAR * report.during.seconds:
+            lines.append(f"{name}: above the threshold again for {report.overloaded_again_s:.1f} s")
         alerts = report.during.classes[PROTECTED]
         if alerts.in_time < alerts.offered:
             lines.append(f"{name}: {alerts.offered - alerts.in_time} alerts of {alerts.offered} not in time")

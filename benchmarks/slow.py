@@ -25,7 +25,7 @@ RATIO_BAR = 1.25
 """Or as much as a turn without a slow one differs from the next such turn, if that is more."""
 USEFUL_BAR = 0.9
 ROUNDS, QUICK_ROUNDS = 6, 2
-MESSAGES, QUICK_MESSAGES = 600, 300
+MESSAGES, QUICK_MESSAGES = 400, 200
 
 
 def run(seed: int, quick: bool) -> dict[str, object]:

@@ -9,14 +9,27 @@ async with mangrove.connect(domain="seattle") as connection:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mangrove.client import Connection, LimitedError, Message, Outcome, Subscription, connect
+    from mangrove.client import (
+        Connection,
+        Gap,
+        LimitedError,
+        Message,
+        Outcome,
+        RateLimit,
+        SlowSubscriberError,
+        Subscription,
+        connect,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
     "Connection",
+    "Gap",
     "LimitedError",
     "Message",
     "Outcome",
+    "RateLimit",
+    "SlowSubscriberError",
     "Subscription",
     "__version__",
     "connect",

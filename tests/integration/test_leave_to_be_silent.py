@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from tests.kit.management_broker import ManagementBroker, management_broker
 from tests.kit.waiting import eventually
 
@@ -47,6 +48,7 @@ class Gateway:
         self.problem = ""
         self.lease_s = 3.0
         self.on_known: Callable[[], None] = lambda: None
+        self.subscription: Subscription | None = None
 
     async def answer(self, message: Msg) -> None:
         request = msgspec.json.decode(message.data, type=AudienceRequest)
@@ -62,6 +64,12 @@ class Gateway:
             await message.respond(msgspec.json.encode(answer))
         for subject in self.also(request):
             await self.want(subject)
+
+    async def end(self) -> None:
+        """As an older gateway that knows nothing of it."""
+        assert self.subscription is not None
+        await self.subscription.unsubscribe()
+        await self._connection.flush()
 
     async def want(self, *subjects: str) -> None:
         self.wanted |= set(subjects)
@@ -113,7 +121,8 @@ async def _site(directory: Path) -> AsyncIterator[Site]:
     async with management_broker(directory) as broker:
         connection = await broker.connect()
         gateway = Gateway(connection)
-        await connection.subscribe(gateway_audience_subject("here"), cb=gateway.answer)
+        subject = gateway_audience_subject("here")
+        gateway.subscription = await connection.subscribe(subject, cb=gateway.answer)
         await connection.flush()
         link = ManagementLink("here", broker.url, "test")
         assert await link.wait(5)
@@ -175,6 +184,16 @@ async def test_nothing_is_withheld_without_an_answer(site: Site) -> None:
     await site.broker.process.stop()
     await eventually(lambda: _true(bool(site.publish("a"))), "without its broker the client sends")
     assert not site.silence.subjects
+
+
+async def test_a_gateway_that_knows_no_such_question_hears_it_seldom(site: Site) -> None:
+    """The broker says that nobody answers: the client sends everything, and asks less and less often."""
+    await site.gateway.end()
+    for _ in range(40):
+        assert site.publish("a")
+        await asyncio.sleep(ASK_S / 4)
+    assert not site.silence.subjects
+    assert site.silence.questions <= 5
 
 
 async def test_leave_that_is_not_renewed_runs_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

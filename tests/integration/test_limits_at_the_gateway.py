@@ -16,6 +16,7 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove
+from mangrove.client.publishing import Outcome
 from mangrove.config import parse_federation
 from mangrove.gateway.audience.leaves import NOT_ANSWERED
 from mangrove.gateway.limits.arrivals import CONGESTION
@@ -237,3 +238,24 @@ async def test_hostile_questions_are_answered_and_harm_nobody(pair: Running, sil
         await connection.publish("forged.1", b"heard")
         assert (await subscription.next(timeout=5)).data == b"heard"
     await management.close()
+
+
+@pytest.mark.parametrize("domain", ["here", "there"])
+async def test_what_a_silent_publisher_says_right_after_ready_arrives(pair: Running, domain: str) -> None:
+    where = pair.launched.directory
+    async with (
+        mangrove.connect(domain="here", run_dir=where) as publisher,
+        mangrove.connect(domain=domain, run_dir=where) as subscriber,
+    ):
+        subjects = [f"in.vain.{domain}.{number}" for number in range(10)]
+
+        async def silent_on_all() -> bool:
+            return [await publisher.publish(each, b"in vain") for each in subjects] == [Outcome.UNWANTED] * 10
+
+        await eventually(silent_on_all, "nobody listens, so nothing should be sent")
+        for number, subject in enumerate(subjects):
+            pattern = subject if number % 2 else f"in.*.{domain}.{number}"
+            subscription = await subscriber.subscribe(pattern, queue="workers" if number % 3 else "")
+            await subscription.ready()
+            await publisher.publish(subject, b"heard")
+            assert (await subscription.next(timeout=5)).data == b"heard"

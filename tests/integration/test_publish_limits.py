@@ -91,6 +91,8 @@ async def test_waiting_and_raising(pair: Running) -> None:
         mangrove.connect(pair.head("seattle"), when_limited="raise") as strict,
     ):
         assert set(await outcomes(patient, "slow.b", 5)) == {Outcome.SENT}
+        assert patient.withheld["slow.b"].delayed.messages >= 3
+        assert patient.withheld["slow.b"].limited.messages == 0
         assert patient.publish_nowait("slow.b") is Outcome.LIMITED, "it cannot wait"
         with pytest.raises(LimitedError, match=r"slow\.c is reached \(contract: 10 messages/s"):
             await outcomes(strict, "slow.c", 20)
@@ -161,9 +163,7 @@ async def test_the_agents_limits_come_and_go(pair: Running) -> None:
 
         await eventually(limited, "the limit should be in force")
         assert await connection.publish("agents.a") is Outcome.LIMITED
-        assert membership.ignored["impossible figures"] == 2
-        assert membership.ignored["other term"] == 1
-        assert membership.ignored["unreadable"] == 1
+        assert connection.ignored == {"impossible figures": 2, "other term": 1, "unreadable": 1}
         assert managed.limits_epoch() == 1_000
         await say(999, {})
         await say(1_001, {})
@@ -172,8 +172,98 @@ async def test_the_agents_limits_come_and_go(pair: Running) -> None:
             return "agents.a" not in connection.limits
 
         await eventually(lifted, "the limit should be lifted")
-        assert membership.ignored["older limits"] == 1
+        assert connection.ignored["older limits"] == 1
         assert await connection.publish("agents.a") is not Outcome.LIMITED
         await asyncio.sleep(0)
         assert told == [("agents.a", 0.0), ("agents.a", None)]
         await agent.close()
+
+
+async def test_two_publishers_are_told_their_shares(pair: Running) -> None:
+    told: list[str] = []
+    async with (
+        mangrove.connect(pair.head("seattle"), on_limit=lambda subject, _: told.append(subject)) as one,
+        mangrove.connect(pair.head("seattle")) as two,
+    ):
+
+        async def shared() -> bool:
+            for connection in (one, two):
+                await outcomes(connection, "slow.shared", 20)
+            limits = [connection.limits["slow.shared"].msg_s or 0.0 for connection in (one, two)]
+            return sum(limits) <= 10.5 and min(limits) >= 4.5
+
+        await eventually(shared, "each of two greedy publishers should be told its half")
+        assert told.count("slow.shared") >= 2, "the contract's limit, and the share of it"
+
+
+async def keep_silent(connection: Connection, subjects: list[str]) -> None:
+    """Publish until nothing of it is sent any more."""
+
+    async def silent() -> bool:
+        return not any([await connection.publish(subject) for subject in subjects])
+
+    await eventually(silent, "subjects without subscribers should not be sent")
+
+
+async def test_nobody_listens(pair: Running) -> None:
+    async with (
+        mangrove.connect(pair.head("denver")) as far,
+        mangrove.connect(pair.head("seattle")) as connection,
+    ):
+        assert await connection.publish("lonely.a"), "the first message is always sent"
+        await keep_silent(connection, ["lonely.a", "lonely.b"])
+        assert connection.withheld["lonely.a"].unwanted.messages >= 1
+        assert connection.withheld["lonely.a"].limited.messages == 0
+        assert await connection.publish("open.lonely"), "its contract wants it sent"
+        with pytest.raises(MangroveError, match="nobody in the federation answers"):
+            await connection.request("lonely.a", timeout=5)
+        assert await connection.publish("lonely.a", reply="answers.here")
+        own = await connection.subscribe("lonely.*")
+        assert await connection.publish("lonely.b", b"to myself")
+        assert (await own.next(timeout=5)).data == b"to myself"
+        await own.unsubscribe()
+        await keep_silent(connection, ["lonely.a"])
+        await far.subscribe("lonely.>")
+
+        async def heard() -> bool:
+            return bool(await connection.publish("lonely.a"))
+
+        await eventually(heard, "it should be sent when somebody subscribes, also without asking for ready")
+
+
+SILENT = 120
+ROUNDS = 2
+
+
+async def test_what_is_published_after_ready_arrives_also_from_who_was_silent(pair: Running) -> None:
+    """Hundreds of subjects that a publisher is silent on: the first message after `ready` counts."""
+    lost: list[str] = []
+    silent = 0
+    async with (
+        mangrove.connect(pair.edge("denver")) as far,
+        mangrove.connect(pair.edge("seattle")) as near,
+        mangrove.connect(pair.head("seattle")) as publisher,
+    ):
+
+        async def round_(number: int, subject: str) -> None:
+            nonlocal silent
+            subscriber = far if number % 2 else near
+            subscription = await subscriber.subscribe(subject)
+            silent += not await publisher.publish(subject, b"before")
+            await subscription.ready()
+            await publisher.publish(subject, b"after")
+            try:
+                while (await subscription.next(timeout=3)).data != b"after":
+                    pass
+            except TimeoutError:
+                lost.append(subject)
+            await subscription.unsubscribe()
+
+        for turn in range(ROUNDS):
+            subjects = [f"quiet.{turn}.{number}" for number in range(SILENT)]
+            await keep_silent(publisher, subjects)
+            for first in range(0, SILENT, 4):
+                chunk = list(enumerate(subjects[first : first + 4], first))
+                await asyncio.gather(*(round_(number, subject) for number, subject in chunk))
+    assert lost == []
+    assert silent > ROUNDS * SILENT / 4, "most were silent until then"

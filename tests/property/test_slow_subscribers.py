@@ -31,6 +31,7 @@ class Run:
 
     def __init__(self, waiting: Waiting) -> None:
         self.waiting = waiting
+        waiting.take_back = self.take_back
         self.ids = MessageIds()
         self.came: list[Message] = []
         self.read: list[Message] = []
@@ -46,17 +47,14 @@ class Run:
             self.utility[id(message)] = utility
             messages.append(message)
         self.came += messages
-        size_bytes = sum(map(size_of, messages))
-        waiting = self.waiting
-        if (
-            waiting.messages + len(messages) > waiting.max_messages
-            or waiting.size_bytes + size_bytes > waiting.max_bytes
-        ):
-            waiting.give_back(self.in_hand)
-            self.in_hand = []
-        lost = waiting.put(messages, size_bytes)
+        lost = self.waiting.put(messages, sum(map(size_of, messages)))
         self.lost += lost
         return lost
+
+    def take_back(self) -> list[Message]:
+        """As a subscription does."""
+        in_hand, self.in_hand = self.in_hand, []
+        return in_hand
 
     def take(self, count: int) -> None:
         """Read messages."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mangrove.model.subject_trie import SubjectTrie
-from mangrove.model.subjects import covers, matches
+from mangrove.model.subjects import covers, matches, patterns_over
 from mangrove.model.topics import Contract, Scope, TopicRules, overlaps
 
 TOKENS = st.sampled_from(["a", "b", "c"])
@@ -51,3 +51,16 @@ def test_what_stays_home_is_never_federated(
     topics = TopicRules(tuple(Contract(match=match, scope=scope) for match, scope in rules))
     if topics.stays_home(pattern) and matches(pattern, subject):
         assert topics.contract_of(subject).scope is Scope.DOMAIN
+
+
+@given(patterns(), SUBJECTS)
+def test_all_patterns_over_a_subject_are_enumerated_once(pattern: str, subject: str) -> None:
+    over = list(patterns_over(subject))
+    assert len(set(over)) == len(over)
+    assert all(each is not None and covers(each, subject) for each in over)
+    assert (pattern in over) == (covers(pattern, subject) and pattern != subject)
+
+
+def test_a_subject_with_very_many_tokens_is_not_enumerated() -> None:
+    assert list(patterns_over(".".join("x" * 400)))[-1] is None
+    assert None not in patterns_over("a.b.c.d.e.f.g.h")

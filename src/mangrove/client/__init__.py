@@ -2,12 +2,14 @@
 
 from mangrove.client.asks import AskRefusedError
 from mangrove.client.connecting import connect
-from mangrove.client.connection import Connection, MessageTooLargeError, NotConnectedError
+from mangrove.client.connection import Connection
 from mangrove.client.message import Message
 from mangrove.client.pending.gap import Gap, SlowSubscriberError
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import LimitedError, Outcome
+from mangrove.client.publishing_connection import MessageTooLargeError, NotConnectedError
 from mangrove.client.subscription import Subscription
+from mangrove.model.congestion.rate_limit import RateLimit
 
 __all__ = [
     "AskRefusedError",
@@ -19,6 +21,7 @@ __all__ = [
     "NotConnectedError",
     "Outcome",
     "Publisher",
+    "RateLimit",
     "SlowSubscriberError",
     "Subscription",
     "connect",

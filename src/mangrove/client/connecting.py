@@ -14,9 +14,10 @@ import msgspec
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NoResponderError
 from mangrove.client.broker_pool import BrokerPool, same_broker
-from mangrove.client.connection import Connection, NotConnectedError
+from mangrove.client.connection import Connection
 from mangrove.client.filtering.publish_filter import OnLimit, PublishFilter, checked_callback, chosen_way
 from mangrove.client.management.link import ManagementLink
+from mangrove.client.publishing_connection import NotConnectedError
 from mangrove.errors import InputError
 from mangrove.host.runtime_file import find_running
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions

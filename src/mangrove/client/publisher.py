@@ -10,7 +10,7 @@ from mangrove.client.publishing import Outcome
 
 
 class Publish(Protocol):
-    """`Connection.publish`."""
+    """`PublishingConnection.publish`."""
 
     def __call__(
         self,
@@ -42,7 +42,7 @@ class Publisher:
         keywords: Iterable[str] | None = None,
         utility: float | None = None,
     ) -> Outcome:
-        """Publish a message as `Connection.publish` does, and tell what became of it."""
+        """Publish a message as `PublishingConnection.publish` does, and tell what became of it."""
         return await self._publish(
             self.subject, data, headers=headers, reply=reply, keywords=keywords, utility=utility
         )

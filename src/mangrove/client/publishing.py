@@ -71,12 +71,17 @@ class Published:
 
 @dataclass(slots=True)
 class Withheld:
-    """How much was not sent on a subject, by reason."""
+    """How much was not sent on a subject, or not at once, by reason."""
 
     limited: Published = field(default_factory=Published)
     """A limit was reached."""
     unwanted: Published = field(default_factory=Published)
     """Nobody in the federation subscribed."""
+    delayed: Published = field(default_factory=Published)
+    """What had to wait for a limit, with `when_limited="wait"`, and was sent then."""
+
+    def __bool__(self) -> bool:
+        return any(each.messages for each in (self.limited, self.unwanted, self.delayed))
 
     def add(self, outcome: Outcome, size_bytes: int) -> None:
         """One message more."""

@@ -72,6 +72,7 @@ class Subscription:
         self._cut_off = cut_off
         self._recent = RecentIds(one_subject=one_subject)
         self._waiting = reading.waiting
+        self._waiting.take_back = self._take_back
         self._judge = reading.judge
         self._on_gap = reading.on_gap
         self._gaps = Gaps(subject, one_subject=one_subject)
@@ -99,13 +100,7 @@ class Subscription:
             return
         if self.votes is not None:
             self.votes.offer(fresh)
-        waiting = self._waiting
-        if (
-            waiting.messages + len(fresh) > waiting.max_messages
-            or waiting.size_bytes + size_bytes > waiting.max_bytes
-        ):
-            waiting.give_back(list(self._present))
-        lost = waiting.put(fresh, size_bytes)
+        lost = self._waiting.put(fresh, size_bytes)
         if lost:
             self._lose(lost)
         if self._callback is None:
@@ -125,6 +120,9 @@ class Subscription:
             log.warning("%s", self._error.message)
             self._cut_off(self)
 
+    def _take_back(self) -> list[Message]:
+        return list(self._present)
+
     def _take_up(self) -> bool:
         """Go on with the next that wait; whether there are some."""
         messages = self._waiting.take()
@@ -138,7 +136,7 @@ class Subscription:
         self._calling = asyncio.current_task()
         try:
             while True:
-                if self._gaps:
+                if self._gaps.untold:
                     await self._tell_gaps()
                 if self._finished or not self._take_up():
                     return
@@ -221,7 +219,7 @@ class Subscription:
         while True:
             for message in self._present:
                 yield message
-            if self._gaps:
+            if self._gaps.untold:
                 await self._tell_gaps()
             if not self._take_up() and not await self._more():
                 if self._error is not None:
@@ -234,7 +232,7 @@ class Subscription:
         while True:
             for message in self._present:
                 return message
-            if self._gaps:
+            if self._gaps.untold:
                 await self._tell_gaps()
             if not self._take_up():
                 try:

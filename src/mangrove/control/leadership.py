@@ -219,8 +219,15 @@ class Leadership:
         return self.congestion.plain_seen(seen, now)
 
     def capacity_changed(self, changed: CapacityChanged, now: float) -> list[Instruction]:
-        """A broker can carry more or less from now on."""
-        return self.loaded(now) if self.congestion.capacity_told(changed.told, now) else []
+        """A broker can carry more or less from now on.
+
+        Sessions wait for the next look: damage seldom strikes one broker alone, and what is told of the
+        others a moment later shows whether they have room.
+        """
+        if not self.congestion.capacity_told(changed.told, now):
+            return []
+        told = self.neighbours.set_load(self._watch.cluster(now), now)
+        return told + self.congestion.loaded(now) + self._afterwards(now)
 
     # -- clients --------------------------------------------------------------------------------------------
 

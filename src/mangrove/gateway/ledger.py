@@ -24,7 +24,7 @@ class Ledger:
         self.dropped: Counter[str] = Counter()
         """By reason."""
         self.ignored: Counter[str] = Counter()
-        """What the head broker sent that was left out."""
+        """What the head broker, or somebody at the management broker, said that was left out."""
         self.sent_on = 0
         """Messages for queue groups that another domain should have served; they may be served twice."""
         self._dropped_by_topic: Counter[tuple[str, str]] = Counter()
@@ -75,7 +75,7 @@ class Ledger:
     def ignore(self, what: str) -> None:
         """Book something that was left out and is no message."""
         self.ignored[what] += 1
-        self._log_first(f"the head broker sent something that is left out: {what}")
+        self._log_first(f"left out: {what}")
 
     def _log_first(self, text: str) -> None:
         if text not in self._logged and len(self._logged) < MAX_LOGGED:

@@ -6,8 +6,11 @@ token, `>` for one or more. MQTT topics arrive as subjects already: nats-server 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 MAX_SUBJECT_BYTES = 1024
 MAX_GROUP_BYTES = 255
+MAX_ENUMERATED_TOKENS = 8
 
 REPLY_PREFIX = "_MGR."
 """Subjects under this prefix lead back to a requester: `_MGR.<domain>.<its inbox>`."""
@@ -89,6 +92,20 @@ def covers(wide: str, narrow: str) -> bool:
         elif token != other:
             return False
     return len(wide_tokens) == len(narrow_tokens)
+
+
+def patterns_over(subject: str) -> Iterator[str | None]:
+    """All patterns with wildcards that cover a literal subject; None for the rest, if they are many."""
+    tokens = subject.split(".")
+    starts = [""]
+    for number, token in enumerate(tokens):
+        yield from (f"{start}>" for start in starts)
+        if number == MAX_ENUMERATED_TOKENS:
+            yield None
+            return
+        dot = "." if number < len(tokens) - 1 else ""
+        starts = [f"{start}{each}{dot}" for start in starts for each in (token, "*")]
+    yield from (start for start in starts if start != subject)
 
 
 def is_internal(subject: str) -> bool:

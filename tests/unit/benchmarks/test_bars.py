@@ -6,7 +6,7 @@ from io import StringIO
 
 import msgspec
 import pytest
-from benchmarks import avoid, failover, overload, sdk, storm
+from benchmarks import avoid, failover, limits, overload, sdk, storm
 from rich.console import Console
 
 from mangrove.testbed.accounting import Figures
@@ -186,3 +186,46 @@ def test_each_bar_of_the_sdk_is_judged(title: str, ratio: float, words: str | No
     shown = Console(file=StringIO(), width=80)
     sdk.render(result, shown)
     assert max(map(len, shown.file.getvalue().splitlines())) <= 80  # type: ignore[attr-defined]
+
+
+def limits_result(
+    alone: float = 1_000.0,
+    greedy: tuple[float, float] = (500.0, 500.0),
+    modest: float = 300.0,
+    ratio: float = 1.0,
+    unwanted: float | None = 500_000.0,
+) -> dict[str, object]:
+    def passed(rate: float) -> limits.Passed:
+        return limits.Passed(tried=50_000.0, sent=rate, here=rate, there=rate)
+
+    publishers = {
+        "alone": {"one": passed(alone)},
+        "both greedy": {"one": passed(greedy[0]), "two": passed(greedy[1])},
+        "one modest": {"one": passed(1_000.0 - modest), "two": passed(modest)},
+    }
+    cost = limits.Cost(free_msg_s=1e5, limited_msg_s=1e5 * ratio, ratio=ratio, rounds=[ratio])
+    plain = {"publishers": publishers, "cost": cost, "seconds": 10.0, "unwanted_msg_s": unwanted}
+    return dict(msgspec.to_builtins(plain))
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (limits_result(), None),
+        (limits_result(alone=1_019.0), None),
+        (limits_result(alone=1_025.0), "not 1,000 ± 2%"),
+        (limits_result(alone=970.0), "not 1,000 ± 2%"),
+        (limits_result(greedy=(800.0, 200.0)), "both greedy: two has 200 msg/s, not 500"),
+        (limits_result(modest=200.0), "one modest: two has 200 msg/s, not 300"),
+        (limits_result(ratio=0.94), "the filter leaves 0.940 of the rate"),
+        (limits_result(unwanted=None), "is sent for ever"),
+    ],
+)
+def test_limits_are_to_be_exact_fair_and_cheap(result: dict[str, object], words: str | None) -> None:
+    lines = limits.missed(result)
+    assert bool(lines) == (words is not None)
+    assert words is None or any(words in line for line in lines)
+    out = StringIO()
+    limits.render(result, Console(file=out, width=80))
+    assert "both greedy" in out.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) <= 80

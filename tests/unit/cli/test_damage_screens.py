@@ -40,6 +40,7 @@ UNCONTROLLED = DamageReport(
     after=account(20_000),
     peak_utilisation=2.7,
     below_after_s=None,
+    overloaded_again_s=0.0,
     limited_after_s=None,
     most_limits=0,
     lifted_after_s=0.0,
@@ -87,9 +88,9 @@ def test_the_end_fits_a_narrow_screen(
         assert part in words
     for part in ("9.5 s", "3 without control, 0 with it", "useless-15", "others are more useful"):
         assert part in words
-    assert "event number 3 of a story (the like 1 times more)" in words
+    assert "event number 3 of a story (1 more of this kind)" in words
     assert "event number 11 of a story" in words
-    assert "and 8 more" in words
+    assert "event number 12 of a story" not in words
 
 
 def changed(**fields: object) -> dict[str, DamageReport]:
@@ -118,9 +119,9 @@ def test_what_went_wrong_is_named(fields: dict[str, object], word: str, missed: 
 
 
 def test_the_benchmark_has_bars_of_its_own() -> None:
-    slow = changed(below_after_s=5.1, lifted_after_s=15.1, most_limits=0, moves=())
+    slow = changed(below_after_s=5.1, overloaded_again_s=2.1, lifted_after_s=15.1, most_limits=0, moves=())
     lines = benchmark.missed({"cases": {benchmark.SOME_ROOM: msgspec.to_builtins(slow)}})
-    assert len(lines) == 4
+    assert len(lines) == 5
     out = StringIO()
     benchmark.render({"cases": {benchmark.SOME_ROOM: msgspec.to_builtins(slow)}}, Console(file=out, width=80))
     assert max(map(len, out.getvalue().splitlines())) <= 80

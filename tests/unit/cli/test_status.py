@@ -5,7 +5,14 @@ from __future__ import annotations
 from rich.console import Console
 
 from mangrove.cli.federation.status_tables import show_status
-from mangrove.model.status import DomainStatus, Drop, FederationStatus, GatewayStatus
+from mangrove.model.status import (
+    DomainStatus,
+    Drop,
+    FederationStatus,
+    GatewayStatus,
+    LimitFigures,
+    SilenceFigures,
+)
 
 
 def gateway(**counted: object) -> GatewayStatus:
@@ -39,10 +46,12 @@ def test_everything_that_was_counted_is_shown() -> None:
             ignored={"route message without a way": 16},
             gaps=17,
             out_of_turn=18,
+            limits=LimitFigures(subjects=21, clients=22, arrivals=23),
+            silence=SilenceFigures(clients=24, leaves=25, taken_back=26, awaited=27, refused={"why": 28}),
         )
     )
     also = text[text.index("Also counted") :]
-    for count in (7, 11, 12, 13, 14, 15, 16, 17, 18):
+    for count in (7, *range(11, 19), *range(21, 29)):
         assert f" {count}" in also, text
     assert "dropped on other topics: late" in also
 

@@ -122,3 +122,21 @@ async def test_a_broker_that_is_away_is_not_timed(site: Site) -> None:
     await asyncio.sleep(0.1)
     assert (site.head.markers, site.head.pings, site.told) == (0, 0, [])
     running.cancel()
+
+
+async def test_brokers_hang_together_while_all_of_them_hear_the_same_markers(site: Site) -> None:
+    running = asyncio.create_task(site.probe.run(site.head))
+    await site.until(lambda: site.probe.together_at > 0, "both should hear a marker")
+    edge = site.head.probes.pop("a-edge1")
+    await asyncio.sleep(0.1)
+    before, markers = site.probe.together_at, site.head.markers
+    await site.until(lambda: site.head.markers > markers + 5, "markers are sent on")
+    assert site.probe.together_at == before, "an edge that is cut off hears none of them"
+    site.head.probes["a-edge1"] = edge
+    await site.until(lambda: site.probe.together_at > before, "it is back")
+    site.head.onlookers = True
+    await asyncio.sleep(0.1)
+    before, pings = site.probe.together_at, site.head.pings
+    await site.until(lambda: site.head.pings > pings + 3, "pings instead of markers")
+    assert site.probe.together_at == before, "pings prove nothing of edges"
+    running.cancel()

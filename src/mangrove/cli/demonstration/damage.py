@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
 from mangrove.cli.output import stderr_console, stdout_console
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
 
     from mangrove.cli.tables.table import Table
     from mangrove.testbed.damage.account import DamageAccount
-    from mangrove.testbed.damage.scenario import DamageReport, Moment
+    from mangrove.testbed.damage.scenario import DamageReport, Moment, Told
 
 REFRESH_S = 0.5
 USEFUL_BAR = 1.3
 PROTECTED = "alert"
 WITHOUT, WITH = "without control", "with control"
 MAX_STORY = 12
+MAX_SENTENCE = 200
 STYLES = {"low": "green", "high": "yellow", "overload": "red", "busy": "cyan"}
 
 
@@ -109,9 +111,9 @@ def render(reports: dict[str, DamageReport]) -> None:
     limits = limits_table(controlled)
     if limits:
         limits.show(console)
-    story = story_table(controlled)
-    if story:
-        story.show(console)
+    console.print("[bold]What the agent tells[/bold]")
+    for line in story_lines(controlled, console.width):
+        console.print(line, markup=False)
 
 
 def account_table(reports: dict[str, DamageReport]) -> Table:
@@ -172,7 +174,7 @@ def verdict(reports: dict[str, DamageReport]) -> list[str]:
 
 def limits_table(report: DamageReport) -> Table:
     """The limits that were in force before capacity came back."""
-    from mangrove.cli.federation.congestion_tables import limit_text, why_limited
+    from mangrove.cli.federation.congestion_tables import limit_text, person, why_limited
     from mangrove.cli.tables.table import Table, details_column, name_column, number_column
 
     table = Table(
@@ -186,7 +188,7 @@ def limits_table(report: DamageReport) -> Table:
     for limit in report.limits:
         table.add(
             limit.topic,
-            limit.publisher,
+            person(limit.publisher),
             "–" if limit.utility is None else f"{limit.utility:.2f}",
             f"{limit.offered_msg_s:.1f}",
             limit_text(limit.limit),
@@ -195,20 +197,19 @@ def limits_table(report: DamageReport) -> Table:
     return table
 
 
-def story_table(report: DamageReport) -> Table:
-    """What the agent tells of it, in seconds since the cut."""
-    from mangrove.cli.tables.table import Table, details_column, number_column
-
-    table = Table("What the agent tells", number_column("s"), details_column(""), max_rows=MAX_STORY)
+def story_lines(report: DamageReport, width: int) -> list[str]:
+    """What the agent tells of it, in seconds since the cut: of each kind of event the first."""
     again = Counter(told.kind for told in report.story)
-    seen: set[str] = set()
+    first: dict[str, Told] = {}
     for told in report.story:
-        if told.kind in seen:
-            continue
-        seen.add(told.kind)
+        first.setdefault(told.kind, told)
+    lines = []
+    for told in list(first.values())[:MAX_STORY]:
         more = again[told.kind] - 1
-        table.add(f"{told.at_s:.1f}", told.sentence + (f" (the like {more} times more)" if more else ""))
-    return table
+        sentence = shorten(told.sentence, MAX_SENTENCE, placeholder=" …")
+        text = f"{told.at_s:5.1f} s  {sentence}" + (f" ({more} more of this kind)" if more else "")
+        lines += wrap(text, width, subsequent_indent=" " * 9)
+    return lines
 
 
 def failures(reports: dict[str, DamageReport]) -> list[str]:

@@ -16,6 +16,7 @@ from mangrove.cli.tables.table import (
     number_column,
     word_column,
 )
+from mangrove.model.shared_names import SDK_NAME
 
 if TYPE_CHECKING:
     from mangrove.model.agents.status import AgentStatus
@@ -123,7 +124,7 @@ def limits_table(agents: Agents) -> Table:
         for limit in agent.congestion.limits:
             table.add(
                 limit.topic,
-                limit.publisher,
+                person(limit.publisher),
                 "–" if limit.utility is None else f"{limit.utility:.2f}",
                 _rate(limit.offered_msg_s),
                 limit_text(limit.limit),
@@ -150,7 +151,7 @@ def slow_table(agents: Agents) -> Table:
     for agent in agents.values():
         for slow in agent.congestion.slow:
             table.add(
-                slow.name or slow.client,
+                person(slow.name or slow.client),
                 slow.broker,
                 slow.subject or "–",
                 _waiting(slow),
@@ -169,12 +170,17 @@ def limit_text(limit: RateLimit) -> str:
     return "none" if limit.bytes_s is None else f"{limit.bytes_s / 1000:,.0f} kB"
 
 
+def person(name: str) -> str:
+    """A client's name without what all clients of the SDK are called."""
+    return name.removeprefix(f"{SDK_NAME} ")
+
+
 def why_limited(limit: LimitStatus) -> str:
     """Cause, reason and the brokers that have too little, in words."""
     parts = (
         f"{limit.limit.cause.value}{': ' + limit.limit.reason if limit.limit.reason else ''}",
         f"for {', '.join(limit.brokers)}" if limit.brokers else "",
-        "being tried out" if limit.probing else "",
+        "stopped, but for a probe" if limit.probing else "",
     )
     return "; ".join(part for part in parts if part)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,24 +39,34 @@ def pub(
     header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name:value")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish messages in a domain."""
+    """Publish messages in a domain. Exit code 1 if a limit kept some of them back."""
     payload = sys.stdin.buffer.read() if data in (None, "-") else str(data).encode()
     headers = _headers(header or [])
+    outcomes: Counter[str] = Counter()
 
     async def publish() -> None:
         start = time.monotonic()
         async with _connecting(server, domain, federation, run_dir) as connection:
             for number in range(count):
-                await connection.publish(subject, payload, headers=headers)
+                outcome = await connection.publish(subject, payload, headers=headers)
+                outcomes[outcome.value] += 1
                 if rate:
                     await asyncio.sleep(max(0.0, start + (number + 1) / rate - time.monotonic()))
             await connection.flush()
 
     run_async(publish())
+    sent, limited, unwanted = (outcomes[key] for key in ("sent", "limited", "unwanted"))
     if as_json:
-        print_json({"subject": subject, "published": count, "bytes": len(payload)})
+        withheld = {key: outcomes[key] for key in ("limited", "unwanted") if outcomes[key]}
+        print_json({"subject": subject, "published": sent, "bytes": len(payload), **withheld})
     else:
-        stderr_console().print(f"published {count} × {len(payload)} bytes on {subject}")
+        stderr_console().print(f"published {sent} × {len(payload)} bytes on {subject}")
+        if limited:
+            stderr_console().print(f"{limited} were not sent: the limit of {subject} is reached")
+        if unwanted:
+            stderr_console().print(f"{unwanted} were not sent: nobody in the federation subscribes")
+    if limited:
+        raise typer.Exit(EXIT_NEGATIVE)
 
 
 def sub(

@@ -16,7 +16,8 @@ from mangrove.errors import InputError
 from mangrove.model.congestion.rate_limit import LimitCause, Limits, RateLimit, is_rate, strictest
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.congestion.token_bucket import TokenBucket
-from mangrove.model.subjects import is_internal, matches
+from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.subjects import is_internal
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,9 @@ class PublishFilter:
         self.limits: dict[str, RateLimit] = {}
         """In force, by subject."""
         self._terms = _telling(tuple(terms))
+        self._positions: SubjectTrie[int] = SubjectTrie()
+        for position, each in enumerate(self._terms):
+            self._positions.add(each.match, position)
         self._on_limit = on_limit
         self._when_limited = when_limited
         self._ordered: Mapping[str, RateLimit] = {}
@@ -98,15 +102,15 @@ class PublishFilter:
 
     # -- messages -------------------------------------------------------------------------------------------
 
-    def judge(self, subject: str, size_bytes: int, *, awaited: bool) -> Outcome:
-        """Whether a message may be sent; if not, it is not counted yet.
+    def judge(self, subject: str, size_bytes: int, *, awaited: bool, counted: bool = True) -> Outcome:
+        """Whether a message may be sent; if not, that is not counted yet. See `Gate.judge`.
 
         Of subjects that nothing is kept of, because there are too many, only the client's own limit holds.
         """
         gate = self.gates.get(subject)
         if gate is not None:
             share = PURSE_SHARE if gate.client is None else PURSE_SHARE / len(self.gates)
-            outcome = gate.judge(size_bytes, share, awaited=awaited)
+            outcome = gate.judge(size_bytes, share, awaited=awaited, counted=counted)
             if outcome and not gate.needed:
                 self.speak(subject)
             return outcome
@@ -118,12 +122,18 @@ class PublishFilter:
 
     def withhold(self, subject: str, outcome: Outcome, size_bytes: int) -> Outcome:
         """Count what is not sent; LimitedError if that is wished."""
-        gate = self.gates.get(subject)
-        withheld = gate.withheld if gate is not None else self.withheld.setdefault(ALL, Withheld())
-        withheld.add(outcome, size_bytes)
+        self._counts(subject).add(outcome, size_bytes)
         if outcome is Outcome.LIMITED and self._when_limited is WhenLimited.RAISE:
             raise self.error(subject)
         return outcome
+
+    def delay(self, subject: str, size_bytes: int) -> None:
+        """Count what has to wait; it tells the agent that more would be said."""
+        self._counts(subject).delayed.add(size_bytes)
+
+    def _counts(self, subject: str) -> Withheld:
+        gate = self.gates.get(subject)
+        return gate.withheld if gate is not None else self.withheld.setdefault(ALL, Withheld())
 
     def error(self, subject: str) -> LimitedError:
         """What is raised for a subject that is at its limit."""
@@ -197,7 +207,8 @@ class PublishFilter:
         )
 
     def _terms_of(self, subject: str) -> TopicTerms | None:
-        return next((each for each in self._terms if matches(each.match, subject)), None)
+        position = min(self._positions.match(subject), default=None)
+        return None if position is None else self._terms[position]
 
     def _tell(self, subject: str, limit: RateLimit | None) -> None:
         if self._on_limit is not None:

@@ -39,6 +39,7 @@ ASK_S = 1.0
 """Between two questions, unless somebody has come to listen."""
 RENEW_S = LEAVE_S / 2
 """So long before it ends, leave is asked for again."""
+END_S = 0.5
 IDLE_S = 5.0
 """Leave for a subject that was not published on for so long is given up."""
 MAX_PAUSE_S = 32.0
@@ -77,6 +78,8 @@ class Silence:
         self._task: asyncio.Task[None] | None = None
         self._acknowledging: set[asyncio.Task[None]] = set()
         self._acknowledging_soon = False
+        self.questions = 0
+        """How often it has asked."""
         self.ignored: Counter[str] = Counter()
         """What was heard and not believed, by reason."""
 
@@ -100,9 +103,11 @@ class Silence:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        if self._named:
-            self._link.say(self._where, AudienceRequest(client=self._client, knows=self._knows))
         self._speak(list(self._silent))
+        if self._named and self._link.connected:
+            with contextlib.suppress(MangroveError):
+                nothing = AudienceRequest(client=self._client, knows=self._knows)
+                await self._questions.ask(self._where, nothing, AudienceAnswer, END_S)
 
     # -- who listens ----------------------------------------------------------------------------------------
 
@@ -191,6 +196,7 @@ class Silence:
         self._named = set(named)
         self._speak(self._silent.keys() - self._named)
         self._number += 1
+        self.questions += 1
         number, asked_s = self._number, seconds()
         request = AudienceRequest(client=self._client, subjects=named, knows=self._knows)
         try:

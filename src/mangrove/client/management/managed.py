@@ -25,10 +25,11 @@ from mangrove.client.migration.publisher_move import Route
 from mangrove.client.publishing import Published, Withheld
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Subscription
+from mangrove.client.usefulness.votes import largest
 from mangrove.model.agents.directions import Directions
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import ClientRole, Migrated, Order, Traffic, Wish
-from mangrove.model.agents.usefulness import MAX_VOTES, Lag, LimitsOrdered, Vote
+from mangrove.model.agents.usefulness import Lag, LimitsOrdered, Vote
 from mangrove.model.balancing import Placement
 
 log = logging.getLogger(__name__)
@@ -251,18 +252,13 @@ class Managed:
 
     def votes(self) -> dict[str, dict[str, Vote]]:
         """See `Carrier`."""
-        votes = {
-            key: said
-            for key, each in self._subscriptions.items()
-            if each.votes is not None and (said := each.votes.collect())
-        }
-        if sum(map(len, votes.values())) <= MAX_VOTES:
-            return votes
-        every = ((key, origin, vote) for key, said in votes.items() for origin, vote in said.items())
-        kept: dict[str, dict[str, Vote]] = {}
-        for key, origin, vote in heapq.nlargest(MAX_VOTES, every, lambda one: one[2].messages):
-            kept.setdefault(key, {})[origin] = vote
-        return kept
+        return largest(
+            {
+                key: said
+                for key, each in self._subscriptions.items()
+                if each.votes is not None and (said := each.votes.collect())
+            }
+        )
 
     def lags(self) -> dict[str, Lag]:
         """See `Carrier`."""
@@ -275,7 +271,10 @@ class Managed:
     def withheld(self) -> dict[str, Traffic]:
         """See `Carrier`: what a limit kept back is demand, what nobody listens to is not."""
         limited = {
-            subject: (each.limited.messages, each.limited.size_bytes)
+            subject: (
+                each.limited.messages + each.delayed.messages,
+                each.limited.size_bytes + each.delayed.size_bytes,
+            )
             for subject, each in self._withheld().items()
             if subject in self._publishers
         }

@@ -54,12 +54,10 @@ class Gaps:
     def __init__(self, pattern: str, *, one_subject: bool) -> None:
         self._pattern = pattern
         self._one_subject = one_subject
-        self._untold: dict[tuple[str, str], Gap] = {}
+        self.untold: dict[tuple[str, str], Gap] = {}
+        """By subject and reason."""
         self.lost: Counter[str] = Counter()
         """All that was left out so far, by reason."""
-
-    def __bool__(self) -> bool:
-        return bool(self._untold)
 
     def note(self, lost: list[Message], reason: Slow | Literal["unsubscribed"]) -> dict[str, int]:
         """Count messages that were left out, given in the order in which they came; how many by subject."""
@@ -77,14 +75,14 @@ class Gaps:
         return counts
 
     def _add(self, subject: str, count: int, reason: str, *times: float | None) -> None:
-        if (subject, reason) not in self._untold and len(self._untold) >= MAX_GAPS:
+        if (subject, reason) not in self.untold and len(self.untold) >= MAX_GAPS:
             subject = self._pattern
-        before = self._untold.get((subject, reason))
+        before = self.untold.get((subject, reason))
         known = [time for time in times if time is not None]
         if before is not None:
             count += before.lost
             known += [time for time in (before.first_time, before.last_time) if time is not None]
-        self._untold[subject, reason] = Gap(
+        self.untold[subject, reason] = Gap(
             subject=subject,
             lost=count,
             reason=str(reason),
@@ -94,14 +92,14 @@ class Gaps:
 
     def look(self) -> list[Gap]:
         """What has not been told yet."""
-        return list(self._untold.values())
+        return list(self.untold.values())
 
     def take(self) -> list[Gap]:
         """What has not been told yet; from here on it has been."""
-        gaps = list(self._untold.values())
-        self._untold.clear()
+        gaps = list(self.untold.values())
+        self.untold.clear()
         return gaps
 
     def take_first(self) -> Gap | None:
         """The first that has not been told yet; from here on it has been."""
-        return self._untold.pop(next(iter(self._untold))) if self._untold else None
+        return self.untold.pop(next(iter(self.untold))) if self.untold else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from mangrove.client.message import Message, size_of
-from mangrove.client.pending.waiting import NOTHING
+from mangrove.client.pending.waiting import NOTHING, nothing
 
 
 class LatestOnly:
@@ -20,6 +20,7 @@ class LatestOnly:
         self.max_bytes = max_bytes
         self.size_bytes = 0
         self.taken_in = 0
+        self.take_back = nothing
         self._latest: OrderedDict[str, tuple[int, Message]] = OrderedDict()
 
     @property
@@ -53,10 +54,6 @@ class LatestOnly:
         _, (_, message) = self._latest.popitem(last=False)
         self.size_bytes -= size_of(message)
         return [message]
-
-    def give_back(self, messages: list[Message]) -> None:
-        """Whoever takes one message has read it."""
-        assert not messages, "one is taken at a time"
 
     @property
     def before_first(self) -> int:

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 
 from mangrove.client.message import Message, size_of
-from mangrove.client.pending.waiting import NOTHING
+from mangrove.client.pending.waiting import NOTHING, nothing
 from mangrove.client.usefulness.judge import Judge
 
 UNKNOWN_UTILITY = 0.5
@@ -29,6 +29,7 @@ class DropLeastUseful:
         self.max_bytes = max_bytes
         self.size_bytes = 0
         self.taken_in = 0
+        self.take_back = nothing
         self._judge = judge
         self._waiting: OrderedDict[int, Message] = OrderedDict()
         """By number, in the order in which they came."""
@@ -128,10 +129,6 @@ class DropLeastUseful:
         self._utilities.pop(number, None)
         self.size_bytes -= size_of(message)
         return [message]
-
-    def give_back(self, messages: list[Message]) -> None:
-        """Whoever takes one message has read it."""
-        assert not messages, "one is taken at a time"
 
     @property
     def before_first(self) -> int:

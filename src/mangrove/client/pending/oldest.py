@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from mangrove.client.message import Message
-from mangrove.client.pending.waiting import NOTHING
+from mangrove.client.pending.waiting import NOTHING, nothing
 
 
 class InOrder:
@@ -20,6 +21,7 @@ class InOrder:
         self._batches: deque[tuple[list[Message], int]] = deque()
         self._in_hand: tuple[int, int] = (1, 0)
         """Messages and bytes of what was taken last."""
+        self.take_back: Callable[[], list[Message]] = nothing
 
     def take(self) -> list[Message]:
         """See `Waiting`."""
@@ -31,8 +33,9 @@ class InOrder:
         self.size_bytes -= size_bytes
         return messages
 
-    def give_back(self, messages: list[Message]) -> None:
-        """See `Waiting`."""
+    def _return(self) -> None:
+        """What the reader has in hand waits again, in front."""
+        messages = self.take_back()
         if messages:
             count, size_bytes = self._in_hand
             size_bytes = size_bytes * len(messages) // count
@@ -61,6 +64,7 @@ class DropOldest(InOrder):
         return self._shrink()
 
     def _shrink(self) -> list[Message]:
+        self._return()
         lost: list[Message] = []
         while self.messages > 1 and (self.messages > self.max_messages or self.size_bytes > self.max_bytes):
             messages, size_bytes = self._batches[0]
@@ -83,13 +87,19 @@ class CutOff(InOrder):
 
     def put(self, messages: list[Message], size_bytes: int) -> list[Message]:
         """See `Waiting`."""
-        room = self.max_messages - self.messages
-        by_size = (self.max_bytes - self.size_bytes) * len(messages) // max(size_bytes, 1)
-        kept = min(len(messages), room, max(by_size, 0 if self.messages else 1))
-        if kept > 0:
+        kept = self._room_for(len(messages), size_bytes)
+        if kept < len(messages):
+            self._return()
+            kept = self._room_for(len(messages), size_bytes)
+        if kept:
             size_bytes = size_bytes * kept // len(messages)
             self._batches.append((messages[:kept], size_bytes))
             self.messages += kept
             self.size_bytes += size_bytes
             self.taken_in += kept
-        return messages[max(kept, 0) :]
+        return messages[kept:]
+
+    def _room_for(self, count: int, size_bytes: int) -> int:
+        by_size = (self.max_bytes - self.size_bytes) * count // max(size_bytes, 1)
+        room = min(self.max_messages - self.messages, max(by_size, 0 if self.messages else 1))
+        return max(min(count, room), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from mangrove.client.message import Message
@@ -14,6 +15,11 @@ NOTHING: list[Message] = []
 """Shared, never changed: mostly nothing is left out."""
 
 
+def nothing() -> list[Message]:
+    """The reader of one message at a time has read what it took."""
+    return NOTHING
+
+
 class Waiting(Protocol):
     """Messages of one subscription that wait for its reader. One message may wait whatever its size is."""
 
@@ -23,6 +29,8 @@ class Waiting(Protocol):
     """Bytes of what waits."""
     taken_in: int
     """How many were ever put here and not cut off at once."""
+    take_back: Callable[[], list[Message]]
+    """Takes what the reader has in hand, and has not read, from it; called before something is left out."""
 
     @property
     def messages(self) -> int:
@@ -33,9 +41,6 @@ class Waiting(Protocol):
 
     def take(self) -> list[Message]:
         """The next to be read; empty if none waits."""
-
-    def give_back(self, messages: list[Message]) -> None:
-        """The rest of what `take` gave last has not been read: it waits again, in front."""
 
     @property
     def before_first(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Sequence
 from functools import partial
@@ -140,6 +141,17 @@ class Votes:
                 record = self._records.setdefault(origin, _Record(1))
                 record.judged += 1
                 record.total += utility
+
+
+def largest(votes: dict[str, dict[str, Vote]], most: int = MAX_VOTES) -> dict[str, dict[str, Vote]]:
+    """Of a client's votes, by subscription and origin, so many at most: those for which most was judged."""
+    if sum(map(len, votes.values())) <= most:
+        return votes
+    every = ((key, origin, vote) for key, said in votes.items() for origin, vote in said.items())
+    kept: dict[str, dict[str, Vote]] = {}
+    for key, origin, vote in heapq.nlargest(most, every, lambda one: one[2].messages):
+        kept.setdefault(key, {})[origin] = vote
+    return kept
 
 
 def _origin_of(message: Message) -> bytes:

@@ -18,7 +18,6 @@ from mangrove.control.congestion.budgets import Budgets
 from mangrove.control.congestion.lifting import raised
 from mangrove.control.congestion.planning import Key, Plan, Planned, Planner
 from mangrove.control.congestion.problem import Select
-from mangrove.control.congestion.selection.registry import select_named
 from mangrove.control.congestion.shortage import ShortageWatch
 from mangrove.control.congestion.states import Change, ControlState, next_state
 from mangrove.control.congestion.surroundings import CongestionSurroundings, TopicOffer
@@ -35,8 +34,15 @@ from mangrove.model.events.event_log import EventId, EventLog
 
 STEPS = 4
 """Limits are raised in so many steps, one a period."""
-SAME = 0.02
+SAME = 0.05
 """Limits that differ by less than this part are the same."""
+MATERIAL = 0.05
+"""A change of this part of all that may be said makes measured loads those of another time."""
+MARGIN = 0.5
+"""Of the gap between the thresholds: clients and brokers do not agree better than that on what is carried."""
+NOTED_PART = 0.2
+NOTED_S = 30.0
+"""Limits that fall are an event if so many are new, or after so long: who is last changes all the time."""
 EXAMPLES = 5
 """Topics that an event names."""
 SETTLE_PERIODS = 5.0
@@ -77,7 +83,7 @@ class CongestionControl:
         self._balancing = balancing
         self._around = surroundings
         self._log = log
-        self._planner = Planner(congestion, select or select_named(congestion.selection))
+        self._planner = Planner(congestion, select)
         self._budgets = Budgets(balancing)
         self._watch = ShortageWatch(balancing)
         self.state = ControlState.CLEAR
@@ -94,6 +100,7 @@ class CongestionControl:
         self._room_since: float | None = None
         self._steps_left = 0
         self._limited_by: EventId | None = None
+        self._noted_at = -math.inf
         self._too_much: set[str] = set()
         self._hold_until = -math.inf
 
@@ -118,6 +125,11 @@ class CongestionControl:
     def short(self) -> tuple[str, ...]:
         """Brokers for whose sake publishers are limited."""
         return tuple(sorted(self._short))
+
+    def capacity_changed(self, broker: str) -> None:
+        """What a broker can carry has changed: the next plan does not wait for its period."""
+        self._planned_at = -math.inf
+        self._watch.changed(broker)
 
     def timer(self) -> float:
         """When to be called again, also without loads; infinite: not before loads were measured."""
@@ -170,13 +182,22 @@ class CongestionControl:
         return bool(new)
 
     def _limits_of_brokers(self, loads: Mapping[str, BrokerLoad]) -> dict[str, Amounts]:
-        """Brokers that are short are relieved to the low threshold; the others must not become so."""
-        balancing = self._balancing
-        return {
-            broker: self._budgets.of(load, balancing.low if broker in self._short else balancing.high)
-            for broker, load in loads.items()
-            if load.capacity and load.reachable
-        }
+        """Brokers that are short are relieved to below the low threshold, unless all fits below it anyway.
+
+        The others must not become so.
+        """
+        low, margin = self._balancing.low, MARGIN * (self._balancing.high - self._balancing.low)
+        budgets: dict[str, Amounts] = {}
+        for broker, load in loads.items():
+            if not load.capacity or not load.reachable:
+                continue
+            if broker not in self._short:
+                budgets[broker] = self._budgets.of(load, low + margin)
+                continue
+            budgets[broker] = self._budgets.of(load, low)
+            if self.plan.exceeds(broker, budgets[broker]):
+                budgets[broker] = self._budgets.of(load, low - margin)
+        return budgets
 
     def _ease(self, loads: Mapping[str, BrokerLoad], now: float) -> None:
         """Brokers that could carry all that is offered are short no more."""
@@ -268,13 +289,26 @@ class CongestionControl:
     def _apply(self, changes: Changes, lowered: int, now: float) -> None:
         if not changes:
             return
-        self._changed_at = now
+        before = {key: limit.msg_s for key, limit in self.limits.items()}
         for key, limit in changes.items():
             if limit is None:
                 self.limits.pop(key, None)
             else:
                 self.limits[key] = limit
+        if self._is_material(before, changes):
+            self._changed_at = now
         self._note_changes(changes, lowered, now)
+
+    def _is_material(self, before: Mapping[Key, float], changes: Changes) -> bool:
+        """Whether brokers will carry something else than they did."""
+        total = changed = 0.0
+        for key, planned in self.plan.publishers.items():
+            total += min(planned.demand_msg_s, before.get(key, planned.demand_msg_s))
+            if key in changes:
+                limit = changes[key]
+                after = planned.demand_msg_s if limit is None else limit.msg_s
+                changed += abs(after - before.get(key, planned.demand_msg_s))
+        return changed > MATERIAL * total
 
     # -- what is said of it ---------------------------------------------------------------------------------
 
@@ -290,6 +324,10 @@ class CongestionControl:
     def _note_changes(self, changes: Changes, lowered: int, now: float) -> None:
         topics = {topic for topic, _ in self.limits}
         if lowered:
+            fresh = sum(limit is not None and limit.since == now for limit in changes.values())
+            if fresh <= NOTED_PART * len(self.limits) and now < self._noted_at + NOTED_S:
+                return
+            self._noted_at = now
             examples = sorted(
                 ((key, limit) for key, limit in changes.items() if limit is not None),
                 key=lambda each: (each[1].importance, each[0]),

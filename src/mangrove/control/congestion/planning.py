@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mangrove.control.congestion.assessment import used
-from mangrove.control.congestion.importance import importances, steady_ranks
 from mangrove.control.congestion.problem import (
     CongestionProblem,
     PublisherDemand,
@@ -18,7 +16,6 @@ from mangrove.control.congestion.problem import (
     Selection,
     TopicDemand,
 )
-from mangrove.control.congestion.regions import cut_to_regions
 from mangrove.control.congestion.steadiness import Peaks, Steady
 from mangrove.control.congestion.surroundings import PublisherOffer, TopicOffer
 from mangrove.model.agents.load import Amounts, Metric
@@ -29,8 +26,7 @@ Key = tuple[str, str]
 
 PERIODS = 8
 """Of so many periods, a publisher's demand is the highest: what was just silent may speak again."""
-DEMAND_TOLERANCE = 0.02
-UTILITY_TOLERANCE = 0.02
+DEMAND_TOLERANCE = 0.10
 ALL_BUT = 0.01
 """Who may say all but this part of what it would is not limited."""
 
@@ -73,20 +69,22 @@ class Plan:
     def exceeded_on(self, broker: str) -> Metric | None:
         """The metric on which the offers exceed what a broker can carry by most, if they do."""
         budget, wanted = self.budgets.get(broker), self.wanted.get(broker)
-        if budget is None or wanted is None:
-            return None
-        excess = {
-            metric: want / room if room > 0.0 else math.inf
-            for metric, want, room in zip(Metric, wanted, budget, strict=True)
-            if want * (1.0 - ALL_BUT) > room
-        }
-        return max(excess, key=lambda metric: excess[metric], default=None)
+        return None if budget is None or wanted is None else _excess(wanted, budget)
+
+    def exceeds(self, broker: str, budget: Amounts) -> bool:
+        """Whether more is offered than this budget; also if nothing is known yet."""
+        wanted = self.wanted.get(broker)
+        return wanted is None or _excess(wanted, budget) is not None
 
 
 class Planner:
     """Makes plans, period after period."""
 
-    def __init__(self, congestion: Congestion, select: Select) -> None:
+    def __init__(self, congestion: Congestion, select: Select | None = None) -> None:
+        """`select` is the federation file's selection, unless an experiment has another.
+
+        What plans are made with is loaded with the first of them: an agent may never need one.
+        """
         self._congestion = congestion
         self._select = select
         self._demands: Peaks[Key] = Peaks(PERIODS, DEMAND_TOLERANCE)
@@ -95,6 +93,8 @@ class Planner:
 
     def plan(self, offers: Sequence[TopicOffer], budgets: Mapping[str, Amounts]) -> Plan:
         """What everybody may say so that no broker carries more than its budget."""
+        from mangrove.control.congestion.importance import importances, steady_ranks
+
         demands = {
             (offer.topic, each.publisher): self._demand(offer, each)
             for offer in offers
@@ -123,7 +123,12 @@ class Planner:
 
     def _choose(self, problem: CongestionProblem) -> Selection:
         """First everybody up to its region, then what is left beyond: nobody is silenced for nothing."""
-        first = self._select(cut_to_regions(problem, self._congestion))
+        from mangrove.control.congestion.assessment import used
+        from mangrove.control.congestion.regions import cut_to_regions
+        from mangrove.control.congestion.selection.registry import select_named
+
+        select = self._select or select_named(self._congestion.selection)
+        first = select(cut_to_regions(problem, self._congestion))
         taken = used(problem, first.allowed)
         rest = tuple(
             replace(
@@ -137,7 +142,7 @@ class Planner:
             if not topic.protected
         )
         left = {broker: _left(budget, taken[broker]) for broker, budget in problem.budgets.items()}
-        second = self._select(replace(problem, budgets=left, topics=rest))
+        second = select(replace(problem, budgets=left, topics=rest))
         allowed = {key: rate + second.allowed.get(key, 0.0) for key, rate in first.allowed.items()}
         return replace(first, allowed=allowed)
 
@@ -156,11 +161,14 @@ class Planner:
         publishers = []
         for each in offer.publishers:
             key = (offer.topic, each.publisher)
-            utility = self._utilities.near(key, each.utility, UTILITY_TOLERANCE)
+            utility = self._utilities.near(key, each.utility, self._congestion.hysteresis)
             rest = demands[key] - probes[key]
             publishers.append(PublisherDemand(each.publisher, utility, rest, each.size_bytes))
+        utility = offer.utility
+        if publishers:
+            utility = sum(each.utility for each in publishers) / len(publishers)
         return TopicDemand(
-            offer.topic, offer.utility, offer.subscribers, tuple(publishers), offer.copies, offer.protected
+            offer.topic, utility, offer.subscribers, tuple(publishers), offer.copies, offer.protected
         )
 
     def _probes(
@@ -216,3 +224,12 @@ def _minus(
 
 def _left(budget: Amounts, taken: Amounts) -> Amounts:
     return Amounts(*(max(0.0, each) for each in budget.minus(taken)))
+
+
+def _excess(wanted: Amounts, budget: Amounts) -> Metric | None:
+    excess = {
+        metric: want / room if room > 0.0 else math.inf
+        for metric, want, room in zip(Metric, wanted, budget, strict=True)
+        if want * (1.0 - ALL_BUT) > room
+    }
+    return max(excess, key=lambda metric: excess[metric], default=None)

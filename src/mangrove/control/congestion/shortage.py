@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mangrove.control.load.capacity import need_of
 from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
@@ -18,6 +20,10 @@ class ShortageWatch:
     def __init__(self, balancing: Balancing) -> None:
         self._balancing = balancing
         self._since: dict[str, float] = {}
+
+    def changed(self, broker: str) -> None:
+        """What a broker can carry has changed: there is nothing to wait for, whatever moves."""
+        self._since[broker] = -math.inf
 
     def lacking(self, load: BrokerLoad, room: Amounts, now: float) -> dict[Metric, float]:
         """By how much a broker's need exceeds all room, by metric; empty as long as that is not certain."""

@@ -36,6 +36,9 @@ class Steady(Generic[K]):
         self._kept.clear()
 
 
+RISE = 0.02
+
+
 class Peaks(Generic[K]):
     """The highest of the last values by key; a little less than what was taken for it is the same."""
 
@@ -51,7 +54,7 @@ class Peaks(Generic[K]):
             seen = deque(maxlen=self._values)
         seen.append(value)
         highest = max(seen)
-        if highest > kept or highest < kept * (1.0 - self._tolerance):
+        if highest > kept * (1.0 + RISE) or highest < kept * (1.0 - self._tolerance):
             kept = highest
         self._seen[key] = (kept, seen)
         return kept

@@ -14,7 +14,7 @@ import msgspec
 
 from mangrove.broker.message_ids import PREFIX_BYTES
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.limits.fair_limit import FairLimit
+from mangrove.gateway.limits.fair_limit import FairLimit, PublisherRoom
 from mangrove.gateway.limits.limited_flow import LimitedFlow
 from mangrove.model.agents.usefulness import (
     LIMITS_VALID_S,
@@ -33,6 +33,7 @@ CONGESTION = "congestion"
 MAX_LIMITS = 100_000
 MAX_COUNTED = 10_000
 """Publishers whose messages are told apart in answers, on all subjects together."""
+MAX_SHARES = 100_000
 MAX_ANSWER_BYTES = 512 << 10
 MAX_NUMBER = 1 << 62
 """Terms and epochs beyond this are nobody's: nothing could be newer."""
@@ -59,6 +60,11 @@ class _Arrival:
     def __len__(self) -> int:
         return len(self._limits)
 
+    def end(self) -> None:
+        """It is not limited any more."""
+        for limit in self._limits.values():
+            limit.release()
+
     def set(self, limits: dict[bytes, RateLimit], now: float) -> None:
         """These limits are in force, and no others; who had one before keeps what it has saved or owes."""
         kept = self._limits
@@ -67,7 +73,9 @@ class _Arrival:
             before = kept.get(origin)
             if before is not None:
                 before.change(limit.msg_s, limit.bytes_s, now)
-            self._limits[origin] = before or FairLimit(limit.msg_s, limit.bytes_s, now)
+            self._limits[origin] = before or FairLimit(limit.msg_s, limit.bytes_s, now, self._owner.room)
+        for origin in kept.keys() - limits.keys():
+            kept[origin].release()
 
     def admit(self, origin: bytes, messages: int, size_bytes: int, now: float) -> int:
         """Whoever is named has its own limit, all others have one together."""
@@ -110,6 +118,7 @@ class ArrivalLimits:
         self._term = -1
         self._epoch = -1
         self._counted = 0
+        self.room = PublisherRoom(MAX_SHARES)
         self.valid_until = float("-inf")
 
     def __bool__(self) -> bool:
@@ -154,6 +163,8 @@ class ArrivalLimits:
             left -= len(acceptable)
             gate = self._gates[subject] = before.get(subject) or _Arrival(subject, self)
             gate.set(acceptable, now)
+        for subject in before.keys() - self._gates.keys():
+            before[subject].end()
         changed = tuple(before.keys() ^ self._gates.keys())
         if changed:
             self._changed(changed)

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-from mangrove.broker.message_ids import ID_END, origin_at
+from mangrove.broker.message_ids import ID_END, common_origin, origin_at
 from mangrove.overlay.protocol.bodies import CRLF, Flow, Message
+
+MIN_COMPARED = 16
+"""Messages of a run that are compared with each other, rather than looked at one by one."""
 
 
 class Gate(Protocol):
@@ -45,12 +48,10 @@ class LimitedFlow:
         if not self._identified:
             self._hand_on(messages, self._gate.admit(b"", count, self._payload, now))
             return
-        heads = range(self._head, len(messages), length)
-        origins = [origin_at(messages, head) for head in heads]
-        first = origins[0]
-        if origins.count(first) == count:
-            self._hand_on(messages, self._gate.admit(first, count, self._payload, now))
+        if count >= MIN_COMPARED and (only := common_origin(messages, self._head, length, count)):
+            self._hand_on(messages, self._gate.admit(only, count, self._payload, now))
             return
+        origins = [origin_at(messages, head) for head in range(self._head, len(messages), length)]
         offered = Counter(origins)
         left = {
             origin: self._gate.admit(origin, number, self._payload, now) for origin, number in offered.items()

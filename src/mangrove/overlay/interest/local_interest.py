@@ -13,6 +13,7 @@ from collections.abc import Set
 from itertools import chain
 
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.subjects import patterns_over
 from mangrove.overlay.interest.snapshots import first_slice
 from mangrove.overlay.interest.wants import parts, want
 
@@ -30,8 +31,8 @@ class LocalInterest:
         """Wants that the broker has confirmed, in the order in which they came."""
         self._groups: SubjectTrie[str] = SubjectTrie()
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
-        self._patterns: SubjectTrie[str] = SubjectTrie()
-        """Plain wants with wildcards that are in force."""
+        self._patterns = 0
+        """How many plain wants with wildcards are in force."""
         self._stale: dict[str, None] = {}
         self._stale_until: float | None = None
         self._given_up = 0
@@ -69,8 +70,13 @@ class LocalInterest:
 
     def wants(self, subject: str) -> bool:
         """Whether anybody wants a literal subject, plainly or in a queue group."""
-        plain = subject in self._wanted or subject in self._stale or bool(self._patterns.match(subject))
-        return plain or bool(self._groups.match(subject))
+        if subject in self._wanted or subject in self._stale or self._groups.match(subject):
+            return True
+        # There may be very many wants, and this is seldom asked: they have no other order for it.
+        return self._patterns > 0 and any(
+            pattern is None or pattern in self._wanted or pattern in self._stale
+            for pattern in patterns_over(subject)
+        )
 
     def change(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription came or went; the empty group stands for plain subscribers.
@@ -78,20 +84,17 @@ class LocalInterest:
         Returns whether the queue groups of some subject changed.
         """
         key = want(subject, group)
-        pattern = not group and ("*" in subject or ">" in subject)
         if wanted and key not in self._wanted:
             self._wanted[key] = None
-            if pattern:
-                self._patterns.add(subject, subject)
             if key in self._stale:
                 del self._stale[key]
             else:
+                self._patterns += _is_pattern(key)
                 self._removed.pop(key, None)
                 self._added[key] = None
         elif not wanted and key in self._wanted:
             del self._wanted[key]
-            if pattern:
-                self._patterns.remove(subject, subject)
+            self._patterns -= _is_pattern(key)
             self._added.pop(key, None)
             self._removed[key] = None
         if not group:
@@ -122,8 +125,7 @@ class LocalInterest:
             subject, group = parts(key)
             if group:
                 self._groups.remove(subject, group)
-            elif "*" in subject or ">" in subject:
-                self._patterns.remove(subject, subject)
+            self._patterns -= _is_pattern(key)
             self._given_up += 1
         if self._stale:
             return None
@@ -152,11 +154,12 @@ class LocalInterest:
             found.append("a want is both confirmed and unconfirmed")
         if self._added.keys() & self._removed.keys():
             found.append("a want is both added and removed")
-        plain = {
-            key for key in (*self._wanted, *self._stale) if " " not in key and ("*" in key or ">" in key)
-        }
-        if len(self._patterns) != len(plain):
+        if self._patterns != sum(map(_is_pattern, (*self._wanted, *self._stale))):
             found.append("patterns were miscounted")
         if self._stale and self._stale_until is None:
             found.append("unconfirmed interest never expires")
         return found
+
+
+def _is_pattern(key: str) -> bool:
+    return ("*" in key or ">" in key) and " " not in key

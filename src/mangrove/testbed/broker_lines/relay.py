@@ -25,13 +25,13 @@ from mangrove.host.daemon import run_daemon
 from mangrove.model.address import Address
 from mangrove.model.shared_names import LINES_READY
 from mangrove.testbed.broker_lines.line import Line, bandwidth_problem
-from mangrove.testbed.wan import NARROW_RECEIVE_BYTES, WAN_SEGMENT_BYTES, Answer, wan_socket
+from mangrove.testbed.wan import NARROW_RECEIVE_BYTES, Answer, wan_socket
 
 log = logging.getLogger(__name__)
 
-QUEUE_BYTES = 256 << 10
+QUEUE_BYTES = 1 << 20
 """What one connection may have waiting in here, as in a send buffer; beyond that its sender waits."""
-TURN_BYTES = WAN_SEGMENT_BYTES
+TURN_BYTES = 4096
 """What one connection passes in its turn: who has little to say waits for one such piece of each other."""
 FAST_WRITE_BYTES = 4 << 20
 NARROW_WRITE_BYTES = 32 << 10

@@ -34,6 +34,8 @@ RECOVERY_S = 20.0
 SETTLE_S = 60.0
 CALM_S = 1.5
 SUBSCRIBER_PROCESSES = 2
+BELOW_S = 3.0
+"""Who is below the threshold for so long is relieved."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -59,7 +61,9 @@ class DamageReport(msgspec.Struct, frozen=True, kw_only=True):
     peak_utilisation: float
     """Of all brokers while damaged, as the agent measured it."""
     below_after_s: float | None
-    """From the cut until all brokers are measured below the threshold for good; None if they never were."""
+    """From the cut until all brokers are measured below the threshold, and for three seconds on."""
+    overloaded_again_s: float
+    """How long any was measured above it after that."""
     limited_after_s: float | None
     """From the cut to the first limit in force."""
     most_limits: int
@@ -105,6 +109,8 @@ class _Watch:
         self.most_limits = 0
         self.congested = False
         self.overloaded = False
+        self.looked_at = 0.0
+        self.overloaded_again_s = 0.0
         self.moves: dict[str, str] = {}
         self.earlier: frozenset[str] = frozenset()
         self.limits: tuple[LimitStatus, ...] = ()
@@ -130,13 +136,21 @@ class _Watch:
             self.limited_at = now
         used = [value for load in status.brokers for value in load.utilisation.values()]
         self.peak = max([self.peak, *used])
-        if any(load.measured is LoadState.OVERLOAD for load in status.brokers):
-            self.overloaded, self.below_at = True, None
-        elif self.overloaded and self.below_at is None:
-            self.below_at = now
+        self._judge(any(load.measured is LoadState.OVERLOAD for load in status.brokers), now)
         for session in status.sessions:
             if session.id not in self.earlier:
                 self.moves |= {move.topic: move.to for move in session.moves if move.confirmed}
+
+    def _judge(self, overloaded: bool, now: float) -> None:
+        """Whether brokers are below the threshold, and for how long; a later breach is counted apart."""
+        if not overloaded:
+            if self.overloaded and self.below_at is None:
+                self.below_at = now
+        elif self.below_at is not None and now - self.below_at >= BELOW_S:
+            self.overloaded_again_s += now - self.looked_at
+        else:
+            self.overloaded, self.below_at = True, None
+        self.looked_at = now
 
 
 class Damage:
@@ -295,6 +309,7 @@ class Damage:
             during=during,
             after=after,
             peak_utilisation=watch.peak,
+            overloaded_again_s=watch.overloaded_again_s,
             below_after_s=_since(watch.cut_at, watch.below_at),
             limited_after_s=_since(watch.cut_at, watch.limited_at),
             most_limits=watch.most_limits,

@@ -111,9 +111,9 @@ def draw_plan(
     edges: int = 2,
     topics: int = 12,
     subscribers: int = 6,
-    bandwidth_mbps: float = 16.0,
+    bandwidth_mbps: float = 64.0,
     utilisation: float = 0.82,
-    payload_bytes: int = 1000,
+    payload_bytes: int = 4000,
 ) -> DamagePlan:
     """Draw topics, publishers and keywords; rates use so much of all edges' bandwidth before the damage."""
     rng = random.Random(seed)

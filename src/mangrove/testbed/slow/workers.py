@@ -159,11 +159,23 @@ class SlowAccount:
     twice: int = 0
     pending: int = 0
     cut_off: str = ""
+    all_exact: bool = True
+    """Of accounts that were added to this one."""
 
     @property
     def exact(self) -> bool:
         """Whether everything that came was read, or told to be lost."""
-        return self.came - self.twice == len(self.read) + self.told.total() + self.pending
+        account = len(self.read) + self.told.total() + self.pending
+        return self.all_exact and self.came - self.twice == account
+
+    def add(self, before: SlowAccount, after: SlowAccount) -> None:
+        """What became of the messages that came between two accounts of the same subscriber."""
+        self.read += after.read[len(before.read) :]
+        self.told += after.told - before.told
+        self.notices += after.notices - before.notices
+        self.came += after.came - before.came
+        self.twice += after.twice - before.twice
+        self.all_exact = self.all_exact and before.exact and after.exact and not after.pending
 
 
 class _SlowOnes:

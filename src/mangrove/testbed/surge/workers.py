@@ -169,8 +169,8 @@ class _Publishers:
                     self._due[number] -= 1.0
                     self._sent[number] += 1
                     stamp = STAMP.pack(number, self._sent[number], time.monotonic_ns())
+                    sent = False
                     try:
-                        await connection.publish(topic.name, stamp + self._padding)
-                    except BaseException:
-                        self._sent[number] -= 1
-                        raise
+                        sent = bool(await connection.publish(topic.name, stamp + self._padding))
+                    finally:
+                        self._sent[number] -= not sent  # the next one that is sent has this number

@@ -8,9 +8,10 @@ import pytest
 from tests.kit.received import Fed, received
 from tests.kit.waiting import eventually
 
+from mangrove.client import Message
 from mangrove.client.message import MessageIds
 from mangrove.client.usefulness.judge import Judge
-from mangrove.client.usefulness.votes import JUDGED_A_SECOND, Votes
+from mangrove.client.usefulness.votes import JUDGED_A_SECOND, Votes, largest
 from mangrove.model.agents.usefulness import PLAIN_ORIGIN, Vote
 from mangrove.model.shared_names import KEYWORDS_HEADER, UTILITY_HEADER
 
@@ -92,3 +93,27 @@ def test_too_many_publishers_are_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     votes.offer([received("s", b"storm", None, MessageIds()) for _ in range(5)])
     assert len(votes.collect()) == 3
     assert judge.problems == {"too many publishers": 2}
+
+
+def test_a_report_has_the_largest_votes() -> None:
+    votes = {"s1": {"a": Vote(3, 0.5), "b": Vote(1, 0.5)}, "s2": {"a": Vote(2, 0.25)}}
+    assert largest(votes) == votes
+    assert largest(votes, 2) == {"s1": {"a": Vote(3, 0.5)}, "s2": {"a": Vote(2, 0.25)}}
+
+
+def test_the_cost_of_looking_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mangrove.client.usefulness.votes.BUFFERS_A_SECOND", 10)
+    looked: list[int] = []
+
+    class Counting(Judge):
+        def utility(self, message: Message) -> float | None:
+            looked.append(1)
+            return 0.5
+
+    votes = Votes(Counting("s", frozenset({"storm"})))
+    for expected in (20, 10):  # the first second is not known before; then every tenth is looked into
+        looked.clear()
+        for _ in range(100):
+            votes.offer([received("s", b"storm", None, MessageIds())])
+        assert len(looked) == expected
+        votes.collect()

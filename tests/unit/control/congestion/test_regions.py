@@ -8,9 +8,9 @@ import pytest
 from tests.kit.congestion_problems import matching, output, topic
 
 from mangrove.control.congestion.problem import CongestionProblem
-from mangrove.control.congestion.regions import MAX_SHARES, cut_to_regions, region_limits, rung
+from mangrove.control.congestion.regions import BY_PUBLISHER, MAX_SHARES, cut_to_regions, region_limits, rung
 from mangrove.model.agents.load import UNLIMITED
-from mangrove.model.congestion.parameters import PUBLISHED_LIMITS_MSG_S, Congestion
+from mangrove.model.congestion.parameters import PUBLISHED_LIMITS_MSG_S, SELECTIONS, Congestion
 
 PARAMETERS = Congestion()
 
@@ -89,3 +89,11 @@ def test_the_scarcest_broker_counts_and_others_not() -> None:
     cut = cut_to_regions(problem, PARAMETERS)
     assert cut.topics[1:3] == problem.topics[1:3]
     assert cut.budgets == problem.budgets
+
+
+def test_a_selection_by_publisher_needs_no_regions() -> None:
+    publishers = [(f"p{number}", 0.1, 100.0, 1.0) for number in range(20)]
+    problem = CongestionProblem({"edge": matching(1000.0)}, (topic("a", *publishers, copies={"edge": 1.0}),))
+    assert cut_to_regions(problem, PARAMETERS) != problem
+    assert cut_to_regions(problem, Congestion(selection="knapsack")) is problem
+    assert set(BY_PUBLISHER) < set(SELECTIONS)

@@ -155,3 +155,23 @@ def test_a_mark_tells_for_how_long_leaves_of_an_earlier_life_may_last(tmp_path: 
     os.utime(path, (time.time() - 10,) * 2)
     assert LeaveMark(path).left_s() == 0.0
     assert LeaveMark(None).left_s() == 0.0
+
+
+async def test_a_gateway_that_starts_anew_holds_confirmations_back_while_old_leaves_may_last(
+    tmp_path: Path,
+) -> None:
+    LeaveMark(tmp_path / "leaves").note(0.0)
+    leaves = Leaves(TopicRules(), lambda _: True)
+    head = Head(
+        silence=lambda _: AudienceDesk(
+            "a", leaves, LeaveMark(tmp_path / "leaves"), lambda: (time.monotonic(), "")
+        )
+    )
+    await head.connection.run()
+    head.broker.publish(READY)
+    head.wanted_by("b", "x")
+    head.connection.confirm((("b", 1, 1),))
+    assert (head.broker.written, head.confirmations) == ([], [])
+    leaves.expire(time.monotonic() + LEAVE_S + 1)
+    assert head.broker.written == [message("_INBOX.1", b"")]
+    assert head.confirmations == [(("b", 1, 1),)]

@@ -16,6 +16,7 @@ from mangrove.gateway.limits.arrivals import (
     MAX_ANSWER_BYTES,
     MAX_COUNTED,
     MAX_LIMITS,
+    MAX_SHARES,
     OLD,
     TOO_MANY,
     UNTOUCHABLE,
@@ -56,7 +57,7 @@ def written(head: Head) -> bytes:
 
 async def test_named_publishers_have_their_own_limit_and_all_others_one_together() -> None:
     head = await attached()
-    told = order(head, {"x": {ALICE: SILENCE, "*": RateLimit(msg_s=20.0)}})
+    told = order(head, {"x": {ALICE: SILENCE, "*": RateLimit(msg_s=2.0)}})
     assert (told.term, told.epoch, told.limits, told.problem) == (1, 1, 2, "")
     for _ in range(20):
         head.connection.deliver(
@@ -70,7 +71,7 @@ async def test_named_publishers_have_their_own_limit_and_all_others_one_together
     head.connection.book()
     assert head.ledger.dropped == {CONGESTION: 60 - others}
     assert head.ledger.history.totals.delivered.topics == {"x": others, "y": 20}
-    told = order(head, {"x": {ALICE: SILENCE, "*": RateLimit(msg_s=20.0)}})
+    told = order(head, {"x": {ALICE: SILENCE, "*": RateLimit(msg_s=2.0)}})
     assert told.offered["x"] == {ALICE: (20, 100), BOB: (20, 100), CAROL: (20, 100)}
     assert told.withheld["x"][ALICE] == (20, 100)
     assert sum(count for count, _ in told.withheld["x"].values()) == 60 - others
@@ -186,8 +187,13 @@ def test_orders_and_answers_are_bounded() -> None:
     many = {f"s{number}": {"*": SILENCE, "": SILENCE} for number in range(MAX_LIMITS // 2 + 10)}
     assert arrivals.order(GatewayLimits(term=1, epoch=1, limits=many), 0.0).limits == MAX_LIMITS
     assert ledger.ignored == {TOO_MANY: 20}
+    arrivals.order(GatewayLimits(term=1, epoch=1, limits={"s1": {"*": RateLimit(msg_s=1000.0)}}), 0.0)
+    for number in range(100):
+        arrivals._gates["s1"].admit(b"%012d" % number, 1, 1, 0.0)
+    assert arrivals.room.left < MAX_SHARES
     long = "y" * 1000
     arrivals.order(GatewayLimits(term=1, epoch=2, limits={long: {"*": SILENCE}}), 0.0)
+    assert arrivals.room.left == MAX_SHARES
     gate = arrivals._gates[long]
     for number in range(2 * MAX_COUNTED):
         gate.admit(b"%012d" % number, 1, 1, 1.0)

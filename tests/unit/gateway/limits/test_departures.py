@@ -9,7 +9,7 @@ from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.topics import Contract, Scope, TopicRules
 
 ALICE, BOB = "alice-alice-", "bob-bob-bob-"
-SLOW = TopicRules((Contract(match="slow.>", rate_msg_s=10.0), Contract(match="thin.>", rate_bytes_s=1000.0)))
+SLOW = TopicRules((Contract(match="slow.>", rate_msg_s=1.0), Contract(match="thin.>", rate_bytes_s=100.0)))
 
 
 async def limited(rules: TopicRules | None = SLOW, client: RateLimits | None = None) -> Head:
@@ -48,7 +48,7 @@ async def test_bytes_of_payload_are_counted_and_headers_are_not() -> None:
     head = await limited()
     head.broker.publish(*(identified("thin.x", ALICE, b"y" * 10) for _ in range(100)))
     passed = sent(head)
-    assert 4 <= passed <= 30, "50 bytes are saved at first, 10 each, and a moment adds a few"
+    assert 1 <= passed <= 30, "5 bytes are saved at first, and a moment adds a few"
     assert head.ledger.dropped == {RATE_LIMITED: 100 - passed}
 
 
@@ -100,7 +100,7 @@ async def test_order_is_kept_among_what_passes_of_several_publishers() -> None:
 
 
 async def test_a_client_has_one_limit_for_all_its_subjects() -> None:
-    head = await limited(TopicRules(), RateLimits(rate_msg_s=10.0))
+    head = await limited(TopicRules(), RateLimits(rate_msg_s=1.0))
     for number in range(50):
         head.broker.publish(identified(f"x.{number}", ALICE), identified(f"x.{number}", BOB))
     out = b"".join(head.messages_out())
@@ -110,7 +110,7 @@ async def test_a_client_has_one_limit_for_all_its_subjects() -> None:
 
 
 async def test_plain_publishers_of_a_subject_count_as_one_client() -> None:
-    head = await limited(TopicRules(), RateLimits(rate_msg_s=10.0))
+    head = await limited(TopicRules(), RateLimits(rate_msg_s=1.0))
     head.broker.publish(*(message("x") for _ in range(100)), *(message("y") for _ in range(100)))
     head.connection.book()
     assert set(head.ledger.sent.topics) == {"x", "y"}

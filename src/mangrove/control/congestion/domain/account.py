@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mangrove.control.congestion.controller import CongestionControl
 from mangrove.control.congestion.domain.demand import SILENT, Demand
-from mangrove.control.congestion.importance import importances
 from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand, TopicDemand
 from mangrove.control.congestion.states import ControlState
 from mangrove.control.congestion.surroundings import TopicOffer
@@ -63,7 +62,9 @@ def usefulness(
 ) -> list[TopicUsefulness]:
     """Topics by importance; without congestion, that at brokers filled to the low threshold."""
     importance = control.plan.importance
-    if control.state is ControlState.CLEAR:
+    if control.state is ControlState.CLEAR and offers:
+        from mangrove.control.congestion.importance import importances
+
         low = site.balancing.low
         budgets = {
             broker: Amounts(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from mangrove.control.clients.placements import Placements
 from mangrove.control.congestion.domain.demand import SILENT, Demand
-from mangrove.control.congestion.shares import Offer, contract_limits
 from mangrove.control.congestion.steadiness import Steady
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.congestion.rate_limit import RateLimit
@@ -50,6 +49,8 @@ class ContractShares:
 
     def limits(self) -> dict[str, dict[str, RateLimit]]:
         """By client and topic."""
+        from mangrove.control.congestion.shares import Offer, contract_limits
+
         found: dict[str, dict[str, RateLimit]] = {}
         keys: set[tuple[str, str, int]] = set()
         for topic in self._topics:

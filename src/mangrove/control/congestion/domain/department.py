@@ -85,7 +85,7 @@ class CongestionDepartment:
         self._demand = Demand()
         self._gateway = GatewayOrders(term)
         self._publishers = Publishers(
-            site, clients, directory, profile, advertising, self._demand, self._gateway, self._mean_size
+            site, clients, directory, profile, advertising, self._demand, self._gateway, self._head
         )
         self._shares = ContractShares(federation.topics, clients.placements, self._demand)
         self._orders = LimitOrders(term)
@@ -172,6 +172,7 @@ class CongestionDepartment:
         if not self._capacities.tell(told, now):
             return False
         self._records.capacities_changed(self._capacities.parts)
+        self.control.capacity_changed(told.broker)
         return True
 
     # -- what follows ---------------------------------------------------------------------------------------
@@ -275,9 +276,8 @@ class CongestionDepartment:
         """Of this domain; somebody there is, if anybody has judged it."""
         return max(1, self._clients.placements.count(ClientRole.SUBSCRIBER, topic))
 
-    def _mean_size(self, now: float) -> float:
-        head = self._watch.loads(now)[self._site.head]
-        return head.bytes_in_s / head.messages_in_s if head.messages_in_s > 1.0 else 0.0
+    def _head(self, now: float) -> BrokerLoad:
+        return self._watch.loads(now)[self._site.head]
 
     # -- questions ------------------------------------------------------------------------------------------
 

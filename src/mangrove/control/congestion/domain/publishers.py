@@ -17,6 +17,7 @@ from mangrove.control.congestion.surroundings import PublisherOffer, TopicOffer
 from mangrove.control.directory.directory import Directory
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
+from mangrove.model.agents.load import BrokerLoad
 from mangrove.model.agents.registration import ClientRole, Report
 from mangrove.model.agents.usefulness import MAX_VOTES, PLAIN_ORIGIN
 from mangrove.model.pattern_cover import has_wildcard
@@ -41,9 +42,9 @@ class Publishers:
         advertising: Advertising,
         demand: Demand,
         gateway: GatewayOrders,
-        mean_size: Callable[[float], float],
+        head: Callable[[float], BrokerLoad],
     ) -> None:
-        """`mean_size` of messages at the head, for those of which nothing else is known."""
+        """`head` is the load of the broker that takes in what is published."""
         self.refused: Counter[str] = Counter()
         self.origins = Origins()
         self.opinions = Opinions(site.federation.congestion, self._publishes)
@@ -54,7 +55,7 @@ class Publishers:
         self._advertising = advertising
         self._demand = demand
         self._gateway = gateway
-        self._mean_size = mean_size
+        self._head = head
 
     # -- votes ----------------------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class Publishers:
         ]
         foreign = self._gateway.offers(topic, now)
         if foreign:
-            size = offers[0].size_bytes if offers else self._mean_size(now) or DEFAULT_SIZE_BYTES
+            size = offers[0].size_bytes if offers else self._mean_bytes(now) or DEFAULT_SIZE_BYTES
             utilities = self._utilities_elsewhere(topic, now)
             mean = sum(utilities.values()) / len(utilities) if utilities else None
             for origin, offered_msg_s, said_msg_s, size_bytes in foreign:
@@ -182,6 +183,10 @@ class Publishers:
                     PublisherOffer(ELSEWHERE + origin, utility, offered_msg_s, said_msg_s, size_bytes or size)
                 )
         return tuple(offers)
+
+    def _mean_bytes(self, now: float) -> float:
+        head = self._head(now)
+        return head.bytes_in_s / head.messages_in_s if head.messages_in_s > 1.0 else 0.0
 
     def _utilities_elsewhere(self, topic: str, now: float) -> Mapping[str, float]:
         """Of origins that were judged lately and are no client's of this domain."""

@@ -31,20 +31,20 @@ def greedy(problem: CongestionProblem) -> Selection:
 def by_rank(problem: CongestionProblem, table: Table, importance: Numbers) -> list[int]:
     """Places of the topics that may be limited, the most important first; equal ones by name."""
     topics = problem.topics
-    ranks = [
-        value if topic.rank is None else topic.rank
-        for topic, value in zip(topics, importance.tolist(), strict=True)
-    ]
-    open_topics = np.nonzero(~table.protected)[0]
-    order: list[int] = open_topics[np.argsort(-np.array(ranks)[open_topics], kind="stable")].tolist()
-    first = 0
-    while first < len(order):
-        end = first + 1
-        while end < len(order) and ranks[order[end]] == ranks[order[first]]:
-            end += 1
-        if end - first > 1:
-            order[first:end] = sorted(order[first:end], key=lambda place: topics[place].topic)
-        first = end
+    ranks = np.array(
+        [
+            value if topic.rank is None else topic.rank
+            for topic, value in zip(topics, importance.tolist(), strict=True)
+        ]
+    )
+    places = np.nonzero(~table.protected)[0]
+    places = places[np.argsort(-ranks[places], kind="stable")]
+    differs = np.nonzero(np.diff(ranks[places]))[0] + 1
+    firsts, ends = np.concatenate(([0], differs)), np.concatenate((differs, [len(places)]))
+    order: list[int] = places.tolist()
+    for equal in np.nonzero(ends - firsts > 1)[0].tolist():
+        first, end = int(firsts[equal]), int(ends[equal])
+        order[first:end] = sorted(order[first:end], key=lambda place: topics[place].topic)
     return order
 
 

@@ -58,15 +58,12 @@ class Table:
     def _set_loads(self, problem: CongestionProblem) -> None:
         """A load is one slot that a topic takes of: something for each byte, or for each message."""
         number = {broker: place for place, broker in enumerate(self.brokers)}
-        carried = [
-            (place, number[broker], copies)
-            for place, topic in enumerate(problem.topics)
-            for broker, copies in topic.copies.items()
-            if broker in number
-        ]
-        topic = np.array([one[0] for one in carried], np.int64)
-        broker = np.array([one[1] for one in carried], np.int64)
-        copies = _sound([one[2] for one in carried])
+        carriers = [topic.copies for topic in problem.topics]
+        topic = np.repeat(np.arange(len(carriers)), [len(one) for one in carriers])
+        broker = np.array([number.get(name, -1) for one in carriers for name in one], np.int64)
+        copies = _sound([amount for one in carriers for amount in one.values()])
+        budgeted = broker >= 0
+        topic, broker, copies = topic[budgeted], broker[budgeted], copies[budgeted]
         by_byte = np.stack((np.ones(len(topic)), copies, np.zeros(len(topic))), axis=1)
         slot = self.slot_at[broker].reshape(-1, 3)
         taken = slot >= 0

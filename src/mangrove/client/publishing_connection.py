@@ -1,0 +1,297 @@
+"""The half of a connection that publishes: every message is sent, or its publisher is told why not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NoResponderError
+from mangrove.broker.message_heads import encode_head
+from mangrove.client.filtering.publish_filter import PublishFilter
+from mangrove.client.filtering.silence import Silence
+from mangrove.client.management.link import ManagementLink
+from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
+from mangrove.client.migration.paused_wire import PublishingWire
+from mangrove.client.publishing import Outcome, Published, Withheld
+from mangrove.client.usefulness.headers import usefulness_headers
+from mangrove.errors import InputError, MangroveError
+from mangrove.model.congestion.rate_limit import RateLimit
+from mangrove.model.subjects import is_internal, subject_problem
+
+if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
+    from mangrove.client.management.managed import Managed
+
+log = logging.getLogger(__name__)
+
+MAX_OUTLETS = 1 << 14
+"""Subjects whose lines are kept, and that are counted one by one."""
+WITHHELD_A_TURN = 256
+"""Who publishes in vain so often in a row lets others have their turn."""
+SENT = Outcome.SENT
+
+
+class NotConnectedError(MangroveError):
+    """No broker could be reached."""
+
+
+class MessageTooLargeError(MangroveError):
+    """A message above the federation's limit; it was not sent."""
+
+    def __init__(self, subject: str, size_bytes: int, limit_bytes: int) -> None:
+        self.subject = subject
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"the message of {size_bytes} bytes on {subject} is larger than the limit of {limit_bytes} bytes",
+            hint="send less, or raise max_message_bytes in the federation file",
+        )
+
+
+class PublishingConnection:
+    """Publishes at one connection, and some subjects at others; holds back what is not to be sent."""
+
+    def __init__(
+        self,
+        publisher: ClientConnection,
+        publishing: PublishFilter,
+        link: ManagementLink | None,
+        managed: Managed | None,
+    ) -> None:
+        self._publisher = publisher
+        self._elsewhere: dict[str, PublishingWire] = {}
+        """Of subjects that are not published at the head."""
+        self._ids = MessageIds()
+        self._filter = publishing
+        self._outlets = publishing.outlets
+        self._gates = publishing.gates
+        self._silence = None if link is None else Silence(link, publishing)
+        self._managed = managed
+        self._in_vain = 0
+        self.refused: Counter[str] = Counter()
+        """Messages that were too large to be sent, by subject."""
+        self.published_elsewhere = Published()
+        """What was published on subjects that are not counted one by one: replies, and beyond a limit."""
+
+    async def publish(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
+    ) -> Outcome:
+        """Publish a message with a unique id and the present time in its headers, unless it is held back.
+
+        `Outcome.LIMITED` says that a limit is reached, `Outcome.UNWANTED` that nobody in the federation
+        subscribes; only `Outcome.SENT` is true. `connect(when_limited=…)` makes it wait or raise instead.
+
+        `keywords` say what the message is about, `utility` how useful it is to anybody, from 0 to 1: by them
+        subscribers judge it whose own function does not.
+
+        Waits while the broker takes no more. What is published while the broker is away waits for its return,
+        up to a limit; then NotConnectedError.
+        """
+        if keywords is not None or utility is not None:
+            headers = usefulness_headers(headers, keywords, utility)
+        wire = self._elsewhere.get(subject, self._publisher) if self._elsewhere else self._publisher
+        while wire.full:
+            await wire.drained()
+            wire = self._elsewhere.get(subject, self._publisher)
+        if not headers and not reply and len(data) <= wire.max_payload - HEAD_BYTES:
+            # As in publish_nowait, without the way there: most messages go here.
+            outlet = self._outlets.get(subject)
+            if outlet is None:
+                gate = self._gates.get(subject)
+                if gate is not None and gate.outlet.messages < gate.until and len(data) <= gate.most_bytes:
+                    outlet = gate.outlet
+            if outlet is not None:
+                try:
+                    outlet.publish(data, self._ids.count(), time.time_ns())
+                except BrokerAwayError as error:
+                    raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
+                return SENT
+        return await self._publish_or_withhold(subject, data, headers, reply, awaited=bool(reply))
+
+    async def _publish_or_withhold(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
+    ) -> Outcome:
+        outcome = self._publish(subject, data, headers, reply, awaited=awaited)
+        if outcome is Outcome.LIMITED and self._filter.waits:
+            self._filter.delay(subject, len(data))
+            while outcome is Outcome.LIMITED:
+                await self._filter.room(subject)
+                outcome = self._publish(subject, data, headers, reply, awaited=awaited)
+        if outcome is SENT:
+            return SENT
+        self._in_vain += 1
+        if not self._in_vain % WITHHELD_A_TURN:
+            await asyncio.sleep(0)
+        return self._filter.withhold(subject, outcome, len(data))
+
+    def publish_nowait(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        reply: str = "",
+        keywords: Iterable[str] | None = None,
+        utility: float | None = None,
+    ) -> Outcome:
+        """Publish from code that cannot wait: NotConnectedError if the broker takes no more for now."""
+        if keywords is not None or utility is not None:
+            headers = usefulness_headers(headers, keywords, utility)
+        outcome = self._publish(subject, data, headers, reply, awaited=bool(reply))
+        return SENT if outcome is SENT else self._filter.withhold(subject, outcome, len(data))
+
+    def _publish(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
+    ) -> Outcome:
+        """Publish, if nothing holds it back; what somebody waits for, or answers, is never unwanted."""
+        bare = not headers and not reply
+        outlet = self._outlets.get(subject)
+        if outlet is None and subject not in self._gates:
+            self._new_outlet(subject)
+            outlet = self._outlets.get(subject)
+        self._check_size(subject, len(data) + HEAD_BYTES if bare else len(data))
+        if outlet is None:
+            outcome = self._filter.judge(subject, len(data), awaited=awaited)
+            if outcome is not SENT:
+                return outcome
+            outlet = self._filter.outlet(subject)
+        try:
+            if outlet is not None and bare:
+                outlet.publish(data, self._ids.count(), time.time_ns())
+                return SENT
+            head = encode_head(stamped(headers, self._ids))
+            self._check_size(subject, len(head) + len(data))
+            self._elsewhere.get(subject, self._publisher).publish(subject, data, reply=reply, head=head)
+        except BrokerAwayError as error:
+            raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
+        counted = outlet or self.published_elsewhere
+        counted.messages += 1
+        counted.size_bytes += len(data)
+        return SENT
+
+    def _new_outlet(self, subject: str) -> None:
+        """An outlet for a subject that is published on for the first time, if it is worth one."""
+        check_subject(subject, wildcards=False)
+        if is_internal(subject) or len(self._outlets) + len(self._gates) >= MAX_OUTLETS:
+            return
+        self._filter.add(subject, self._publisher.outlet(subject, self._ids.head_form))
+        if self._managed is not None:
+            self._managed.published(subject)
+        if self._silence is not None:
+            self._silence.begin()
+
+    def _route(self, subject: str, wire: PublishingWire) -> None:
+        """Publish a subject at another connection from now on."""
+        if wire is self._publisher:
+            self._elsewhere.pop(subject, None)
+        else:
+            self._elsewhere[subject] = wire
+        before = self._filter.outlet(subject)
+        if before is not None:
+            outlet = wire.outlet(subject, self._ids.head_form)
+            outlet.messages, outlet.size_bytes = before.messages, before.size_bytes
+            self._filter.replace(subject, outlet)
+
+    @property
+    def origin(self) -> str:
+        """How the ids of this connection's messages begin; subscribers tell publishers apart by it."""
+        return self._ids.prefix
+
+    @property
+    def limits(self) -> Mapping[str, RateLimit]:
+        """Limits in force on subjects that were published on; `>` is what all may have together."""
+        return dict(self._filter.limits)
+
+    @property
+    def withheld(self) -> Mapping[str, Withheld]:
+        """What was not sent, or not at once, because of a limit or because nobody subscribed, by subject."""
+        return {subject: counts for subject, counts in self._filter.withheld.items() if counts}
+
+    def published(self) -> dict[str, Published]:
+        """What was published so far, by subject."""
+        return {
+            subject: Published(outlet.messages, outlet.size_bytes)
+            for subject, outlet in self._filter.all_outlets().items()
+        }
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float = 2.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Message:
+        """Send a request and wait for the first answer, from whichever domain.
+
+        It counts as a message of its subject: beyond a limit LimitedError is raised, or it waits if
+        `connect(when_limited="wait")` says so. Its `timeout` begins when it is sent.
+        """
+        check_subject(subject, wildcards=False)
+        await self._admit(subject, len(data))
+        head = encode_head(stamped(headers, self._ids))
+        self._check_size(subject, len(head) + len(data))
+        wire = self._publisher
+        while wire.full:
+            await wire.drained()
+        try:
+            answer: Message = await wire.request(
+                subject, data, timeout_s=timeout, head=head, form=Message, origin=self._respond
+            )
+        except NoResponderError:
+            raise MangroveError(
+                f"nobody in the federation answers on {subject}", hint="start the service, or wait for it"
+            ) from None
+        except TimeoutError:
+            raise TimeoutError(f"no answer on {subject} within {timeout:g} s") from None
+        except BrokerAwayError as error:
+            raise NotConnectedError(f"could not send a request on {subject}: {error.message}") from None
+        return answer
+
+    async def _admit(self, subject: str, size_bytes: int) -> None:
+        """Hold a request back while it is beyond a limit."""
+        if self._filter.outlet(subject) is None and self._filter.limited(subject):
+            self._new_outlet(subject)
+        while not self._filter.judge(subject, size_bytes, awaited=True, counted=False):
+            if not self._filter.waits:
+                self._filter.withhold(subject, Outcome.LIMITED, size_bytes)
+                raise self._filter.error(subject)
+            await self._filter.room(subject)
+
+    async def flush(self, timeout: float = 5) -> None:
+        """Wait until the broker has taken everything that was published."""
+        try:
+            for wire in {self._publisher, *self._elsewhere.values()}:
+                await wire.flush(timeout)
+        except (BrokerAwayError, TimeoutError) as error:
+            raise NotConnectedError(f"the broker did not confirm: {error}") from None
+
+    async def _respond(self, reply: str, data: bytes, headers: Mapping[str, str] | None) -> Outcome:
+        wire = self._elsewhere.get(reply, self._publisher)
+        while wire.full:
+            await wire.drained()
+        return await self._publish_or_withhold(reply, data, headers, "", awaited=True)
+
+    def _check_size(self, subject: str, size_bytes: int) -> None:
+        if size_bytes > self._publisher.max_payload:
+            self.refused[subject] += 1
+            error = MessageTooLargeError(subject, size_bytes, self._publisher.max_payload)
+            log.error("%s", error.message)
+            raise error
+
+
+def check_subject(subject: str, *, wildcards: bool) -> None:
+    """InputError if nobody can publish on it, or subscribe to it if `wildcards`."""
+    problem = subject_problem(subject, wildcards=wildcards)
+    if problem:
+        raise InputError(f"{subject!r} is not a valid subject: {problem}")
