@@ -121,6 +121,10 @@ class CongestionControl:
         """Whether somebody is limited for a broker's sake, or may have to be."""
         return self.state is not ControlState.CLEAR and broker in self._short
 
+    def others_short(self, broker: str) -> bool:
+        """Whether another broker could not carry all that is offered."""
+        return any(other != broker and self.plan.exceeded(other) for other in self._short)
+
     @property
     def short(self) -> tuple[str, ...]:
         """Brokers for whose sake publishers are limited."""

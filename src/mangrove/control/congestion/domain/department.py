@@ -256,10 +256,14 @@ class CongestionDepartment:
 
     def relieved(self, load: BrokerLoad, now: float) -> Metric | None:
         """The metric on which limits alone keep a broker out of overload although others have room."""
-        if not load.reachable or not self.control.still_short(load.broker):
+        if not load.reachable or not self.control.limits:
+            return None
+        # Topics came to brokers that were never short while their publishers were limited. When nobody else
+        # is short any more, those brokers give some back: else limits would stay although there is room.
+        if not self.control.still_short(load.broker) and self.control.others_short(load.broker):
             return None
         metric = self.control.plan.exceeded_on(load.broker)
-        if metric is None or not self.control.limits:
+        if metric is None:
             return None
         capacity = load.capacity.get(metric, math.inf)
         room = self.room_elsewhere(load, now).of(metric)
