@@ -9,6 +9,9 @@ from dataclasses import replace
 import pytest
 
 from mangrove.control.clients.registrar import Registrar
+from mangrove.control.congestion.controller import CongestionControl
+from mangrove.control.congestion.domain.limit_orders import LimitOrders
+from mangrove.control.congestion.domain.publishers import Publishers
 from mangrove.control.offloading.problem import Choice, Problem
 from mangrove.control.offloading.registry import METHODS
 from mangrove.control.sessions.closing import Closing
@@ -85,6 +88,9 @@ def test_acceptors_that_are_given_too_much_would_be_noticed(monkeypatch: pytest.
     for name, method in METHODS.items():
         monkeypatch.setitem(METHODS, name, replace(method, choose=greedy(method.choose)))
     monkeypatch.setattr("mangrove.control.sessions.selection._checked", lambda choice, _: choice)
+    monkeypatch.setattr(
+        LimitOrders, "set", lambda *_: []
+    )  # else publishers must say less for the acceptors' sake
     assert any(" ends at " in problem for problem in problems(range(2, 6)))
 
 
@@ -111,3 +117,30 @@ def test_a_directory_that_does_not_follow_would_be_noticed(monkeypatch: pytest.M
 def test_records_that_are_not_removed_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Closing, "write", lambda *_: [])
     assert any("are stored although" in problem for problem in problems(range(1, 8)))
+
+
+CUT = [10, 68, 101]
+"""Seeds whose brokers lose capacity while nothing else goes wrong."""
+
+
+def test_brokers_that_lose_capacity_are_relieved_and_limits_go_with_the_damage() -> None:
+    totals = run_schedules(CUT)
+    assert not totals.broken, "\n".join(map(str, totals.broken))
+    assert totals.cuts
+    assert totals.limited
+    assert totals.relieved, "no schedule is quiet enough for the promise"
+
+
+def test_publishers_that_are_told_nothing_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LimitOrders, "set", lambda *_: [])
+    assert any("although publishers can be limited" in problem for problem in problems(CUT))
+
+
+def test_limits_that_stay_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CongestionControl, "_lift", lambda *_: {})
+    assert any("although there is room" in problem for problem in problems(CUT))
+
+
+def test_limits_on_protected_topics_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Publishers, "is_protected", lambda *_: False)
+    assert any("which is protected" in problem for problem in problems(CUT))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import msgspec
+from dataclasses import replace
 
 from mangrove.control.advertising import Advertising
 from mangrove.control.broker_watch import BrokerWatch
@@ -15,7 +14,7 @@ from mangrove.control.neighbours import Neighbours
 from mangrove.control.offloading.problem import Audience, Bundle
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
-from mangrove.model.agents.load import BrokerLoad, ClusterLoad, LoadState, Metric
+from mangrove.model.agents.load import Amounts, BrokerLoad, ClusterLoad
 from mangrove.model.agents.registration import Assignment, ClientRole
 from mangrove.model.events.event_log import EventId
 
@@ -37,11 +36,13 @@ class DomainView:
         advertising: Advertising,
         neighbours: Neighbours,
         follow: Callable[[str, float, EventId | None], None],
-        relieved: Callable[[BrokerLoad, float], Metric | None] = lambda _load, _now: None,
+        as_offered: Callable[[BrokerLoad, float], BrokerLoad] = lambda load, _now: load,
+        offered_part: Callable[[str], float] = lambda _topic: 1.0,
     ) -> None:
-        """`relieved`: the metric on which a broker would be overloaded if nobody were limited, and others
-        have room."""
-        self._relieved = relieved
+        """`as_offered`: a broker as if no publisher were limited; `offered_part`: how many times what is said
+        of a topic would be said then."""
+        self._as_offered = as_offered
+        self._offered_part = offered_part
         self._site = site
         self._watch = watch
         self._clients = clients
@@ -53,25 +54,9 @@ class DomainView:
         self._looked_at = 0.0
 
     def loads(self, now: float) -> Mapping[str, BrokerLoad]:
-        """How all brokers are, by name.
-
-        Limits must not hide that load could be moved: a broker that only they keep out of overload counts
-        as one that has just reached it, as long as others have room.
-        """
+        """How all brokers would be if nobody were limited: sessions move what is offered."""
         self._looked_at = now
-        loads = self._watch.loads(now)
-        hidden = {
-            broker: metric
-            for broker, load in loads.items()
-            if (metric := self._relieved(load, now)) is not None
-        }
-        if not hidden:
-            return loads
-        high = self._site.balancing.high
-        return {
-            broker: load if broker not in hidden else as_overloaded(load, hidden[broker], high)
-            for broker, load in loads.items()
-        }
+        return {broker: self._as_offered(load, now) for broker, load in self._watch.loads(now).items()}
 
     def set_busy(self, broker: str, session: str) -> bool:
         """A broker takes part in a session; False if it takes part in another."""
@@ -89,8 +74,10 @@ class DomainView:
         """What could leave a broker."""
         measured = self._watch.loads(now)[broker]
         if publishers:
-            return self._profile.publishers(broker, self.publisher_audience, self._neighbours_fed, measured)
-        return self._profile.subscribers(broker, self._advertising.subscriber_class, measured)
+            found = self._profile.publishers(broker, self.publisher_audience, self._neighbours_fed, measured)
+        else:
+            found = self._profile.subscribers(broker, self._advertising.subscriber_class, measured)
+        return [_grown(bundle, self._offered_part(bundle.topic)) for bundle in found]
 
     def publisher_audience(self, topic: str) -> Audience:
         """Where the subscribers of a topic are."""
@@ -155,13 +142,18 @@ class DomainView:
         return PAUSE_S + PAUSE_DELAYS * max(delays, default=0.0) / 1000
 
 
-def as_overloaded(load: BrokerLoad, metric: Metric, high: float) -> BrokerLoad:
-    """The same broker as if it had just reached overload on a metric."""
-    state = load.state if load.state is LoadState.BUSY else LoadState.OVERLOAD
-    return msgspec.structs.replace(
-        load,
-        state=state,
-        measured=LoadState.OVERLOAD,
-        utilisation={**load.utilisation, metric: max(load.utilisation.get(metric, 0.0), high)},
-        overloaded=tuple(dict.fromkeys((*load.overloaded, metric))),
+def _grown(bundle: Bundle, part: float) -> Bundle:
+    """A bundle whose publishers are limited, with what they would say."""
+    if part == 1.0:
+        return bundle
+    return replace(
+        bundle,
+        load=_times(bundle.load, part),
+        stream=_times(bundle.stream, part),
+        output=bundle.output * part,
+        members=tuple(replace(member, load=_times(member.load, part)) for member in bundle.members),
     )
+
+
+def _times(amounts: Amounts, part: float) -> Amounts:
+    return Amounts(*(amount * part for amount in amounts))

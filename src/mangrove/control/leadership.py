@@ -115,7 +115,8 @@ class Leadership:
             self.advertising,
             self.neighbours,
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
-            lambda load, at: self.congestion.relieved(load, at),
+            lambda load, at: self.congestion.as_offered(load, at),
+            lambda topic: self.congestion.offered_part(topic),
         )
         self.view = view
         self.admissions = Admissions(

@@ -75,6 +75,17 @@ class Budgets:
         left = (share - MARGIN) * capacity - others
         return max(0.0, left / self._overhead(load.broker, metric))
 
+    def utilisation(self, load: BrokerLoad, amounts: Amounts) -> dict[Metric, float]:
+        """Of a broker's capacity, by metric, if publishers said so much, and others what they do."""
+        return {
+            metric: (
+                (self._background.get((load.broker, metric)) or 0.0)
+                + amounts.of(metric) * self._overhead(load.broker, metric)
+            )
+            / capacity
+            for metric, capacity in load.capacity.items()
+        }
+
     def _overhead(self, broker: str, metric: Metric) -> float:
         """How many times what clients tell of it a message is to a broker."""
         return self._overheads.get((broker, metric)) or 1.0

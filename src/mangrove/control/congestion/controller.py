@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mangrove.control.congestion.budgets import Budgets
-from mangrove.control.congestion.lifting import raised
+from mangrove.control.congestion.lifting import raised, used_under
 from mangrove.control.congestion.planning import Key, Plan, Planned, Planner
 from mangrove.control.congestion.problem import Select
 from mangrove.control.congestion.shortage import ShortageWatch
@@ -27,7 +27,7 @@ from mangrove.control.events.congestion_happenings import (
     ProtectedTooMuch,
     PublishersLimited,
 )
-from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState
+from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState, Metric
 from mangrove.model.balancing import Balancing
 from mangrove.model.congestion.parameters import Congestion, Mode
 from mangrove.model.events.event_log import EventId, EventLog
@@ -121,10 +121,6 @@ class CongestionControl:
         """Whether somebody is limited for a broker's sake, or may have to be."""
         return self.state is not ControlState.CLEAR and broker in self._short
 
-    def others_short(self, broker: str) -> bool:
-        """Whether another broker could not carry all that is offered."""
-        return any(other != broker and self.plan.exceeded(other) for other in self._short)
-
     @property
     def short(self) -> tuple[str, ...]:
         """Brokers for whose sake publishers are limited."""
@@ -188,7 +184,7 @@ class CongestionControl:
     def _limits_of_brokers(self, loads: Mapping[str, BrokerLoad]) -> dict[str, Amounts]:
         """Brokers that are short are relieved to below the low threshold, unless all fits below it anyway.
 
-        The others must not become so.
+        If they are near it under the limits in force, they are left there; the others must not become short.
         """
         low, margin = self._balancing.low, MARGIN * (self._balancing.high - self._balancing.low)
         budgets: dict[str, Amounts] = {}
@@ -200,8 +196,33 @@ class CongestionControl:
                 continue
             budgets[broker] = self._budgets.of(load, low)
             if self.plan.exceeds(broker, budgets[broker]):
-                budgets[broker] = self._budgets.of(load, low - margin)
+                used = self._used(load)
+                share = used if low - margin <= used <= low + margin else low - margin
+                budgets[broker] = self._budgets.of(load, share)
         return budgets
+
+    def _used(self, load: BrokerLoad) -> float:
+        """The fullest metric of a broker as it was last planned, under the limits in force."""
+        if load.broker not in self.plan.budgets:
+            return math.inf
+        rates = {key: limit.msg_s for key, limit in self.limits.items()}
+        shares = self._budgets.utilisation(load, used_under(self.plan, rates, load.broker))
+        return max(shares.values(), default=0.0)
+
+    def as_offered(self, load: BrokerLoad) -> dict[Metric, float]:
+        """What a broker's utilisation would be if nobody were limited; empty if nobody is."""
+        wanted = self.plan.wanted.get(load.broker)
+        if not self.limits or wanted is None or not load.reachable:
+            return {}
+        return self._budgets.utilisation(load, wanted)
+
+    def offered_part(self, topic: str) -> float:
+        """How many times what is said of a topic would be said without limits, as far as was last known."""
+        if all(limited != topic for limited, _ in self.limits):
+            return 1.0
+        planned = [each.publisher for key, each in self.plan.publishers.items() if key[0] == topic]
+        said = sum(each.said_msg_s for each in planned)
+        return max(1.0, sum(each.offered_msg_s for each in planned) / said) if said > 0.0 else 1.0
 
     def _ease(self, loads: Mapping[str, BrokerLoad], now: float) -> None:
         """Brokers that could carry all that is offered are short no more."""
@@ -279,14 +300,15 @@ class CongestionControl:
         if planned is None:
             return None
         before = self.limits.get(key)
-        carrying = [broker for broker in planned.offer.copies if broker in self._short]
+        carrying = sorted(planned.offer.copies)
         return Limit(
             msg_s=planned.allowed_msg_s,
             since=now if before is None else before.since,
             utility=planned.publisher.utility,
             importance=planned.importance,
             offered_msg_s=planned.demand_msg_s,
-            brokers=tuple(sorted(broker for broker in carrying if self.plan.exceeded(broker)) or carrying),
+            brokers=tuple(broker for broker in carrying if self.plan.exceeded(broker))
+            or tuple(broker for broker in carrying if broker in self._short),
             probing=planned.probing,
         )
 
@@ -343,7 +365,7 @@ class CongestionControl:
                     topics=len(topics),
                     publishers=len(self.limits),
                     stopped=sum(limit.probing for limit in self.limits.values()),
-                    brokers=brokers,
+                    brokers=tuple(map(self._named, brokers)),
                     examples=tuple(_example(key, limit) for key, limit in examples[:EXAMPLES]),
                 ),
                 now,
@@ -359,6 +381,11 @@ class CongestionControl:
                 now,
                 self._limited_by,
             )
+
+    def _named(self, broker: str) -> str:
+        """A broker, and what it is short of."""
+        metric = self.plan.exceeded_on(broker)
+        return broker if metric is None else f"{broker} ({metric.value})"
 
     def _note_protected(self, now: float) -> None:
         too_much = set(self.plan.short)

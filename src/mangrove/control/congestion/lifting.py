@@ -21,7 +21,7 @@ def raised(
     What a plan allows fits, so nobody is raised beyond that.
     """
     room = {
-        broker: [amount / steps for amount in budget.minus(_used(plan, limits, broker))]
+        broker: [amount / steps for amount in budget.minus(used_under(plan, limits, broker))]
         for broker, budget in plan.budgets.items()
     }
     found: dict[Key, float | None] = {}
@@ -44,7 +44,7 @@ def _order(planned: Planned, key: Key) -> tuple[float, float, Key]:
     return -planned.importance, -planned.publisher.utility, key
 
 
-def _used(plan: Plan, limits: Mapping[Key, float], broker: str) -> Amounts:
+def used_under(plan: Plan, limits: Mapping[Key, float], broker: str) -> Amounts:
     """What is carried at most under these limits; of what is protected, all that is offered."""
     messages_s = input_s = output_s = 0.0
     for key, planned in plan.publishers.items():

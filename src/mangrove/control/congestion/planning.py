@@ -26,8 +26,8 @@ Key = tuple[str, str]
 
 PERIODS = 8
 """Of so many periods, a publisher's demand is the highest: what was just silent may speak again."""
-DEMAND_TOLERANCE = 0.10
-ALL_BUT = 0.01
+DEMAND_TOLERANCE = 0.05
+ALL_BUT = 0.03
 """Who may say all but this part of what it would is not limited."""
 
 

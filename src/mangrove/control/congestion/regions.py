@@ -4,7 +4,6 @@ The thesis gives limits in messages a second, as examples. Here they are parts o
 whatever the broker is short of: bytes are converted by the publisher's own mean size.
 
 They are there because topics are picked as a whole, and useless publishers of an important topic with them.
-A selection that weighs every publisher for itself (`BY_PUBLISHER`) needs no regions, and is better without.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ MAX_SHARES = 8.0
 where an edge matches 25,000 for 25 topics: twice a topic's share, and eight times a publisher's where a topic
 has four."""
 
-BY_PUBLISHER = ("knapsack",)
-
 
 def rung(parameters: Congestion, utility: float) -> float:
     """The part of the ladder for a utility; the end of a region belongs to the next."""
@@ -40,12 +37,7 @@ def region_limits(problem: CongestionProblem, parameters: Congestion) -> dict[tu
 
 
 def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> CongestionProblem:
-    """The same problem where nobody, but for protected topics, asks for more than its region allows.
-
-    Unchanged for a selection (`Congestion.selection`) that needs no regions.
-    """
-    if parameters.selection in BY_PUBLISHER:
-        return problem
+    """The same problem where nobody, but for protected topics, asks for more than its region allows."""
     table = Table(problem)
     limits = _limits(table, parameters)
     cut = limits < table.msg_s

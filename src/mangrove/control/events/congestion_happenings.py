@@ -18,6 +18,7 @@ class PublishersLimited(Happening, frozen=True, kw_only=True):
     stopped: int
     """Of them, those that may say only what they can be judged by."""
     brokers: tuple[str, ...]
+    """With what they are short of."""
     examples: tuple[str, ...]
     """Of those that are new or lower, the least important."""
 

@@ -22,7 +22,8 @@ LIFTED_S = 20.0
 """When all that is offered has fitted for so long, nobody is limited any more."""
 RENEWED_S = 15.0
 """A limit that was not said again for so long is nobody's any more."""
-NEAR = 0.02
+NEAR = 0.04
+"""Of a capacity: demands are known no better than that."""
 
 
 class LimitsCheck:

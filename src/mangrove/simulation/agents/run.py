@@ -93,6 +93,8 @@ class _Run:
         """Decisions by session."""
         self.left: dict[str, dict[str, float]] = defaultdict(dict)
         """Topic → broker that it left, and when."""
+        self.just_ended: set[str] = set()
+        """Sessions whose end may not be in the store yet when all is over."""
         self.moved_once: set[str] = set()
         """Topics that may be kept where they are because they have moved."""
         self.not_low_at: dict[str, float] = {}
@@ -152,8 +154,11 @@ class _Run:
                         if decision.topic == moved.topic:
                             self.left[moved.topic][decision.source] = decided_at
                             self.moved_once.add(moved.topic)
-                case SessionEnded() as ended if ended.topics:
-                    self._check_acceptors(ended.session)
+                case SessionEnded() as ended:
+                    if event.at > END_S - SLACK_S:
+                        self.just_ended.add(ended.session)
+                    if ended.topics:
+                        self._check_acceptors(ended.session)
                 case _:
                     pass
         if self.balancing.method in BY_URGENCY:
@@ -200,7 +205,7 @@ class _Run:
     def _size(self, topic: str, broker: str) -> tuple[float, int] | None:
         """Rate and subscribers of a topic that is at one broker alone, well known to the agent.
 
-        None also if nobody publishes it here any more: then it is of another class.
+        None also if nobody publishes it here any more: then it is of another class; or if it is limited.
         """
         domain = self.virtual.domains[self.traffic.brokers[broker].domain]
         since = [self.traffic.topic_changed_at.get(topic, 0.0), self._published_since(topic, domain)]
@@ -214,6 +219,8 @@ class _Run:
             since += [held.since, client.known_to.get((domain.name, domain.store.term), math.inf)]
             count += 1
         if not count or max(since) > self.world.now - STEADY_S:
+            return None
+        if self.traffic.rates[topic] != self.traffic.offered[topic]:
             return None
         return self.traffic.rates[topic], count
 
@@ -240,7 +247,7 @@ class _Run:
             return
         status = domain.brain.status(self.world.now)
         still = {session.id for session in status.sessions if not session.outcome}
-        stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]}
+        stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]} - self.just_ended
         if ended := stored - {MOVED_KEY, CAPACITIES_KEY, LIMITS_KEY} - self._open_sessions():
             self._problem(f"{sorted(ended)} are stored although they have ended")
         if not still:

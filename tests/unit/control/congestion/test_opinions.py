@@ -137,6 +137,8 @@ def test_votes_are_bounded_by_client_and_in_all(monkeypatch: pytest.MonkeyPatch)
     assert votes.refused["too many votes"] == 2
     votes.heard("two", 1.0, "b", {"q": Vote(1, 1.0)}, FORGET_S)
     assert len(votes) == 1, "what is forgotten makes room"
+    votes.heard("flood", 1.0, "b", {"p": Vote(1, 1.0)}, FORGET_S)
+    assert len(votes) == 2, "also for the client that had too many"
     assert votes.utility("b", "q", FORGET_S) == 1.0
 
 

@@ -8,9 +8,9 @@ import pytest
 from tests.kit.congestion_problems import matching, output, topic
 
 from mangrove.control.congestion.problem import CongestionProblem
-from mangrove.control.congestion.regions import BY_PUBLISHER, MAX_SHARES, cut_to_regions, region_limits, rung
+from mangrove.control.congestion.regions import MAX_SHARES, cut_to_regions, region_limits, rung
 from mangrove.model.agents.load import UNLIMITED
-from mangrove.model.congestion.parameters import PUBLISHED_LIMITS_MSG_S, SELECTIONS, Congestion
+from mangrove.model.congestion.parameters import PUBLISHED_LIMITS_MSG_S, Congestion
 
 PARAMETERS = Congestion()
 
@@ -36,7 +36,7 @@ def test_the_ladder_is_that_of_the_thesis(utility: float, limit: float) -> None:
 
 def test_the_published_limits_at_the_published_size() -> None:
     """25,000 msg/s for 100 publishers who all want more than their 250: eight shares are 2,000 msg/s."""
-    utilities = (0.1, 0.3, 0.5, 0.7, 0.9)
+    utilities = (0.0, 0.2, 0.4, 0.6, 0.8)
     publishers = [(f"p{number}", utilities[number % 5], 5000.0, 500.0) for number in range(100)]
     problem = CongestionProblem(
         {"edge": matching(25_000.0)}, (topic("a", *publishers, copies={"edge": 4.0}),)
@@ -89,11 +89,3 @@ def test_the_scarcest_broker_counts_and_others_not() -> None:
     cut = cut_to_regions(problem, PARAMETERS)
     assert cut.topics[1:3] == problem.topics[1:3]
     assert cut.budgets == problem.budgets
-
-
-def test_a_selection_by_publisher_needs_no_regions() -> None:
-    publishers = [(f"p{number}", 0.1, 100.0, 1.0) for number in range(20)]
-    problem = CongestionProblem({"edge": matching(1000.0)}, (topic("a", *publishers, copies={"edge": 1.0}),))
-    assert cut_to_regions(problem, PARAMETERS) != problem
-    assert cut_to_regions(problem, Congestion(selection="knapsack")) is problem
-    assert set(BY_PUBLISHER) < set(SELECTIONS)

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from mangrove.control.advertising import Advertising
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.clients.placements import Served
@@ -28,10 +30,11 @@ from mangrove.control.congestion.surroundings import TopicOffer
 from mangrove.control.directory.directory import Directory
 from mangrove.control.domain_view import DomainView
 from mangrove.control.instructions import Instruction
+from mangrove.control.load.states import state_of
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.site import Site
 from mangrove.control.stimuli import GatewayAnswered, PlainClientsSeen, TopicsCounted
-from mangrove.model.agents.load import Amounts, BrokerLoad, Metric
+from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState
 from mangrove.model.agents.registration import ClientRole, Registration, Report
 from mangrove.model.agents.usefulness import CapacityTold, CongestionStatus, UsefulnessTold
 from mangrove.model.congestion.rate_limit import LimitCause, RateLimit
@@ -254,20 +257,36 @@ class CongestionDepartment:
         neighbours = self._view.neighbours(now).values()
         return room_elsewhere(load, self._watch.loads(now).values(), neighbours, self._site.balancing)
 
-    def relieved(self, load: BrokerLoad, now: float) -> Metric | None:
-        """The metric on which limits alone keep a broker out of overload although others have room."""
-        if not load.reachable or not self.control.limits:
-            return None
-        # Topics came to brokers that were never short while their publishers were limited. When nobody else
-        # is short any more, those brokers give some back: else limits would stay although there is room.
-        if not self.control.still_short(load.broker) and self.control.others_short(load.broker):
-            return None
-        metric = self.control.plan.exceeded_on(load.broker)
-        if metric is None:
-            return None
-        capacity = load.capacity.get(metric, math.inf)
-        room = self.room_elsewhere(load, now).of(metric)
-        return metric if room >= MIN_ROOM * capacity else None
+    def as_offered(self, load: BrokerLoad, now: float) -> BrokerLoad:
+        """A broker as if nobody were limited: limits must not hide from sessions that load could be moved.
+
+        It is overloaded only if others have room: else there is nothing to be done but what is done.
+        """
+        offered = self.control.as_offered(load)
+        used = {metric: max(share, offered.get(metric, 0.0)) for metric, share in load.utilisation.items()}
+        if used == load.utilisation:
+            return load
+        balancing = self._site.balancing
+        metric = max(used, key=lambda each: used[each])
+        found = state_of(used.values(), balancing.low, balancing.high)
+        if found is LoadState.OVERLOAD and load.measured is not LoadState.OVERLOAD:
+            room = self.room_elsewhere(load, now).of(metric)
+            if room < MIN_ROOM * load.capacity[metric]:
+                found = LoadState.HIGH
+        overloaded = found is LoadState.OVERLOAD
+        return msgspec.structs.replace(
+            load,
+            state=load.state if load.state is LoadState.BUSY else found,
+            measured=found,
+            utilisation=used,
+            remaining={each: (balancing.high - share) * load.capacity[each] for each, share in used.items()},
+            headroom=balancing.high - used[metric],
+            overloaded=tuple(each for each, share in used.items() if overloaded and share >= balancing.high),
+        )
+
+    def offered_part(self, topic: str) -> float:
+        """How many times what is said of a topic would be said without limits."""
+        return self.control.offered_part(topic)
 
     def offers(self, now: float) -> Sequence[TopicOffer]:
         """Every topic whose publishers can be limited, and the protected ones."""
