@@ -24,9 +24,7 @@ from mangrove.testbed.damage.workload import draw_plan
 
 LEFT = 0.3
 BELOW_BAR_S = 5.0
-LIFTED_BARS_S = {"no room": 15.0, "some room": 30.0}
-"""Where topics have moved, some are moved back first, in sessions of some seconds each."""
-RECOVERIES_S = {"no room": 20.0, "some room": 32.0}
+LIFTED_BAR_S = 15.0
 AGAIN_BAR = 0.1
 """Of the time while damaged: how long brokers may be measured above the threshold once they were below."""
 USEFUL_BARS = {"no room": 1.3, "some room": 1.1}
@@ -50,8 +48,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
         for label, mode in ((WITHOUT, Mode.OFF), (WITH, Mode.CONGESTED)):
             with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
                 scenario = Damage(plan, Path(directory), mode=mode, damage=LEFT, damaged=damaged)
-                seconds = QUICK_DAMAGED_S if quick else DAMAGED_S
-                report = asyncio.run(scenario.run(seconds, recovery_s=RECOVERIES_S[name]))
+                report = asyncio.run(scenario.run(QUICK_DAMAGED_S if quick else DAMAGED_S))
             cases[name][label] = msgspec.to_builtins(report)
     return {"cases": cases}
 
@@ -126,7 +123,7 @@ def missed(result: dict[str, object]) -> list[str]:
         times = ratio(report.during.useful_s, without.during.useful_s)
         if times is not None and times < USEFUL_BARS[name]:
             lines.append(f"{name}: {times:.2f} times as many useful messages as without control")
-        if report.lifted_after_s is None or report.lifted_after_s > LIFTED_BARS_S[name]:
+        if report.lifted_after_s is None or report.lifted_after_s > LIFTED_BAR_S:
             lines.append(f"{name}: limits gone after {_seconds(report.lifted_after_s)}")
         if not report.most_limits:
             lines.append(f"{name}: nobody was limited")

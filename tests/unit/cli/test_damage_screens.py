@@ -119,7 +119,7 @@ def test_what_went_wrong_is_named(fields: dict[str, object], word: str, missed: 
 
 
 def test_the_benchmark_has_bars_of_its_own() -> None:
-    slow = changed(below_after_s=5.1, overloaded_again_s=2.1, lifted_after_s=30.1, most_limits=0, moves=())
+    slow = changed(below_after_s=5.1, overloaded_again_s=2.1, lifted_after_s=15.1, most_limits=0, moves=())
     lines = benchmark.missed({"cases": {benchmark.SOME_ROOM: msgspec.to_builtins(slow)}})
     assert len(lines) == 5
     out = StringIO()
