@@ -16,7 +16,6 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove
-from mangrove.client.publishing import Outcome
 from mangrove.config import parse_federation
 from mangrove.gateway.audience.leaves import NOT_ANSWERED
 from mangrove.gateway.limits.arrivals import CONGESTION
@@ -160,6 +159,11 @@ class SilentPublisher:
         )
         return msgspec.json.decode(answer.data, type=AudienceAnswer).unwanted
 
+    async def give_up(self) -> None:
+        """Without waiting for an answer."""
+        request = msgspec.json.encode(AudienceRequest(client=self._name))
+        await self._management.publish(gateway_audience_subject("here"), request)
+
     async def gets_leave(self, *subjects: str) -> None:
         async def has_leave() -> bool:
             return await self.ask(*subjects) == subjects
@@ -215,7 +219,12 @@ async def test_every_kind_of_subscriber_is_seen(pair: Running, silent: SilentPub
     async def only_nobody() -> bool:
         return await silent.ask(*subjects) == ("kinds.nobody",)
 
+    async def no_leaves() -> bool:
+        return (await pair.gateway("here")).silence.leaves == 0
+
     await eventually(only_nobody, "leave only where nobody listens")
+    await silent.give_up()
+    await eventually(no_leaves, "what is given up should be forgotten")
     await head.jetstream().delete_stream("KINDS")
     await head.close()
     await edge.close()
@@ -238,24 +247,3 @@ async def test_hostile_questions_are_answered_and_harm_nobody(pair: Running, sil
         await connection.publish("forged.1", b"heard")
         assert (await subscription.next(timeout=5)).data == b"heard"
     await management.close()
-
-
-@pytest.mark.parametrize("domain", ["here", "there"])
-async def test_what_a_silent_publisher_says_right_after_ready_arrives(pair: Running, domain: str) -> None:
-    where = pair.launched.directory
-    async with (
-        mangrove.connect(domain="here", run_dir=where) as publisher,
-        mangrove.connect(domain=domain, run_dir=where) as subscriber,
-    ):
-        subjects = [f"in.vain.{domain}.{number}" for number in range(10)]
-
-        async def silent_on_all() -> bool:
-            return [await publisher.publish(each, b"in vain") for each in subjects] == [Outcome.UNWANTED] * 10
-
-        await eventually(silent_on_all, "nobody listens, so nothing should be sent")
-        for number, subject in enumerate(subjects):
-            pattern = subject if number % 2 else f"in.*.{domain}.{number}"
-            subscription = await subscriber.subscribe(pattern, queue="workers" if number % 3 else "")
-            await subscription.ready()
-            await publisher.publish(subject, b"heard")
-            assert (await subscription.next(timeout=5)).data == b"heard"

@@ -1,4 +1,4 @@
-"""Whatever subscribers say of publishers, and whenever: utilities stay utilities, and votes stay few."""
+"""Whatever subscribers say, and whenever: utilities stay utilities, ranks rest, and shares add up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mangrove.control.congestion.importance import steady_ranks
 from mangrove.control.congestion.opinions import FORGET_S, NEUTRAL, Opinions
 from mangrove.control.congestion.shares import FLOOR, fair_shares
 from mangrove.model.agents.usefulness import TopicOpinion, Vote
@@ -80,6 +81,45 @@ def test_a_liar_counts_for_no_more_than_its_weight(
     for _ in range(3):
         opinions.heard("liar", weight, "a", liar, 0.0)
     assert abs(opinions.utility("a", "p", 0.0) - utility) <= 2.0 / (honest + 2.0) + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    before=st.dictionaries(CLIENTS, st.floats(0.0, 1.0), min_size=1),
+    others=st.floats(0.0, 1.0),
+    data=st.data(),
+)
+def test_who_becomes_useful_is_seen_to_be(
+    before: dict[str, float], others: float, data: st.DataObject
+) -> None:
+    """A publisher that only some of its judges still hear is what these say, once the others have aged."""
+    opinions = Opinions(Congestion())
+    for client, utility in before.items():
+        opinions.heard(client, 1.0, "a", {"p": Vote(100, utility)}, 0.0)
+    hearing = data.draw(st.sets(st.sampled_from(sorted(before)), min_size=1))
+    last = opinions.utility("a", "p", 0.0)
+    for second in range(1, int(FORGET_S) + 1):
+        for client in sorted(hearing):
+            opinions.heard(client, 1.0, "a", {"p": Vote(1, 1.0), "q": Vote(9, others)}, float(second))
+        now = opinions.utility("a", "p", float(second))
+        assert now >= last - 1e-9, "it never falls while all that is heard is useful"
+        last = now
+    assert last == 1.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(st.lists(st.floats(-0.024, 0.024), min_size=3, max_size=3), min_size=1, max_size=10),
+    values=st.lists(st.floats(1e-6, 1e9), min_size=3, max_size=3),
+)
+def test_noise_below_the_hysteresis_changes_no_rank(steps: list[list[float]], values: list[float]) -> None:
+    ranks: dict[str, float] = {}
+    first: dict[str, float] = {}
+    for noise in steps:
+        now = {str(place): value * (1.0 + noise[place]) for place, value in enumerate(values)}
+        ranks = steady_ranks(ranks, now, 0.05)
+        first = first or ranks
+    assert ranks == first
 
 
 OFFERS = st.dictionaries(st.integers(0, 20).map(str), st.floats(0.0, 1e6), min_size=1, max_size=8)

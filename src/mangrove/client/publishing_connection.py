@@ -262,10 +262,13 @@ class PublishingConnection:
         """Hold a request back while it is beyond a limit."""
         if self._filter.outlet(subject) is None and self._filter.limited(subject):
             self._new_outlet(subject)
+        if self._filter.judge(subject, size_bytes, awaited=True, counted=False):
+            return
+        if not self._filter.waits:
+            self._filter.withhold(subject, Outcome.LIMITED, size_bytes)
+            raise self._filter.error(subject)
+        self._filter.delay(subject, size_bytes)
         while not self._filter.judge(subject, size_bytes, awaited=True, counted=False):
-            if not self._filter.waits:
-                self._filter.withhold(subject, Outcome.LIMITED, size_bytes)
-                raise self._filter.error(subject)
             await self._filter.room(subject)
 
     async def flush(self, timeout: float = 5) -> None:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head_queue import HeadQueue
+from mangrove.gateway.head_subscriptions import Applied, HeadSubscriptions
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
@@ -63,8 +64,6 @@ ODD_GROUP = "queue group whose name cannot be told to other domains"
 MAX_WAITING_MARKERS = 64
 NO_INBOX = "a reply to a subject that nobody may answer to"
 INBOX_PREFIX = "_INBOX."
-SUBSCRIBED_PER_TURN = 2000
-"""Subjects that are subscribed to, at a broker that is back, before others get their turn."""
 
 
 class Silence(Protocol):
@@ -89,7 +88,7 @@ class HeadConnection:
         max_message_bytes: int,
         queue_bytes: int,
         buffer_done: Callable[[], None],
-        confirmed: Callable[[tuple[tuple[str, int, int], ...]], None],
+        confirmed: Callable[[Applied], None],
         letters: Flow = DISCARD,
         markers: Flow | None = None,
         directions: bytes = b"",
@@ -104,12 +103,6 @@ class HeadConnection:
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
-        self._confirmed = confirmed
-        self._to_confirm: dict[str, tuple[str, int, int]] = {}
-        self._confirming = False
-        self._to_subscribe: deque[str] = deque()
-        """What is still to be told to a broker that is back."""
-        self._next_slice: asyncio.Handle | None = None
         self._regrouped: dict[str, None] = {}
         """Subjects whose queue groups changed while the present buffer was read."""
         self._letters = letters
@@ -141,8 +134,8 @@ class HeadConnection:
         self._inbound_lines = LineTable(self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._attachment = attach(self)
+        self._subscriptions = HeadSubscriptions(engine, self._attachment, confirmed, self._when_known)
         self.connected = False
-        self._writable = True
         self._letting_go = False
         self._given_up = False
         """Whether the broker was there, is away, and its subscribers are not expected any more."""
@@ -165,49 +158,26 @@ class HeadConnection:
         self._attachment.after_interest(partial(self._told_all, self._attached))
         self._given_up = False
         own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
-        self._attachment.subscribe(own)
-        self._confirming = False
-        self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
-        self._to_subscribe = deque(self._engine.wanted_elsewhere())
-        self._subscribe_some()
+        self._subscriptions.attached(own)
         self._open_queue()
 
     def _told_all(self, attached: int) -> None:
         self._all_told = attached == self._attached
-
-    def _subscribe_some(self) -> None:
-        """Subscribe to a slice of what is wanted; a broker that takes no more now is not given more."""
-        self._next_slice = None
-        if not self._writable:
-            return
-        left = self._to_subscribe
-        some = [left.popleft() for _ in range(min(SUBSCRIBED_PER_TURN, len(left)))]
-        self._attachment.subscribe(filter(self._engine.is_wanted_elsewhere, some))
-        if not left:
-            self.confirm(())
-        else:
-            self._next_slice = asyncio.get_running_loop().call_soon(self._subscribe_some)
 
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
         self.connected = False
         self._onlookers.clear()
         self._waiting_markers.clear()
-        self._to_subscribe.clear()
-        if self._next_slice is not None:
-            self._next_slice.cancel()
-            self._next_slice = None
-        self._writable = True
+        self._subscriptions.lost()
         self._queue.shut()
         if not self._letting_go:
             self._engine.head_lost(monotonic())
 
     def writable(self, writable: bool) -> None:
         """The broker can take more, or for now cannot."""
-        self._writable = writable
+        self._subscriptions.writable(writable)
         if writable:
-            if self._to_subscribe and self._next_slice is None:
-                self._subscribe_some()
             self._open_queue()
         else:
             self._queue.shut()
@@ -299,30 +269,11 @@ class HeadConnection:
         """Follow what the other domains want."""
         if self._silence is not None:
             self._silence.wanted(add)
-        if self.connected:
-            self._attachment.subscribe(add)
-            self._attachment.unsubscribe(remove)
+        self._subscriptions.change(add, remove)
 
-    def confirm(self, applied: tuple[tuple[str, int, int], ...]) -> None:
-        """Have the broker confirm that it has taken the subscriptions so far; one question at a time."""
-        self._to_confirm |= {each[0]: each for each in applied}
-        if self.connected and self._to_confirm and not (self._confirming or self._to_subscribe):
-            self._confirming = True
-            asked = tuple(self._to_confirm.values())
-            self._to_confirm.clear()
-            self._attachment.confirm(lambda: self._have_confirmed(asked))
-
-    def _have_confirmed(self, applied: tuple[tuple[str, int, int], ...]) -> None:
-        self._confirming = False
-        attached = self._attached
-
-        def known() -> None:
-            # A broker that was lost meanwhile is asked again when it is back.
-            if self.connected and attached == self._attached:
-                self._confirmed(applied)
-
-        self._when_known(known)
-        self.confirm(())
+    def confirm(self, applied: Applied) -> None:
+        """Have the broker confirm that it has taken the subscriptions so far."""
+        self._subscriptions.confirm(applied)
 
     def _when_known(self, done: Callable[[], None]) -> None:
         if self._silence is None:

@@ -46,8 +46,8 @@ def result(
     ("flaw", "words"),
     [
         ({}, None),
-        ({"p99_ms": (2.0, 4.0, 4.2, 2.1)}, "2.00 times"),
-        ({"p99_ms": (2.0, 4.0, 4.0, 4.0)}, None),  # as noisy without a slow one
+        ({"p99_ms": (2.0, 4.0, 4.2, 2.0)}, "2.05 times"),
+        ({"p99_ms": (2.0, 4.5, 4.5, 4.0)}, None),  # as noisy without a slow one
         ({"exact": False}, "100 read and 900 lost"),
         ({"useful_read": 0.5}, "50% of the most useful"),
         ({"usefulness": 0.5}, "50% of the possible"),

@@ -9,7 +9,7 @@ import pytest
 from tests.kit.attachments import Head, message
 from tests.kit.work import lines_of
 
-from mangrove.gateway.head import SUBSCRIBED_PER_TURN
+from mangrove.gateway.head_subscriptions import SUBSCRIBED_PER_TURN
 from mangrove.model.topics import Contract, Queue, Scope, TopicRules
 from mangrove.overlay.interest.interest_exchange import WITHDRAW_AFTER_S
 from mangrove.overlay.protocol.bodies import WireError
@@ -407,8 +407,7 @@ async def test_a_broker_that_is_back_is_told_in_slices_what_is_wanted(head: Head
         head.after(0.0)
     head.broker.owner.lost("gone")
     head.broker.subscribed.clear()
-    confirmed: list[object] = []
-    head.connection._confirmed = confirmed.append
+    head.confirmations.clear()
     await head.connection.run()
     assert len(head.broker.subscribed) == SUBSCRIBED_PER_TURN + 1, "the replies', and one slice"
     head.connection.confirm((("b", 1, 99),))
@@ -417,10 +416,10 @@ async def test_a_broker_that_is_back_is_told_in_slices_what_is_wanted(head: Head
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert len(head.broker.subscribed) == 2 * SUBSCRIBED_PER_TURN + 1, "a broker that is full waits"
-    assert confirmed == [], "not all is subscribed to"
+    assert head.confirmations == [], "not all is subscribed to"
     head.broker.owner.writable(True)
     assert set(head.broker.subscribed) == {"_MGR.>", *wanted}
-    assert confirmed == [(("b", 1, 99),)]
+    assert head.confirmations == [(("b", 1, 99),)]
 
 
 async def test_groups_that_change_in_one_buffer_are_compared_with_the_known_lines_once(head: Head) -> None:

@@ -139,7 +139,7 @@ class PublishFilter:
         """What is raised for a subject that is at its limit."""
         gate = self.gates.get(subject)
         own = gate is not None and gate.bucket is not None and not gate.bucket.open(seconds())
-        return LimitedError(subject, self.limits.get(subject if own else ALL))
+        return LimitedError(subject, (not own and self.limits.get(ALL)) or self.limits.get(subject))
 
     async def room(self, subject: str) -> None:
         """Wait until a message may pass, or limits have changed; others may have come first then."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import random
 import secrets
 from collections import Counter
 from collections.abc import Iterable
@@ -51,8 +52,8 @@ _wanted = msgspec.json.Decoder(Wanted)
 class Silence:
     """The leave of one connection.
 
-    Invariant: it is silent on a subject only if its last question named it, the last answer gave leave, and
-    since then no `Wanted` and no subscription of its own has named it.
+    Invariant: it is silent on a subject only if its last question named it, no answer since the one that
+    gave leave has left it out, and no `Wanted` and no subscription of its own has named it since.
     """
 
     def __init__(self, link: ManagementLink, publishing: PublishFilter) -> None:
@@ -159,7 +160,7 @@ class Silence:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(ASK_S)
+            await asyncio.sleep(ASK_S * random.uniform(1.0, 1.2))  # clients that began together do not ask so
             now = seconds()
             self._speak([subject for subject, until_s in self._silent.items() if until_s <= now])
             if now < self._not_before_s or not self._link.connected:
@@ -204,25 +205,25 @@ class Silence:
         except MangroveError:
             self.ignored["unreadable"] += 1
             answer = None
+        given = answer is not None and not answer.problem and 0 < answer.lease_s < math.inf
+        unwanted = set(answer.unwanted) if answer is not None and given else set()
+        # What has no leave is sent, whatever came meanwhile; an answer that was lost may have taken it away.
+        self._speak(set(named) - unwanted)
         if number != self._number:
-            return  # another question has been asked meanwhile, or the broker was lost
-        if answer is None or answer.problem or not 0 < answer.lease_s < math.inf:
-            # It may have taken leave away, in an answer that was lost.
-            self._speak(list(self._silent))
+            return  # another question has been asked, or the broker was lost: this answer gives nothing
+        if answer is None or not given:
             self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
             self._not_before_s = asked_s + self._pause_s
             return
         self._pause_s, self._not_before_s = ASK_S, -math.inf
-        unwanted = set(answer.unwanted)
         until_s = asked_s + min(answer.lease_s, LEAVE_S)
         for subject in named:
-            if subject in unwanted and not self._own.match(subject):
+            if subject not in unwanted:
+                self._listened_to(subject, asked_s)
+            elif not self._own.match(subject):
                 self._silent[subject] = until_s
                 self._pauses_s.pop(subject, None)
                 self._filter.silence(subject, until_s)
-            else:
-                self._speak([subject])
-                self._listened_to(subject, asked_s)
 
     def _listened_to(self, subject: str, now: float) -> None:
         """Ask about it later, and later each time."""

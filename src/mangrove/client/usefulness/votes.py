@@ -16,7 +16,7 @@ from mangrove.model.agents.usefulness import MAX_VOTES, PLAIN_ORIGIN, Vote
 JUDGED_A_SECOND = 32
 """Messages of one publisher that are judged at most."""
 MAX_PUBLISHERS = MAX_VOTES
-BUFFERS_A_SECOND = 512
+BUFFERS_A_SECOND = 256
 """Buffers that are looked into; twice as many in a second that brings more than the last."""
 MAX_A_BUFFER = 256
 """Publishers of whom one buffer's messages are looked at."""

@@ -4,13 +4,11 @@ The thesis gives limits in messages a second, as examples. Here they are parts o
 whatever the broker is short of: bytes are converted by the publisher's own mean size.
 
 They are there because topics are picked as a whole, and useless publishers of an important topic with them.
-A selection that weighs every publisher for itself (`BY_PUBLISHER`) needs no regions, and is better without.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -25,29 +23,11 @@ MAX_SHARES = 8.0
 where an edge matches 25,000 for 25 topics: twice a topic's share, and eight times a publisher's where a topic
 has four."""
 
-BY_PUBLISHER = ("knapsack",)
-
-
-def rung(parameters: Congestion, utility: float) -> float:
-    """The part of the ladder for a utility; the end of a region belongs to the next."""
-    return parameters.ladder[bisect_right(parameters.regions, utility)]
-
-
-def region_limits(problem: CongestionProblem, parameters: Congestion) -> dict[tuple[str, str], float]:
-    """Messages a second for everybody by its region; infinite where nothing is short, or if protected."""
-    table = Table(problem)
-    return table.allowed(_limits(table, parameters))
-
 
 def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> CongestionProblem:
-    """The same problem where nobody, but for protected topics, asks for more than its region allows.
-
-    Unchanged for a selection (`Congestion.selection`) that needs no regions.
-    """
-    if parameters.selection in BY_PUBLISHER:
-        return problem
+    """The same problem where nobody, but for protected topics, asks for more than its region allows."""
     table = Table(problem)
-    limits = _limits(table, parameters)
+    limits = region_limits(table, parameters)
     cut = limits < table.msg_s
     cut_topics = np.zeros(len(problem.topics), bool)
     cut_topics[table.topic_of[cut]] = True
@@ -64,10 +44,11 @@ def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> Conges
     return replace(problem, topics=tuple(topics))
 
 
-def _limits(table: Table, parameters: Congestion) -> Numbers:
-    """A fair share is by what is offered: who says little leaves the rest to the others.
+def region_limits(table: Table, parameters: Congestion) -> Numbers:
+    """Messages a second for everybody by its region; infinite where nothing is short, or if protected.
 
-    Nobody may have more than there is, however few they are.
+    A fair share is by what is offered: who says little leaves the rest to the others. Nobody may have more
+    than there is, however few they are. The end of a region belongs to the next.
     """
     publisher, slot, each = table.publisher_loads()
     publisher, slot, each = publisher[each > 0], slot[each > 0], each[each > 0]

@@ -20,7 +20,7 @@ from mangrove.model.events.event_log import EventLog
 ARMS = ("undamaged", "uncontrolled", "random", "fdcc")
 WARM_UP_S = 10
 """So long before the damage detectors and opinions begin."""
-STEADY_S = 25
+STEADY_S = 15
 """If limits have rested for so long under constant load, they rest: longer than anything that control waits
 for."""
 

@@ -140,8 +140,9 @@ class AudienceDesk:
         self._leaves.counts[UNREAD] += 1
 
     async def _asked(self, message: Msg) -> None:
-        if message.reply:
-            await message.respond(msgspec.json.encode(self.answer(message.data)))
+        answer = self.answer(message.data)
+        if message.reply:  # who only gives up its leave need not wait for an answer
+            await message.respond(msgspec.json.encode(answer))
 
     async def _not_heard(self, message: Msg) -> None:
         if (message.headers or {}).get("Status") == "503":

@@ -57,7 +57,7 @@ async def test_the_sample_is_bounded_and_spread_over_the_second() -> None:
     fed = Fed(voting=True, keywords=["storm"], max_pending=10)
 
     def second(words: Callable[[int], bytes]) -> dict[str, Vote]:
-        for number in range(320):
+        for number in range(224):
             fed.feed(*(received("s", words(number), None, loud) for _ in range(3)))
         fed.feed(received("s", b"storm", None, rare))
         return votes_of(fed)
@@ -65,7 +65,7 @@ async def test_the_sample_is_bounded_and_spread_over_the_second() -> None:
     first = second(lambda _: b"storm")
     assert first[loud.prefix] == Vote(JUDGED_A_SECOND, 1.0)
     assert first[rare.prefix] == Vote(1, 1.0), "who says little is heard"
-    later = second(lambda number: b"storm" if number < 160 else b"sport")
+    later = second(lambda number: b"storm" if number < 112 else b"sport")
     assert later[loud.prefix] == Vote(JUDGED_A_SECOND, 0.5), "the whole second counts"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from tests.kit.congestion_problems import FREE, matching, output, topic
 
-from mangrove.control.congestion.assessment import delivered_utility, limited, used
+from mangrove.control.congestion.assessment import delivered_utility, used
 from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand, TopicDemand
 from mangrove.control.congestion.selection import knapsack as knapsack_module
 from mangrove.control.congestion.selection.greedy import greedy
@@ -52,7 +55,6 @@ def test_greedy_by_importance_and_the_last_says_what_is_left() -> None:
         ("c", "p"): 0.0,
         ("c", "q"): pytest.approx(200.0),
     }
-    assert limited(problem, selection.allowed) == {("c", "p"): 0.0, ("c", "q"): pytest.approx(200.0)}
     assert not selection.short
 
 
@@ -246,3 +248,35 @@ def test_knapsack_beyond_its_size_is_near_the_best_and_says_so(monkeypatch: pyte
     assert not unsolved.optimal
     least = delivered_utility(problem, greedy(problem).allowed)
     assert least <= delivered_utility(problem, unsolved.allowed) <= best * (1 + 1e-9)
+
+
+def answer(status: int, parts: list[float]) -> SimpleNamespace:
+    return SimpleNamespace(status=status, x=np.array(parts))
+
+
+def test_budgets_are_kept_even_if_the_solver_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50.1 of each would be 100.2 messages at the head, and 150.3 bytes at the edge."""
+    problem = two_budgets()
+    monkeypatch.setattr(knapsack_module, "_solver", lambda program: answer(0, [0.501, 0.501]))
+    use = used(problem, knapsack(problem).allowed)
+    assert use["head"].matching <= 100.0 * (1 + 1e-12)
+    assert use["edge"].output <= 150.0 * (1 + 1e-12)
+    assert use["head"].matching == pytest.approx(100.0)
+
+
+def test_without_a_solution_it_is_never_worse_than_greedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two budgets of equal price hide that wide (10 · 100) is worth more than narrow (6 · 100)."""
+    monkeypatch.setattr(knapsack_module, "_solver", lambda program: answer(1, []))
+    both = {"one": 1.0, "two": 1.0}
+    problem = CongestionProblem(
+        {"one": matching(100.0), "two": matching(100.0)},
+        (
+            topic("wide", ("p", 1.0, 100.0, 1.0), copies=both, subscribers=10),
+            topic("narrow", ("p", 0.6, 100.0, 1.0), copies={"one": 1.0}, subscribers=10),
+            topic("little", ("p", 0.1, 50.0, 1.0), copies={"two": 1.0}, subscribers=1),
+        ),
+    )
+    selection = knapsack(problem)
+    assert selection.allowed == greedy(problem).allowed
+    assert delivered_utility(problem, selection.allowed) == pytest.approx(1000.0)
+    assert not selection.optimal
