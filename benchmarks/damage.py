@@ -27,7 +27,8 @@ BELOW_BAR_S = 5.0
 LIFTED_BAR_S = 15.0
 AGAIN_BAR = 0.1
 """Of the time while damaged: how long brokers may be measured above the threshold once they were below."""
-USEFUL_BAR = 1.3
+USEFUL_BARS = {"no room": 1.3, "some room": 1.1}
+"""How many times as many useful messages; where balancing has room, it alone delivers most of them."""
 PROTECTED = "alert"
 DAMAGED_S, QUICK_DAMAGED_S = 25.0, 15.0
 NO_ROOM, SOME_ROOM = "no room", "some room"
@@ -120,7 +121,7 @@ def missed(result: dict[str, object]) -> list[str]:
         if alerts.in_time < alerts.offered:
             lines.append(f"{name}: {alerts.offered - alerts.in_time} alerts of {alerts.offered} not in time")
         times = ratio(report.during.useful_s, without.during.useful_s)
-        if times is not None and times < USEFUL_BAR:
+        if times is not None and times < USEFUL_BARS[name]:
             lines.append(f"{name}: {times:.2f} times as many useful messages as without control")
         if report.lifted_after_s is None or report.lifted_after_s > LIFTED_BAR_S:
             lines.append(f"{name}: limits gone after {_seconds(report.lifted_after_s)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from multiprocessing.connection import Connection as Pipe
@@ -20,6 +21,12 @@ CLOSE_S = 3.0
 """Who is behind a narrow line may have to wait long for a last word: it is not waited for."""
 
 
+def _quiet() -> None:
+    """Clients behind a narrow line complain of it all the time; what becomes of their messages is counted."""
+    logging.getLogger("mangrove.client").setLevel(logging.ERROR)
+    logging.getLogger("mangrove.broker").setLevel(logging.ERROR)
+
+
 async def _close(connections: list[Connection]) -> None:
     """Close all, and leave those that cannot in time to the end of the process."""
     closing = [asyncio.create_task(connection.close()) for connection in connections]
@@ -34,6 +41,7 @@ def subscribe(pipe: Pipe, run_dir: Path, plan: DamagePlan, topics: list[int]) ->
     """Runs in a process: one client for each topic named; answers `open`, `progress`, `heard` and `end`."""
     import uvloop
 
+    _quiet()
     uvloop.run(_Subscribers(run_dir, plan, topics).serve(pipe))
 
 
@@ -96,6 +104,7 @@ def publish(pipe: Pipe, run_dir: Path, plan: DamagePlan) -> None:
     """Runs in a process: one client for each publisher; answers `open`, `start`, `progress`, `stop`."""
     import uvloop
 
+    _quiet()
     uvloop.run(_Publishers(run_dir, plan).serve(pipe))
 
 
