@@ -50,18 +50,16 @@ class ClientLoad:
     wildcard: bool = False
     reader: Reader = Reader.CALLBACK
     processes: int = 1
-    prefix: str = "load"
-    """How all subjects begin."""
 
     @property
     def subjects(self) -> list[str]:
         """What is published on."""
-        return [f"{self.prefix}.topic.{number}" for number in range(self.topics)]
+        return [f"load.topic.{number}" for number in range(self.topics)]
 
     @property
     def patterns(self) -> list[str]:
         """What is subscribed to."""
-        return [f"{self.prefix}.topic.*"] if self.wildcard else self.subjects
+        return ["load.topic.*"] if self.wildcard else self.subjects
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,15 @@ def limits_result(
         "both greedy": {"one": passed(greedy[0]), "two": passed(greedy[1])},
         "one modest": {"one": passed(1_000.0 - modest), "two": passed(modest)},
     }
-    cost = limits.Cost(free_msg_s=1e5, limited_msg_s=1e5 * ratio, ratio=ratio, rounds=[ratio])
+    cost = limits.Cost(
+        free_msg_s=1e5,
+        limited_msg_s=1e5 * ratio,
+        free_cpu_us=3.0,
+        limited_cpu_us=3.0 / ratio,
+        ratio=ratio,
+        rate_ratio=ratio,
+        pairs=9,
+    )
     plain = {"publishers": publishers, "cost": cost, "seconds": 10.0, "unwanted_msg_s": unwanted}
     return dict(msgspec.to_builtins(plain))
 
@@ -217,7 +225,7 @@ def limits_result(
         (limits_result(alone=970.0), "not 1,000 ± 2%"),
         (limits_result(greedy=(800.0, 200.0)), "both greedy: two has 200 msg/s, not 500"),
         (limits_result(modest=200.0), "one modest: two has 200 msg/s, not 300"),
-        (limits_result(ratio=0.94), "the filter leaves 0.940 of the rate"),
+        (limits_result(ratio=0.94), "the filter leaves 0.940 of the SDK"),
         (limits_result(unwanted=None), "is sent for ever"),
     ],
 )

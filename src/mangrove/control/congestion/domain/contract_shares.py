@@ -11,8 +11,11 @@ from mangrove.model.agents.registration import ClientRole
 from mangrove.model.congestion.rate_limit import RateLimit
 from mangrove.model.topics import TopicRules
 
-TOLERANCE = 0.10
-"""What a publisher offers is taken to be the same as long as it has changed by less than this part."""
+TOLERANCE = 0.03
+"""What a publisher offers is taken to be the same as long as it has changed by less than this part.
+
+It is below `shares.MARGIN`, or who says less than its share would be cut off by it.
+"""
 
 
 class ContractShares:
