@@ -88,9 +88,7 @@ def test_acceptors_that_are_given_too_much_would_be_noticed(monkeypatch: pytest.
     for name, method in METHODS.items():
         monkeypatch.setitem(METHODS, name, replace(method, choose=greedy(method.choose)))
     monkeypatch.setattr("mangrove.control.sessions.selection._checked", lambda choice, _: choice)
-    monkeypatch.setattr(
-        LimitOrders, "set", lambda *_: []
-    )  # else publishers must say less for the acceptors' sake
+    monkeypatch.setattr(LimitOrders, "set", lambda *_: [])  # else limits relieve them
     assert any(" ends at " in problem for problem in problems(range(2, 6)))
 
 

@@ -32,7 +32,8 @@ def _show(totals: SessionsTotals, seed: int, minutes: float) -> None:
         f"{totals.schedules} schedules from seed {seed}: {totals.faults} faults, {totals.deaths} deaths of "
         f"agents, {totals.sessions} sessions, {totals.resumed} of them taken up by a successor;\n"
         f"{totals.moved} clients moved, {totals.between_domains} topics were led to another domain, "
-        f"{totals.stale} outdated orders were left alone.\n"
+        f"{totals.stale} outdated orders were left alone;\n"
+        f"{totals.cuts} brokers lost capacity for a while, publishers were limited for {totals.limited} s.\n"
         f"{len(totals.broken)} schedules broke a promise; "
         f"{totals.schedules / minutes:.0f} schedules a minute were played."
     )

@@ -33,13 +33,3 @@ def delivered_utility(problem: CongestionProblem, allowed: Allowed) -> float:
         for topic in problem.topics
         for publisher in topic.publishers
     )
-
-
-def limited(problem: CongestionProblem, allowed: Allowed) -> dict[tuple[str, str], float]:
-    """Those who may not say all that they offer, and how much they may: only they need a limit."""
-    return {
-        (topic.topic, publisher.publisher): allowed[topic.topic, publisher.publisher]
-        for topic in problem.topics
-        for publisher in topic.publishers
-        if allowed[topic.topic, publisher.publisher] < publisher.msg_s
-    }

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mangrove.control.congestion.problem import CongestionProblem, TopicDemand
+from mangrove.control.congestion.problem import CongestionProblem
 from mangrove.control.congestion.selection.table import Numbers, Table
-from mangrove.model.agents.load import Amounts
 
 MIN_SHARE = 1e-9
 """A topic that takes less than this of what is short counts as taking so much: importance stays finite."""
@@ -37,11 +36,6 @@ def importances(problem: CongestionProblem) -> dict[str, float]:
     """Equation 4 for all topics of a problem."""
     values = topic_importances(Table(problem)).tolist()
     return {topic.topic: value for topic, value in zip(problem.topics, values, strict=True)}
-
-
-def importance(topic: TopicDemand, budgets: Mapping[str, Amounts]) -> float:
-    """Equation 4 for one topic."""
-    return importances(CongestionProblem(budgets, (topic,)))[topic.topic]
 
 
 def steady_ranks(

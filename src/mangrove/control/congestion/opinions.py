@@ -172,11 +172,6 @@ class Opinions:
             return _mean(*entry.sums)
         return sum(self.utility(topic, origin, now) for origin in publishers) / len(publishers)
 
-    def judgement(self, topic: str, origin: str, now: float) -> Judgement | None:
-        """What the votes alone say of a publisher; None if there are none."""
-        entry = self._topics.get(topic)
-        return None if entry is None else self._judged(entry, now).get(origin)
-
     def remote_subscribers(self, topic: str, now: float) -> int:
         """Subscribers in other domains, as far as these have spoken of the topic."""
         entry = self._topics.get(topic)
@@ -309,14 +304,6 @@ class Opinions:
 def freshness(age_s: float) -> float:
     """How much a vote of that age counts."""
     return min(max((FORGET_S - age_s) / DECAY_S, 0.0), 1.0)
-
-
-def combined(votes: Collection[Vote]) -> Vote | None:
-    """One vote for all of a client's on a publisher, by messages; None of nothing."""
-    messages = sum(vote.messages for vote in votes)
-    if messages <= 0:
-        return None
-    return Vote(messages, sum(vote.utility * vote.messages for vote in votes) / messages)
 
 
 def _mean(value: float, trust: float) -> float:

@@ -9,7 +9,6 @@ They are there because topics are picked as a whole, and useless publishers of a
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -25,21 +24,10 @@ where an edge matches 25,000 for 25 topics: twice a topic's share, and eight tim
 has four."""
 
 
-def rung(parameters: Congestion, utility: float) -> float:
-    """The part of the ladder for a utility; the end of a region belongs to the next."""
-    return parameters.ladder[bisect_right(parameters.regions, utility)]
-
-
-def region_limits(problem: CongestionProblem, parameters: Congestion) -> dict[tuple[str, str], float]:
-    """Messages a second for everybody by its region; infinite where nothing is short, or if protected."""
-    table = Table(problem)
-    return table.allowed(_limits(table, parameters))
-
-
 def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> CongestionProblem:
     """The same problem where nobody, but for protected topics, asks for more than its region allows."""
     table = Table(problem)
-    limits = _limits(table, parameters)
+    limits = region_limits(table, parameters)
     cut = limits < table.msg_s
     cut_topics = np.zeros(len(problem.topics), bool)
     cut_topics[table.topic_of[cut]] = True
@@ -56,10 +44,11 @@ def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> Conges
     return replace(problem, topics=tuple(topics))
 
 
-def _limits(table: Table, parameters: Congestion) -> Numbers:
-    """A fair share is by what is offered: who says little leaves the rest to the others.
+def region_limits(table: Table, parameters: Congestion) -> Numbers:
+    """Messages a second for everybody by its region; infinite where nothing is short, or if protected.
 
-    Nobody may have more than there is, however few they are.
+    A fair share is by what is offered: who says little leaves the rest to the others. Nobody may have more
+    than there is, however few they are. The end of a region belongs to the next.
     """
     publisher, slot, each = table.publisher_loads()
     publisher, slot, each = publisher[each > 0], slot[each > 0], each[each > 0]

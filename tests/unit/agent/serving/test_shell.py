@@ -23,6 +23,7 @@ from mangrove.control.instructions import (
     AnswerRegistration,
     Instruction,
     KickClient,
+    LimitGateway,
     LookAtClients,
     PushDirectory,
     Store,
@@ -30,12 +31,15 @@ from mangrove.control.instructions import (
     TellPeer,
 )
 from mangrove.control.stimuli import (
+    CapacityChanged,
     ClientRegistered,
     ClientSaid,
+    GatewayAnswered,
     LeadershipLost,
     LeadershipTaken,
     PeerSaid,
     Stimulus,
+    TopicsCounted,
 )
 from mangrove.host.event_file import EventFile
 from mangrove.model.agents.directory import (
@@ -49,7 +53,7 @@ from mangrove.model.agents.load import BrokerLoad, LoadState
 from mangrove.model.agents.peers import PeerRegister, SessionEnded
 from mangrove.model.agents.registration import Assignment, Order, RegisterAgain, Registered
 from mangrove.model.agents.status import AgentStatus
-from mangrove.model.agents.usefulness import CapacityTold
+from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold, GatewayLimited, GatewayLimits
 from mangrove.model.events.event_log import Event
 from mangrove.store.lease import Lease
 
@@ -287,3 +291,38 @@ async def test_the_outbox_is_bounded(setting: Setting, monkeypatch: pytest.Monke
     setting.brain.next = [TellPeer("there", SessionEnded(session="s"))]
     setting.shell.tell(LeadershipTaken(TERM))
     assert setting.shell.refused["not sent: too large for a neighbour"] == 1
+
+
+async def test_an_operator_is_told_what_is_wrong_with_a_capacity_and_the_brain_only_of_what_is_right(
+    setting: Setting,
+) -> None:
+    def answer(data: bytes) -> CapacityTaken:
+        return msgspec.json.decode(setting.shell.told_capacity(data), type=CapacityTaken)
+
+    told = CapacityTold(broker="here-edge1", bandwidth=0.3)
+    assert answer(msgspec.json.encode(told)) == CapacityTaken()
+    assert setting.brain.told[-1] == CapacityChanged(told)
+    assert answer(msgspec.json.encode(CapacityTold(broker="x"))).problem == "no such broker"
+    assert "cannot be read" in answer(b'{"broker": 5}').problem
+    assert setting.brain.told[-1] == CapacityChanged(told)
+
+
+async def test_limits_for_the_gateway_wait_for_nobody_and_only_the_latest_count(setting: Setting) -> None:
+    for epoch in (1, 2):
+        setting.brain.next = [LimitGateway(GatewayLimits(term=TERM, epoch=epoch))]
+        setting.shell.tell(TopicsCounted(span_s=1.0, sent={}, delivered={}))
+    asked: list[GatewayLimits] = []
+
+    async def request(subject: str, payload: bytes, timeout: float) -> SimpleNamespace:
+        asked.append(msgspec.json.decode(payload, type=GatewayLimits))
+        return SimpleNamespace(data=msgspec.json.encode(GatewayLimited(epoch=asked[-1].epoch)))
+
+    connection = cast(Client, SimpleNamespace(request=request))
+    task = asyncio.create_task(setting.shell.gateway.run(connection, lambda: True))
+
+    async def answered() -> bool:
+        return any(isinstance(told, GatewayAnswered) for told in setting.brain.told)
+
+    await eventually(answered, "the brain is told what the gateway answered")
+    task.cancel()
+    assert [limits.epoch for limits in asked] == [2]

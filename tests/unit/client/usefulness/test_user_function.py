@@ -61,7 +61,7 @@ async def test_a_function_that_hangs_holds_up_nobody_and_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(user_function, "BATCH_S", 0.02)
-    monkeypatch.setattr(user_function, "STUCK_S", 0.05)
+    monkeypatch.setattr(user_function, "STUCK_S", 0.3)
     gates = [threading.Event() for _ in range(STRIKES)]
     calls = iter(gates)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mangrove.control.congestion.importance import MIN_SHARE, importance, resource_shares, steady_ranks
+from mangrove.control.congestion.importance import MIN_SHARE, importances, resource_shares, steady_ranks
 from mangrove.control.congestion.problem import CongestionProblem, PublisherDemand, TopicDemand
 from mangrove.control.congestion.selection.table import Table
 from mangrove.model.agents.load import UNLIMITED, Amounts
@@ -18,6 +18,10 @@ def topic(copies: dict[str, float], utility: float = 0.5, subscribers: int = 6) 
     """300 messages and 50,000 bytes a second."""
     publishers = (PublisherDemand("p", utility, 100.0, 100.0), PublisherDemand("q", utility, 200.0, 200.0))
     return TopicDemand("a", utility, subscribers, publishers, copies)
+
+
+def importance(topic: TopicDemand, budgets: dict[str, Amounts]) -> float:
+    return importances(CongestionProblem(budgets, (topic,)))["a"]
 
 
 def test_equation_4_by_hand() -> None:

@@ -8,11 +8,19 @@ import pytest
 from tests.kit.congestion_problems import matching, output, topic
 
 from mangrove.control.congestion.problem import CongestionProblem
-from mangrove.control.congestion.regions import MAX_SHARES, cut_to_regions, region_limits, rung
+from mangrove.control.congestion.regions import MAX_SHARES, cut_to_regions, region_limits
+from mangrove.control.congestion.selection.table import Table
 from mangrove.model.agents.load import UNLIMITED
 from mangrove.model.congestion.parameters import PUBLISHED_LIMITS_MSG_S, Congestion
 
 PARAMETERS = Congestion()
+
+
+def limits_of(
+    problem: CongestionProblem, parameters: Congestion = PARAMETERS
+) -> dict[tuple[str, str], float]:
+    table = Table(problem)
+    return table.allowed(region_limits(table, parameters))
 
 
 @pytest.mark.parametrize(
@@ -30,8 +38,10 @@ PARAMETERS = Congestion()
     ],
 )
 def test_the_ladder_is_that_of_the_thesis(utility: float, limit: float) -> None:
-    """Table of §5.2.1: a boundary belongs to the region above it."""
-    assert rung(PARAMETERS, utility) * 2000.0 == pytest.approx(limit)
+    """Table of §5.2.1: a boundary belongs to the region above it. One publisher's region is all of 2,000."""
+    demand = topic("a", ("p", utility, 5000.0, 1.0), copies={"edge": 1.0})
+    limits = limits_of(CongestionProblem({"edge": matching(2000.0)}, (demand,)))
+    assert limits["a", "p"] == pytest.approx(limit)
 
 
 def test_the_published_limits_at_the_published_size() -> None:
@@ -41,7 +51,7 @@ def test_the_published_limits_at_the_published_size() -> None:
     problem = CongestionProblem(
         {"edge": matching(25_000.0)}, (topic("a", *publishers, copies={"edge": 4.0}),)
     )
-    limits = region_limits(problem, PARAMETERS)
+    limits = limits_of(problem)
     assert [limits["a", f"p{number}"] for number in range(5)] == pytest.approx(PUBLISHED_LIMITS_MSG_S)
     assert MAX_SHARES == 8.0
 
@@ -50,7 +60,7 @@ def test_bytes_are_converted_by_the_publishers_own_size() -> None:
     """400 kB/s for 40 publishers: eight shares are 80 kB/s of output; each message makes four copies."""
     publishers = [(f"p{number}", 0.9, 1000.0, 100.0 if number % 2 else 1000.0) for number in range(40)]
     problem = CongestionProblem({"edge": output(400_000.0)}, (topic("a", *publishers, copies={"edge": 4.0}),))
-    limits = region_limits(problem, PARAMETERS)
+    limits = limits_of(problem)
     assert limits["a", "p1"] == pytest.approx(80_000.0 / 400.0)
     assert limits["a", "p0"] == pytest.approx(80_000.0 / 4000.0)
 
@@ -60,7 +70,7 @@ def test_who_says_little_leaves_its_share_to_others_and_nobody_has_more_than_all
     publishers = [(f"p{number}", 0.9, 10.0, 1.0) for number in range(10)]
     publishers += [("loud", 0.9, 2000.0, 1.0), ("useless", 0.1, 2000.0, 1.0)]
     problem = CongestionProblem({"edge": matching(1000.0)}, (topic("a", *publishers, copies={"edge": 1.0}),))
-    limits = region_limits(problem, PARAMETERS)
+    limits = limits_of(problem)
     assert limits["a", "loud"] == pytest.approx(1000.0)
     assert limits["a", "useless"] == pytest.approx(5.0)
     cut = cut_to_regions(problem, PARAMETERS).topics[0]
@@ -80,7 +90,7 @@ def test_the_scarcest_broker_counts_and_others_not() -> None:
             topic("d", ("p", 0.9, 500.0, 1.0), copies={"none": 1.0}),
         ),
     )
-    assert region_limits(problem, PARAMETERS) == {
+    assert limits_of(problem) == {
         ("a", "p"): pytest.approx(0.25 * 50.0),
         ("b", "p"): math.inf,
         ("c", "p"): math.inf,
