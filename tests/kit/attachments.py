@@ -8,7 +8,7 @@ from time import monotonic
 from msgspec.structs import replace
 from tests.kit.engines import federation, learn, with_links
 
-from mangrove.broker.attachment import AttachmentOwner
+from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head import HeadConnection, Silence
 from mangrove.gateway.ledger import Ledger
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
@@ -90,7 +90,9 @@ class Head:
         directions: bytes = b"",
         client_limits: RateLimits | None = None,
         silence: Callable[[Head], Silence] | None = None,
+        attach: Callable[[AttachmentOwner], Attachment] | None = None,
     ) -> None:
+        """`attach` makes another broker than the fake one."""
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
         shape = replace(shape, limits=Limits(client=client_limits or RateLimits()))
         self.engine: OverlayEngine = with_links(shape, "a")
@@ -102,7 +104,7 @@ class Head:
         """What was confirmed to the other domains."""
         self.connection = HeadConnection(
             self.engine,
-            self._attach,
+            attach or self._attach,
             self.ledger,
             max_message_bytes=max_message_bytes,
             queue_bytes=queue_bytes,

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tests.kit.attachments import Head
 
+from mangrove.broker.attachment import AttachmentOwner
 from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.broker.nats.leaf_attachment import LeafAttachment
 
@@ -46,11 +47,12 @@ class Attached:
     """A head connection whose attachment speaks the leaf-node protocol to a test."""
 
     def __init__(self) -> None:
-        self.head = Head()
-        owner = self.head.connection
-        self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
-        owner._attachment = self.attachment
+        self.head = Head(attach=self._attach)
         self.reconnected()
+
+    def _attach(self, owner: AttachmentOwner) -> LeafAttachment:
+        self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
+        return self.attachment
 
     def reconnected(self) -> None:
         """A new connection, on which the broker has said nothing yet."""

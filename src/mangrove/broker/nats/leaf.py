@@ -206,6 +206,9 @@ class LeafProtocol(asyncio.Protocol):
 
     def after_interest(self, done: Callable[[], None]) -> None:
         """Call `done` when the owner was told all subscriptions that have come so far."""
+        if not self._interest_waiting:
+            done()
+            return
         self._behind_interest.append((self._interest_taken + len(self._interest_waiting), done))
         if self._slice is None:
             self._slice = asyncio.get_running_loop().call_soon(self._take_interest)
