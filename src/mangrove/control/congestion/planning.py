@@ -140,7 +140,10 @@ class Planner:
             )
             for topic in problem.topics
             if not topic.protected
+            and any(first.allowed[topic.topic, each.publisher] < each.msg_s for each in topic.publishers)
         )
+        if not rest:
+            return first
         left = {broker: _left(budget, taken[broker]) for broker, budget in problem.budgets.items()}
         second = select(replace(problem, budgets=left, topics=rest))
         allowed = {key: rate + second.allowed.get(key, 0.0) for key, rate in first.allowed.items()}

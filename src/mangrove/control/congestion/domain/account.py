@@ -27,8 +27,7 @@ MAX_LISTED = 100
 def account(
     site: Site,
     control: CongestionControl,
-    offers: Sequence[TopicOffer],
-    loads: Mapping[str, BrokerLoad],
+    topics: Sequence[TopicUsefulness],
     contract: Mapping[str, Mapping[str, RateLimit]],
     demand: Demand,
     name: Callable[[str], str],
@@ -40,7 +39,6 @@ def account(
     refused: dict[str, int],
 ) -> CongestionStatus:
     """The state, the least important topics and the strictest limits first; long lists are cut."""
-    topics = usefulness(site, control, offers, loads)
     limits = _congestion_limits(control, name, now)
     limits += _contract_limits(contract, demand, name)
     return CongestionStatus(

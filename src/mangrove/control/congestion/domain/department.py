@@ -14,7 +14,7 @@ from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.clients.placements import Served
 from mangrove.control.clients.registry import Clients
 from mangrove.control.congestion.controller import CongestionControl
-from mangrove.control.congestion.domain.account import account
+from mangrove.control.congestion.domain.account import account, usefulness
 from mangrove.control.congestion.domain.capacities import Capacities
 from mangrove.control.congestion.domain.contract_shares import ContractShares
 from mangrove.control.congestion.domain.demand import Demand
@@ -36,13 +36,18 @@ from mangrove.control.site import Site
 from mangrove.control.stimuli import GatewayAnswered, PlainClientsSeen, TopicsCounted
 from mangrove.model.agents.load import Amounts, BrokerLoad, LoadState
 from mangrove.model.agents.registration import ClientRole, Registration, Report
-from mangrove.model.agents.usefulness import CapacityTold, CongestionStatus, UsefulnessTold
+from mangrove.model.agents.usefulness import (
+    CapacityTold,
+    CongestionStatus,
+    TopicUsefulness,
+    UsefulnessTold,
+)
 from mangrove.model.congestion.rate_limit import LimitCause, RateLimit
 from mangrove.model.events.event_log import EventId, EventLog
 
 MIN_ROOM = 0.05
 """Others must have room for at least this part of a broker's capacity, or no session is worth its while."""
-STATUS_S = 1.0
+TOPICS_S = 3.0
 TOPICS_A_SECOND = 500
 """Usefulness is put together for people so seldom that it costs no more than so many topics in a second."""
 
@@ -104,8 +109,9 @@ class CongestionDepartment:
         self.control = CongestionControl(federation.congestion, site.balancing, self, log)
         self._shared_at = -math.inf
         self._contract: dict[str, dict[str, RateLimit]] = {}
-        self._status: CongestionStatus | None = None
-        self._status_until = -math.inf
+        self._topics: list[TopicUsefulness] = []
+        self._topics_of = (self.control.state, 0)
+        self._topics_until = -math.inf
 
     def begin(self, now: float) -> list[Instruction]:
         """Take up what an earlier leader left: nobody is set free, or forgotten, with an agent's death."""
@@ -320,25 +326,26 @@ class CongestionDepartment:
         )
 
     def status(self, now: float) -> CongestionStatus:
-        """For people; what takes long to put together is kept for a while."""
-        if self._status is None or now >= self._status_until:
+        """For people; what takes long to put together is kept for a while, unless limits come or go."""
+        limited = (self.control.state, len(self.control.limits))
+        if now >= self._topics_until or limited != self._topics_of:
             offers = self.offers(now)
-            self._status_until = now + max(STATUS_S, len(offers) / TOPICS_A_SECOND)
-            self._status = account(
-                self._site,
-                self.control,
-                offers,
-                self._watch.loads(now),
-                self._contract,
-                self._demand,
-                self._name,
-                now,
-                slow=self._slow.status,
-                capacities=dict(self._capacities.parts),
-                votes=len(self._publishers.opinions),
-                refused=dict(self.refused),
-            )
-        return self._status
+            self._topics = usefulness(self._site, self.control, offers, self._watch.loads(now))
+            self._topics_of = limited
+            self._topics_until = now + max(TOPICS_S, len(offers) / TOPICS_A_SECOND)
+        return account(
+            self._site,
+            self.control,
+            self._topics,
+            self._contract,
+            self._demand,
+            self._name,
+            now,
+            slow=self._slow.status,
+            capacities=dict(self._capacities.parts),
+            votes=len(self._publishers.opinions),
+            refused=dict(self.refused),
+        )
 
     def _name(self, publisher: str) -> str:
         if publisher.startswith(ELSEWHERE):

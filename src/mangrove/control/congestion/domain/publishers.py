@@ -129,23 +129,29 @@ class Publishers:
         found = []
         for topic in sorted({*local, *self._gateway.topics(now)}):
             audience = audiences.of(topic, home=topic in local)
-            if not audience.subscribers:
-                here = [(client, _only_said(each)) for client, each in local.get(topic, ())]
-            else:
-                here = local.get(topic, [])
+            here = local.get(topic, [])
+            subscribers = audience.subscribers
+            if not subscribers:
+                here = [(client, _only_said(each)) for client, each in here]
+                subscribers = self._unseen(topic, here)
             publishers = self._publishers_of(topic, here, now)
             if publishers:
                 found.append(
                     TopicOffer(
                         topic=topic,
                         utility=sum(each.utility for each in publishers) / len(publishers),
-                        subscribers=audience.subscribers,
+                        subscribers=subscribers,
                         publishers=publishers,
                         copies=audience.copies,
                         protected=self.is_protected(topic),
                     )
                 )
         return found
+
+    def _unseen(self, topic: str, here: list[tuple[str, Offering]]) -> int:
+        """Who was not counted may listen, if anything is said: the SDK is silent where nobody does."""
+        always = self._site.federation.topics.contract_of(topic).always_send
+        return 0 if always else int(any(offering.said_msg_s for _, offering in here))
 
     def is_protected(self, topic: str) -> bool:
         """Whether a topic is never limited: its contract says so, or its deadline is short."""
