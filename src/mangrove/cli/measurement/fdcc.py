@@ -60,7 +60,7 @@ def fdcc(
     ] = False,
     sensitivity_seeds: Annotated[
         int, typer.Option(min=0, help="Runs of each other reading and input; 0 leaves them out.")
-    ] = 25,
+    ] = 8,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Draw figures into this folder, as PNG files.")
     ] = None,
