@@ -37,12 +37,12 @@ class DomainView:
         neighbours: Neighbours,
         follow: Callable[[str, float, EventId | None], None],
         as_offered: Callable[[BrokerLoad, float], BrokerLoad] = lambda load, _now: load,
-        offered_part: Callable[[str], float] = lambda _topic: 1.0,
+        offered_parts: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
-        """`as_offered`: a broker as if no publisher were limited; `offered_part`: how many times what is said
-        of a topic would be said then."""
+        """`as_offered`: a broker as if no publisher were limited; `offered_parts`: how many times what is
+        said of limited topics would be said then."""
         self._as_offered = as_offered
-        self._offered_part = offered_part
+        self._offered_parts = offered_parts
         self._site = site
         self._watch = watch
         self._clients = clients
@@ -77,7 +77,8 @@ class DomainView:
             found = self._profile.publishers(broker, self.publisher_audience, self._neighbours_fed, measured)
         else:
             found = self._profile.subscribers(broker, self._advertising.subscriber_class, measured)
-        return [_grown(bundle, self._offered_part(bundle.topic)) for bundle in found]
+        parts = self._offered_parts()
+        return [_grown(bundle, parts.get(bundle.topic, 1.0)) for bundle in found]
 
     def publisher_audience(self, topic: str) -> Audience:
         """Where the subscribers of a topic are."""

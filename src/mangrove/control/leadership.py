@@ -116,7 +116,7 @@ class Leadership:
             self.neighbours,
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
             lambda load, at: self.congestion.as_offered(load, at),
-            lambda topic: self.congestion.offered_part(topic),
+            lambda: self.congestion.offered_parts(),
         )
         self.view = view
         self.admissions = Admissions(

@@ -216,13 +216,15 @@ class CongestionControl:
             return {}
         return self._budgets.utilisation(load, wanted)
 
-    def offered_part(self, topic: str) -> float:
-        """How many times what is said of a topic would be said without limits, as far as was last known."""
-        if all(limited != topic for limited, _ in self.limits):
-            return 1.0
-        planned = [each.publisher for key, each in self.plan.publishers.items() if key[0] == topic]
-        said = sum(each.said_msg_s for each in planned)
-        return max(1.0, sum(each.offered_msg_s for each in planned) / said) if said > 0.0 else 1.0
+    def offered_parts(self) -> dict[str, float]:
+        """How many times what is said of limited topics would be said without limits, as was last known."""
+        limited = {topic for topic, _ in self.limits}
+        said, offered = dict.fromkeys(limited, 0.0), dict.fromkeys(limited, 0.0)
+        for (topic, _), planned in self.plan.publishers.items() if limited else ():
+            if topic in limited:
+                said[topic] += planned.publisher.said_msg_s
+                offered[topic] += planned.publisher.offered_msg_s
+        return {topic: max(1.0, offered[topic] / rate) for topic, rate in said.items() if rate > 0.0}
 
     def _ease(self, loads: Mapping[str, BrokerLoad], now: float) -> None:
         """Brokers that could carry all that is offered are short no more."""

@@ -290,9 +290,9 @@ class CongestionDepartment:
             overloaded=tuple(each for each, share in used.items() if overloaded and share >= balancing.high),
         )
 
-    def offered_part(self, topic: str) -> float:
-        """How many times what is said of a topic would be said without limits."""
-        return self.control.offered_part(topic)
+    def offered_parts(self) -> Mapping[str, float]:
+        """How many times what is said of limited topics would be said without limits."""
+        return self.control.offered_parts()
 
     def offers(self, now: float) -> Sequence[TopicOffer]:
         """Every topic whose publishers can be limited, and the protected ones."""
