@@ -2,8 +2,10 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-# Tests that start no brokers run side by side; the others one after the other, since they would disturb each other.
-PURE := tests/unit tests/property tests/sim tests/test_architecture.py tests/test_documentation.py
+# Tests that nothing beside them can disturb run side by side; the others, with brokers under load, one after the other.
+# The longest come first, so that all end together.
+SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_base_package.py tests/sim \
+	tests/property tests/unit tests/test_architecture.py tests/test_documentation.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak check format bench docs clean
@@ -21,8 +23,8 @@ demo: $(STAMP) ## Run a five-city federation of real brokers with traffic and re
 	$(VENV)/bin/mangrove demo
 
 test: $(STAMP) ## Run all tests (real brokers, real sockets)
-	$(PY) -m pytest -m "not soak" -n logical --dist worksteal $(PURE)
-	$(PY) -m pytest -m "not soak" $(PURE:%=--ignore=%)
+	$(PY) -m pytest -m "not soak" -n logical --dist loadfile --no-loadscope-reorder $(SIDE_BY_SIDE)
+	$(PY) -m pytest -m "not soak" $(SIDE_BY_SIDE:%=--ignore=%)
 
 soak: $(STAMP) ## Run the long tests
 	$(PY) -m pytest -m soak --timeout 1800
