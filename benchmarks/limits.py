@@ -113,6 +113,7 @@ async def _pair(directory: Path, seconds: float) -> dict[str, dict[str, Passed]]
             for connection, counting in zip((near, far), arrivals.values(), strict=True):
                 subscription = await connection.subscribe("limited.*", callback=counting.take)
                 await subscription.ready(30)
+            await _linked(one, arrivals["there"])
 
             async def measured(topic: str, rates: dict[str, float], settle_s: float) -> dict[str, Passed]:
                 sources = {"one": one, "two": two}
@@ -143,6 +144,14 @@ async def _pair(directory: Path, seconds: float) -> dict[str, dict[str, Passed]]
                     "limited.modest", {"one": TRIED_MSG_S / 2, "two": MODEST_MSG_S}, SETTLE_S
                 ),
             }
+
+
+async def _linked(connection: Connection, there: _Arrivals) -> None:
+    """Wait until the other domain can be reached: before, `ready` does not wait for it."""
+    async with asyncio.timeout(30):
+        while not there.counts:
+            await connection.publish("limited.first", PAYLOAD)
+            await asyncio.sleep(0.01)
 
 
 class _Arrivals:
