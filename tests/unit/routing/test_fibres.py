@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.kit.engines import federation
 
@@ -142,6 +142,7 @@ def test_separation_needs_places() -> None:
 sites = st.lists(st.tuples(st.floats(-60, 60), st.floats(-100, 100)), min_size=2, max_size=4)
 
 
+@example([(0.0, 0.0), (0.0, 0.0)], [(0.0, 6.0), (1.0, 0.0)], Plane.GEO)  # a site of one lies on a fibre
 @given(sites, sites, st.sampled_from(Plane))
 def test_separation_is_the_least_distance_of_points_along_the_inner_fibres(
     one: list[tuple[float, float]], other: list[tuple[float, float]], plane: Plane

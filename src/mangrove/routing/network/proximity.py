@@ -21,7 +21,14 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from mangrove.routing.network.geography import Floats, crossing, distances, positions, segments_to_line
+from mangrove.routing.network.geography import (
+    Floats,
+    Plane,
+    crossing,
+    distances,
+    positions,
+    segments_to_line,
+)
 from mangrove.routing.network.graph import Graph
 
 
@@ -102,6 +109,13 @@ def _cross(graph: Graph, one: _Piece, other: _Piece) -> bool:
     """Whether two pieces of fibre cross elsewhere than at an end that both paths have."""
     if (set(one[1]) & set(other[1])) - {None}:
         return False
+    if _crossed(graph, one, other):
+        return True
+    # On the sphere rounding decides whether fibres that only touch count, and it may depend on their order.
+    return graph.plane is Plane.GEO and _crossed(graph, other, one)
+
+
+def _crossed(graph: Graph, one: _Piece, other: _Piece) -> bool:
     start, stop = one[0]
     return bool(crossing(graph.plane, start[None, :], stop[None, :], *other[0])[0])
 
