@@ -69,6 +69,7 @@ class DomainRecorder:
         self._too_large: set[str] = set()
         self._resting = 0
         self._counters = Counters()
+        self._arrived: frozenset[str] = frozenset()
         self._cursor: CountCursor | None = None
         self._omissions = Omissions()
         self._states: dict[tuple[str, str], bool] = {}
@@ -126,7 +127,10 @@ class DomainRecorder:
             seen,
             counts,
             self._omissions,
+            arrived_before=self._arrived,
         )
+        arrived = {} if counts is None else counts.delivered.topics
+        self._arrived = frozenset(topic for topic, count in arrived.items() if count)
         self._sink.add(BROKER_SAMPLES, sample_rows(second, self._endpoints.head.name))
         self._sink.add(LINK_SAMPLES, link_rows(second))
         self._sink.add(LOAD_SAMPLES, load_rows(second))

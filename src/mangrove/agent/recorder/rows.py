@@ -51,6 +51,8 @@ class Second:
     """What the gateway carried since the last look; None if it did not tell."""
     omissions: Omissions
     max_topics: int = MAX_TOPICS
+    arrived_before: frozenset[str] = frozenset()
+    """Topics that came by the gateway in the second before: the tap sees the last of them a little later."""
 
     def row(self, **columns: object) -> dict[str, object]:
         """A row of this second."""
@@ -162,7 +164,7 @@ def delivery_rows(second: Second) -> Rows:
         seen = second.seen.topics.get(topic)
         latencies = seen.latencies_ms if seen is not None else []
         deadline = contract.deadline_ms
-        remote = topic in arrived or topic in dropped
+        remote = topic in arrived or topic in dropped or topic in second.arrived_before
         rows.append(
             second.row(
                 topic=topic,

@@ -166,3 +166,8 @@ def test_omissions_are_told_once_in_a_while() -> None:
     omissions.add("replies", 1)
     assert omissions.tell(7.0 + TELL_EVERY_S) == ""
     assert omissions.tell(7.0 + TELL_EVERY_S, at_once=True) == "1 replies"
+
+
+def test_what_the_tap_sees_a_little_later_still_came_by_the_gateway() -> None:
+    rows = delivery_rows(replace(second(seen={"x": 2, "y": 1}), arrived_before=frozenset({"x"})))
+    assert {row["topic"]: row["route"] for row in rows} == {"x": "*>a", "y": "a>a"}
