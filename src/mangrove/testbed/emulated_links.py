@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 
@@ -18,8 +17,9 @@ from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.shared_names import WAN_PROCESS, WAN_READY
 from mangrove.model.site_pair import link_name
+from mangrove.testbed.emulator_control import send_request
 from mangrove.testbed.shaping import Shape
-from mangrove.testbed.wan import Answer, ShapeChange, WanLink, WanSettings
+from mangrove.testbed.wan import ShapeChange, WanLink, WanSettings
 
 HOST = "127.0.0.1"
 
@@ -94,11 +94,4 @@ def emulator(settings: WanSettings, run: RunDirectory) -> ManagedProcess:
 
 async def send_shape(control: Address, name: str, shape: Shape) -> None:
     """Ask a running emulator to change a link."""
-    reader, writer = await asyncio.open_connection(*control)
-    try:
-        writer.write(msgspec.json.encode(ShapeChange(link=name, shape=shape)) + b"\n")
-        answer = msgspec.json.decode(await reader.readline(), type=Answer)
-    finally:
-        writer.close()
-    if not answer.ok:
-        raise InputError(answer.error)
+    await send_request(control, ShapeChange(link=name, shape=shape))

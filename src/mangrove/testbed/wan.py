@@ -12,6 +12,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from mangrove.host.daemon import run_daemon
 from mangrove.model.address import Address
 from mangrove.model.shared_names import WAN_READY
+from mangrove.testbed.emulator_control import Answer, answer_requests
 from mangrove.testbed.shaping import Shape, Shaper
 
 log = logging.getLogger(__name__)
@@ -60,13 +62,6 @@ class ShapeChange(msgspec.Struct, frozen=True, kw_only=True):
 
     link: str
     shape: Shape
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a request."""
-
-    ok: bool = False
-    error: str = ""
 
 
 class Pipe(asyncio.Protocol):
@@ -259,20 +254,12 @@ class Wan:
                 listener.bind(link.settings.listen)
                 server = await loop.create_server(link.accept, sock=listener)
                 stack.callback(server.close)
-            control = await asyncio.start_server(self._control, *self._settings.control, reuse_address=True)
+            control = await asyncio.start_server(
+                partial(answer_requests, self._answer), *self._settings.control, reuse_address=True
+            )
             stack.callback(control.close)
             log.info("%s: %d links, seed %d", WAN_READY, len(self._links), self._settings.seed)
             await asyncio.Event().wait()
-
-    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while line := await reader.readline():
-                writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
-                await writer.drain()
-        except (ConnectionError, ValueError) as error:
-            log.info("control connection: %s", error)
-        finally:
-            writer.close()
 
     def _answer(self, line: bytes) -> Answer:
         try:

@@ -131,10 +131,6 @@ class CongestionControl:
         self._planned_at = -math.inf
         self._watch.changed(broker)
 
-    def timer(self) -> float:
-        """When to be called again, also without loads; infinite: not before loads were measured."""
-        return math.inf
-
     def consider(self, now: float) -> Changes:
         """Loads were measured: what publishers may say from now on, where that is other than before."""
         if self._congestion.mode is Mode.OFF:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 
 import msgspec
 
-from mangrove.errors import InputError
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
@@ -17,7 +15,7 @@ from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, PortsBehi
 from mangrove.model.federation import Domain, Federation
 from mangrove.model.shared_names import LINES_PROCESS, LINES_READY
 from mangrove.testbed.broker_lines.relay import BandwidthChange, Door, LineSettings
-from mangrove.testbed.wan import Answer
+from mangrove.testbed.emulator_control import send_request
 
 HOST = "127.0.0.1"
 
@@ -102,12 +100,4 @@ def bandwidths_of(domain: Domain, endpoints: DomainEndpoints) -> dict[str, float
 
 async def send_bandwidth(control: Address, broker: str, bandwidth_mbps: float | None) -> None:
     """Ask a running emulator to give a broker's line this bandwidth; None: as much as the machine can."""
-    reader, writer = await asyncio.open_connection(*control)
-    try:
-        request = BandwidthChange(broker=broker, bandwidth_mbps=bandwidth_mbps)
-        writer.write(msgspec.json.encode(request) + b"\n")
-        answer = msgspec.json.decode(await reader.readline(), type=Answer)
-    finally:
-        writer.close()
-    if not answer.ok:
-        raise InputError(answer.error)
+    await send_request(control, BandwidthChange(broker=broker, bandwidth_mbps=bandwidth_mbps))

@@ -24,7 +24,8 @@ from mangrove.model.address import Address
 from mangrove.model.shared_names import LINES_READY
 from mangrove.testbed.broker_lines.connections import Pipe, RelayedConnection, SharedLine
 from mangrove.testbed.broker_lines.line import bandwidth_problem
-from mangrove.testbed.wan import Answer, wan_socket
+from mangrove.testbed.emulator_control import Answer, answer_requests
+from mangrove.testbed.wan import wan_socket
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,9 @@ class LineRelay:
                 listener.bind(door.listen)
                 server = await loop.create_server(partial(self._accept, door), sock=listener)
                 stack.callback(server.close)
-            control = await asyncio.start_server(self._control, *self._settings.control, reuse_address=True)
+            control = await asyncio.start_server(
+                partial(answer_requests, self._answer), *self._settings.control, reuse_address=True
+            )
             stack.callback(control.close)
             log.info("%s: %d brokers", LINES_READY, len(self.lines))
             await asyncio.Event().wait()
@@ -104,16 +107,6 @@ class LineRelay:
         sent, received = self.lines[door.broker]
         ways = (sent, received) if door.outward else (received, sent)
         return RelayedConnection(door.target, *ways, self._keep).accept()
-
-    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while line := await reader.readline():
-                writer.write(msgspec.json.encode(self._answer(line)) + b"\n")
-                await writer.drain()
-        except (ConnectionError, ValueError) as error:
-            log.info("control connection: %s", error)
-        finally:
-            writer.close()
 
     def _answer(self, line: bytes) -> Answer:
         try:
