@@ -21,7 +21,7 @@ from mangrove.model.federation import (
     Urgency,
 )
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Order, Queue, Scope
+from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Mirror, Order, Queue, Scope
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
@@ -69,6 +69,13 @@ def _edges(value: Any) -> Any:
         if not 0 <= value <= MAX_EDGES:
             raise ValueError(f"between 0 and {MAX_EDGES} edge brokers are possible")
         return [{}] * value
+    return value
+
+
+def _mirror(value: Any) -> Any:
+    """`mirror: true` is short for `both`, and `false` for `none`."""
+    if isinstance(value, bool):
+        return Mirror.BOTH if value else Mirror.NONE
     return value
 
 
@@ -224,7 +231,11 @@ class TopicDocument(Strict):
     limits: SessionLimitsDocument = Field(
         default=SessionLimitsDocument(), description="What single publishers and subscribers may ask for."
     )
-    mirror: bool = Field(default=False, description="Publish to a mirror broker as well. Not in force yet.")
+    mirror: Annotated[Mirror, BeforeValidator(_mirror)] = Field(
+        default=Mirror.NONE,
+        description="Whether each message is published to a second broker as well (`true`), or can be at "
+        "once when its broker fails (`standby`). Not in force yet.",
+    )
     durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
     order: Order = Field(
         default=Order.PUBLISHER,

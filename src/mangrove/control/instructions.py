@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.operations import OperationAnswer
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import AgentStarted, ClientOrder, Registered
 from mangrove.model.agents.usefulness import GatewayLimits
@@ -88,8 +89,26 @@ class LimitGateway:
     limits: GatewayLimits
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerOperator:
+    """Answer what an operator asked with this token."""
+
+    token: int
+    answer: OperationAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchBroker:
+    """Have a broker of this domain started or stopped by who supervises it."""
+
+    broker: str
+    on: bool
+
+
 Instruction = (
-    AnswerRegistration
+    AnswerOperator
+    | SwitchBroker
+    | AnswerRegistration
     | TellClient
     | Announce
     | PushDirectory

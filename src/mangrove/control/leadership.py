@@ -58,6 +58,7 @@ from mangrove.model.agents.peers import (
 )
 from mangrove.model.agents.registration import (
     AgentStarted,
+    BrokerSuspected,
     ClientMessage,
     ClientRole,
     Leave,
@@ -264,6 +265,8 @@ class Leadership:
                 told = self._migrated(message, now)
             case Leave():
                 told = self._left(message.client, now)
+            case BrokerSuspected():
+                told = []
         return told + self._afterwards(now)
 
     def _ask_again(self, client: str, now: float) -> list[Instruction]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.load import BrokerSample
+from mangrove.model.agents.operations import Operation
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.plain_clients import PlainClient as PlainClient
 from mangrove.model.agents.registration import ClientMessage, Registration
@@ -115,8 +116,27 @@ class GatewayAnswered:
     span_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorAsked:
+    """An operator wants something; `token` names it in `AnswerOperator`."""
+
+    operation: Operation
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerProbed:
+    """An agent's own probe of a broker was answered, or was not, or its connection was closed."""
+
+    broker: str
+    answered: bool
+    closed: bool = False
+
+
 Stimulus = (
-    LeadershipTaken
+    OperatorAsked
+    | BrokerProbed
+    | LeadershipTaken
     | LeadershipLost
     | BrokerSampled
     | BrokerUnreachable

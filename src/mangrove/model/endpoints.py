@@ -42,6 +42,8 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     kind: BrokerKind = BrokerKind.NATS
     behind: PortsBehind | None = None
     """None: it listens there itself."""
+    machine: str = ""
+    """The host of the federation file on which it runs; empty where a domain has but one."""
 
     @property
     def itself(self) -> BrokerEndpoints:

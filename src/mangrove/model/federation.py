@@ -14,6 +14,7 @@ from mangrove.model.balancing import Balancing, Placement
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
+from mangrove.model.plans.rules import PlanRules
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import TopicRules
 
@@ -70,6 +71,22 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_mbps: float | None = None
 
 
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine of a domain, and the brokers that run there: `head`, `edge1`, `edge2`, …"""
+
+    name: str
+    address: str
+    brokers: tuple[str, ...] = ()
+
+
+class Elastic(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether brokers are switched off at low load, and how many edges may be added when risk asks for it."""
+
+    enabled: bool = False
+    max_edges: int = 0
+    """Edges in all, added ones included; 0: none is added."""
+
+
 class External(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers of a domain that somebody else runs."""
 
@@ -97,6 +114,11 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Domains of the same owner whose clients may be moved here."""
     move_plain_clients: bool = False
     """Whether clients that cannot be told to move may be disconnected, so that they go elsewhere."""
+    hosts: tuple[Host, ...] = ()
+    """None: everything runs on one machine, at `address`."""
+    gateways: int = 1
+    """Gateway processes, on different hosts where there are several: one carries, the others stand by."""
+    elastic: Elastic = Elastic()
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +186,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     urgency: Urgency = Urgency.LAXITY
     balancing: Balancing = Balancing()
     congestion: Congestion = Congestion()
+    plans: PlanRules = PlanRules()
 
     @property
     def domain_order(self) -> tuple[str, ...]:

@@ -23,6 +23,10 @@ KEYWORDS_HEADER = "Mangrove-Keywords"
 UTILITY_HEADER = "Mangrove-Utility"
 """Header with how useful a message is to any subscriber, from 0 to 1, in its publisher's opinion."""
 
+MIRROR_PREFIX = "_MGR._MIRROR."
+"""Before the subject of a message's second copy: it travels from a publisher to the mirror broker, and from
+there to those who are connected to it, and never between brokers."""
+
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 

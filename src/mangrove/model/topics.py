@@ -40,6 +40,22 @@ class Scope(StrEnum):
     DOMAIN = "domain"
 
 
+class Mirror(StrEnum):
+    """Whether a topic's messages have a second broker, and since when (GEMOM §V).
+
+    `both`: every message is published to primary and mirror at once, with one id. `standby`: to the primary
+    alone, while a session stands ready at the mirror and what may be lost with the primary is kept to be
+    said again.
+    """
+
+    NONE = "none"
+    STANDBY = "standby"
+    BOTH = "both"
+
+    def __bool__(self) -> bool:
+        return self is not Mirror.NONE
+
+
 class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much more than the contract one publisher or subscriber may ask for; None is nothing more."""
 
@@ -66,7 +82,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     separation_km: float = 0.0
     apart_from: tuple[str, ...] = ()
     limits: SessionLimits = SessionLimits()
-    mirror: bool = False
+    mirror: Mirror = Mirror.NONE
     durable: bool = False
     order: Order = Order.PUBLISHER
     queue: Queue = Queue.ONCE
@@ -125,6 +141,7 @@ class TopicRules(msgspec.Struct, frozen=True):
                 rate_bytes_s=contract.rate_bytes_s,
                 slow=contract.slow,
                 always_send=contract.always_send,
+                mirror=contract.mirror.value,
             )
             for contract in self.contracts[:MAX_TERMS]
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mangrove.model.contract_warnings import NOT_IN_FORCE, contract_warnings, federation_warnings
 from mangrove.model.federation import Domain, Federation, Region
-from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.topics import Contract, Mirror, TopicRules
 
 
 def test_each_key_that_does_nothing_is_named_with_its_place() -> None:
     rules = TopicRules(
         (
             Contract(match="a.>"),
-            Contract(match="b.>", mirror=True, durable=True),
+            Contract(match="b.>", mirror=Mirror.BOTH, durable=True),
             Contract(match="c", durable=True),
         )
     )

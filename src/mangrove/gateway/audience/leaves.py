@@ -178,7 +178,7 @@ class Leaves:
             self.counts[BAD_REQUEST] += 1
             return False
         contract = self._rules.contract_of(subject)
-        kept_for_later = contract.always_send or contract.durable or contract.mirror
+        kept_for_later = contract.always_send or contract.durable or bool(contract.mirror)
         return not kept_for_later and self._unwanted(subject)
 
     def _end(self, name: str, client: _Client, subject: str) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.topics import Mirror
+
 
 class DirectoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Where a topic is served in a domain. Of two records of a topic the one of the later epoch counts."""
@@ -17,6 +19,11 @@ class DirectoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the brokers that serve subscribers; none: withdrawn."""
     publish_at: str = ""
     """Where local publishers publish it; empty: at the head."""
+    mirror: str = ""
+    """The broker that has every message a second time, or could at once: never one of `edges`, nor where it
+    is published, nor on one host with those where there are several hosts. Empty: it has none."""
+    mode: Mirror = Mirror.NONE
+    """How `mirror` is used, by the contract."""
     since: float = 0.0
     """Seconds since 1970."""
     decision: str = ""

@@ -37,6 +37,16 @@ def capacity_subject(domain: str) -> str:
     return f"mangrove.{domain}.agent.capacity"
 
 
+def operations_subject(domain: str) -> str:
+    """Requests of operators: `Operation` → `OperationAnswer`."""
+    return f"mangrove.{domain}.agent.operate"
+
+
+def members_subject(domain: str, agent: str) -> str:
+    """Where the agents of one domain speak with each other: `MemberMessage`; `*` hears all."""
+    return f"mangrove.{domain}.members.{agent}"
+
+
 def gateway_limits_subject(domain: str) -> str:
     """Requests of the agent to the gateway: `GatewayLimits` → `GatewayLimited`."""
     return f"mangrove.{domain}.gateway.limits"

@@ -153,7 +153,17 @@ class Leave(msgspec.Struct, frozen=True, kw_only=True, tag="leave"):
     sequence: int
 
 
-ClientMessage = Report | Migrated | Leave
+class BrokerSuspected(msgspec.Struct, frozen=True, kw_only=True, tag="suspected"):
+    """A client takes a broker for dead by its own evidence, and has acted on it."""
+
+    client: str
+    sequence: int
+    broker: str
+    evidence: str
+    """`closed`, `silent` or `refused`."""
+
+
+ClientMessage = Report | Migrated | Leave | BrokerSuspected
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,8 @@ class TopicTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate_bytes_s: float | None = None
     slow: Slow = Slow.DROP_OLDEST
     always_send: bool = False
+    mirror: str = "none"
+    """A value of `Mirror`."""
 
 
 MAX_TERMS = 2_000

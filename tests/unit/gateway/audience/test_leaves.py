@@ -27,14 +27,14 @@ from mangrove.model.questions.audience import (
     AudienceAnswer,
     AudienceRequest,
 )
-from mangrove.model.topics import Contract, Scope, TopicRules
+from mangrove.model.topics import Contract, Mirror, Scope, TopicRules
 
 ALICE, BOB = "alice-0001", "bob-000001"
 RULES = TopicRules(
     (
         Contract(match="always.>", always_send=True),
         Contract(match="kept.>", durable=True),
-        Contract(match="twice.>", mirror=True),
+        Contract(match="twice.>", mirror=Mirror.BOTH),
         Contract(match="home.>", scope=Scope.DOMAIN),
     )
 )
