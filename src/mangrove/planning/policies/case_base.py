@@ -24,7 +24,7 @@ from mangrove.planning.problem.problem import Problem
 from mangrove.planning.solvers.registry import SolverName, best_effort, solve
 from mangrove.planning.solvers.stop import Never, Stop
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Shares of the load for which a policy with fewer brokers is worth having, where none are named.
 LOW_LOADS = (0.25, 0.5, 0.75)
 # Sets of brokers tried at one count when looking for the fewest that suffice.
@@ -37,6 +37,7 @@ class CaseKind(Enum):
     NORMAL = "normal"
     SINGLE_FAILURE = "single-failure"
     DOUBLE_FAILURE = "double-failure"
+    HOST_FAILURE = "host-failure"
     LOW_LOAD = "low-load"
 
 
@@ -64,6 +65,12 @@ class Case(msgspec.Struct, frozen=True):
     released_pins: tuple[str, ...]
     """Items pinned to a failed broker, which had to go elsewhere."""
     seed: int
+    mirrors: dict[str, str] = {}
+    """Item → mirror, for items that ask for one."""
+    unmirrored: tuple[str, ...] = ()
+    """Items that ask for a mirror and have none: nothing is left to put it on."""
+    continued: tuple[str, ...] = ()
+    """Items whose primary has failed and whose mirror has taken its place."""
 
     @property
     def unavailable(self) -> frozenset[str]:
@@ -251,7 +258,10 @@ def decode(data: bytes) -> CaseBase:
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if version != FORMAT_VERSION:
-            raise InputError(f"version: {version}; this release reads {FORMAT_VERSION}")
+            raise InputError(
+                f"version: {version}; this release reads {FORMAT_VERSION}",
+                hint="compute it again: mangrove plan cases PROBLEM.json --output CASES.json",
+            )
         return msgspec.json.decode(data, type=CaseBase)
     except msgspec.MsgspecError as error:
         raise InputError(f"not a case base: {error}") from error
