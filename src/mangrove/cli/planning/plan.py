@@ -151,6 +151,10 @@ def cases(
         typer.Option("--low-load", help="Share of the load at which to switch brokers off."),
     ] = None,
     double: Annotated[bool, typer.Option(help="Also every pair of failed brokers.")] = True,
+    stay: Annotated[
+        bool,
+        typer.Option(help="After a failure, items on working brokers stay there unless a bound would break."),
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes to spread the cases over.")] = 1,
     output: Annotated[Path | None, typer.Option(help="Write the case base to this file.")] = None,
     solver: SolverOption = Solver.AUTO,
@@ -161,7 +165,7 @@ def cases(
     repair_covariance: RepairOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute policies for the normal state, for failures, and for low load."""
+    """Compute policies, with mirrors, for the normal state, failures of brokers and hosts, and low load."""
     from mangrove.cli.planning.tables import show_cases
     from mangrove.planning.policies import case_base
     from mangrove.planning.solvers.registry import SolverName
@@ -174,7 +178,7 @@ def cases(
     states = case_base.states(read, loads, double=double)
     stop = Never() if time_limit is None else TimeLimit(time.monotonic, time.monotonic() + time_limit)
     with _case_mapper(workers, len(states)) as mapper:
-        base = case_base.build(read, states, seed, SolverName(solver.value), mapper, stop)
+        base = case_base.build(read, states, seed, SolverName(solver.value), mapper, stop, stay=stay)
     if output is not None:
         output.write_bytes(case_base.encode(base) + b"\n")
     broken = [case.state for case in base.cases if not case.feasible]
