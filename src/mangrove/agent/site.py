@@ -123,15 +123,17 @@ class Site:
         """What needs the brokers, and ends before them."""
         return [self.gateway] if self.agent is None else [self.gateway, self.agent]
 
-    def _head_url(self) -> str:
-        """Where the gateway and the edge brokers attach."""
+    def _head_urls(self) -> tuple[str, ...]:
+        """Where the gateway attaches: at the head, or at who takes over from one of ours."""
         external = self._federation.domains[self.domain].external
-        return external.leaf if external is not None else self._own.head.leaf_url
+        if external is not None:
+            return (external.leaf,)
+        return tuple(broker.leaf_url for broker in self._own.succession)
 
     def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
         """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
         if self._own.head.external:
-            return (self._head_url(),)
+            return self._head_urls()
         if edge.behind is not None:
             scheme = BROKER_URLS[edge.kind].attach_scheme
             return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
@@ -151,12 +153,13 @@ class Site:
         settings = GatewaySettings(
             federation=self._federation,
             domain=self.domain,
-            head_url=self._head_url(),
+            head_urls=self._head_urls(),
             head_kind=self._own.head.kind,
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
-            management_url=self._own.management.client_url,
+            mirror_urls={edge.name: edge.leaf_url for edge in self._own.edges if not edge.external},
+            management_urls=tuple(broker.client_url for broker in self._own.managements),
             directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),

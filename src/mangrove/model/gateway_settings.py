@@ -23,9 +23,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     federation: Federation
     domain: str
-    head_url: str
-    """Where the gateway attaches to its head broker."""
-    management_url: str | None
+    head_urls: tuple[str, ...]
+    """Where the gateway attaches to its head broker, and to those that take over from it, in order."""
+    management_urls: tuple[str, ...] = ()
+    """Of the management brokers; none: nobody is answered."""
     listen: tuple[Address, ...]
     calls: tuple[Call, ...]
     events_path: str = ""
@@ -36,6 +37,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     head_client_url: str = ""
     """Where clients connect to the head broker; empty: retained messages stay in their domain."""
     head_is_ours: bool = True
+    mirror_urls: dict[str, str] = {}
+    """Where the gateway attaches to the edge brokers of ours, by name: for the second copies of messages."""
     edge_client_urls: dict[str, str] = {}
     """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""
     directions: Directions | None = None

@@ -18,7 +18,6 @@ def domains(draw: st.DrawFn) -> Domain:
     if count:
         for name in names:
             placed[draw(st.integers(0, count - 1))].append(name)
-    addresses = st.sampled_from(["127.0.0.1", "127.0.0.2"])
     hosts = tuple(
         Host(
             name=f"h{number}", address=draw(st.sampled_from(["127.0.0.1", "127.0.0.2"])), brokers=tuple(held)
