@@ -128,6 +128,16 @@ class Site:
         external = self._federation.domains[self.domain].external
         return external.leaf if external is not None else self._own.head.leaf_url
 
+    def _succeeding(self) -> list[BrokerEndpoints]:
+        """The edge brokers that can take the head's place, in the order in which they do."""
+        if self._own.head.external:
+            return []
+        return [edge for edge in self._own.edges if not edge.external and edge.leaf_port is not None]
+
+    def _head_urls(self) -> tuple[str, ...]:
+        """Where the gateway attaches, the head first."""
+        return (self._head_url(), *(edge.leaf_url for edge in self._succeeding()))
+
     def _uplink_url(self, edge: BrokerEndpoints) -> str:
         """Where an edge attaches: at the head, or at the emulator of its line."""
         if edge.behind is None or edge.behind.uplink_port is None:
@@ -148,7 +158,8 @@ class Site:
         settings = GatewaySettings(
             federation=self._federation,
             domain=self.domain,
-            head_url=self._head_url(),
+            head_urls=self._head_urls(),
+            mirror_urls={edge.name: edge.leaf_url for edge in self._succeeding()},
             head_kind=self._own.head.kind,
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
