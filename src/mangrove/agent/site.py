@@ -123,12 +123,17 @@ class Site:
         """What needs the brokers, and ends before them."""
         return [self.gateway] if self.agent is None else [self.gateway, self.agent]
 
+    def _succeeding(self) -> list[BrokerEndpoints]:
+        """The edge brokers that can take the head's place, in the order in which they do."""
+        if self._own.head.external:
+            return []
+        return [edge for edge in self._own.succession[1:] if not edge.external]
+
     def _head_urls(self) -> tuple[str, ...]:
-        """Where the gateway attaches: at the head, or at who takes over from one of ours."""
+        """Where the gateway attaches, the head first."""
         external = self._federation.domains[self.domain].external
-        if external is not None:
-            return (external.leaf,)
-        return tuple(broker.leaf_url for broker in self._own.succession)
+        head = self._own.head.leaf_url if external is None else external.leaf
+        return (head, *(edge.leaf_url for edge in self._succeeding()))
 
     def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
         """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
@@ -154,11 +159,11 @@ class Site:
             federation=self._federation,
             domain=self.domain,
             head_urls=self._head_urls(),
+            mirror_urls={edge.name: edge.leaf_url for edge in self._succeeding()},
             head_kind=self._own.head.kind,
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
-            mirror_urls={edge.name: edge.leaf_url for edge in self._own.edges if not edge.external},
             management_urls=tuple(broker.client_url for broker in self._own.managements),
             directions=directions_of(self._federation, self._own),
             listen=tuple(listen),

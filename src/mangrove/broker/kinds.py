@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 class Kind(Protocol):
     """What can be done with the brokers of one kind."""
 
-    def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
-        """A gateway's attachment to the head broker at `url`, under `name`; it does nothing until it runs."""
+    def attach(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> Attachment:
+        """A gateway's attachment, under `name`, to the first of these brokers that answers.
+
+        They stand in the order in which they succeed each other as head. It does nothing until it runs.
+        """
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""

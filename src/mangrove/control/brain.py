@@ -23,6 +23,7 @@ from mangrove.control.stimuli import (
     GatewayAnswered,
     LeadershipLost,
     LeadershipTaken,
+    OperatorAsked,
     PeerSaid,
     PlainClientsSeen,
     Stimulus,
@@ -108,6 +109,8 @@ class AgentBrain:
                 return lead.plain_clients_seen(stimulus, now)
             case CapacityChanged():
                 return lead.capacity_changed(stimulus, now)
+            case OperatorAsked(operation=operation, token=token):
+                return lead.operator_asked(operation, token, now)
             case GatewayAnswered():
                 return lead.gateway_answered(stimulus)
             case _:

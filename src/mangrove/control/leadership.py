@@ -30,6 +30,7 @@ from mangrove.control.instructions import (
     TellClient,
 )
 from mangrove.control.neighbours import NeighbourCame, Neighbours
+from mangrove.control.operations import NoPlans, PlanOperations, refused
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
@@ -44,6 +45,14 @@ from mangrove.control.stimuli import (
 )
 from mangrove.control.store_writes import StoreWrites
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.operations import (
+    HandOverAsked,
+    Operation,
+    PauseAsked,
+    PlanApplied,
+    PlanRolledBack,
+    PlanShown,
+)
 from mangrove.model.agents.peers import (
     AdmissionAsked,
     AdmissionTold,
@@ -171,6 +180,7 @@ class Leadership:
             self.clients.placements,
             self.advertising,
         )
+        self.plans: PlanOperations = NoPlans()
         self.places: PublishPlaces | None = None
         if site.balancing.publish_at_edges:
             self.places = PublishPlaces(
@@ -345,6 +355,17 @@ class Leadership:
         """The gateway has taken limits."""
         self.congestion.gateway_answered(answered)
         return []
+
+    def operator_asked(self, operation: Operation, token: int, now: float) -> list[Instruction]:
+        """An operator wants something."""
+        match operation:
+            case PlanApplied() | PlanRolledBack() | PlanShown():
+                told = self.plans.operator_asked(operation, token, now)
+            case PauseAsked():
+                told = refused(token, "this agent cannot pause")
+            case HandOverAsked():
+                told = refused(token, "there is no other agent")
+        return told + self._afterwards(now)
 
     def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
         """The agent of a linked domain has said something."""

@@ -24,7 +24,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     federation: Federation
     domain: str
     head_urls: tuple[str, ...]
-    """Where the gateway attaches to its head broker, and to those that take over from it, in order."""
+    """Where the gateway attaches: at the head broker, or at the first after it, in the order of succession,
+    that answers."""
     management_urls: tuple[str, ...] = ()
     """Of the management brokers; none: nobody is answered."""
     listen: tuple[Address, ...]
@@ -38,7 +39,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where clients connect to the head broker; empty: retained messages stay in their domain."""
     head_is_ours: bool = True
     mirror_urls: dict[str, str] = {}
-    """Where the gateway attaches to the edge brokers of ours, by name: for the second copies of messages."""
+    """Where the gateway attaches to the edge brokers of ours for the second copies of mirrored topics, by the
+    broker's name."""
     edge_client_urls: dict[str, str] = {}
     """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""
     directions: Directions | None = None

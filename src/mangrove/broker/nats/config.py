@@ -16,6 +16,8 @@ SESSION_MEMORY = "64MB"
 SESSION_DISK = "1GB"
 MANAGEMENT_MEMORY = "64MB"
 MANAGEMENT_DISK = "2GB"
+# Plans of thousands of topics, with cases, are told in one message.
+MANAGEMENT_MESSAGE_BYTES = 8 << 20
 LOG_SIZE = "32MB"
 # What an edge asks its head for MQTT clients while they are apart is lost, and who asked waits 5 s in vain.
 RECONNECT = "50ms"
@@ -78,7 +80,7 @@ def management_broker_config(endpoints: BrokerEndpoints, directory: Path) -> str
     """Configuration of a management broker: JetStream for coordination, no data listeners."""
     return "\n".join(
         [
-            _common(endpoints, directory, 1 << 20),
+            _common(endpoints, directory, MANAGEMENT_MESSAGE_BYTES),
             f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
             f"max_memory_store: {MANAGEMENT_MEMORY}, max_file_store: {MANAGEMENT_DISK} }}",
             "",
