@@ -30,6 +30,8 @@ from mangrove.control.instructions import (
     TellClient,
 )
 from mangrove.control.neighbours import NeighbourCame, Neighbours
+from mangrove.control.plans.department import PlanDepartment
+from mangrove.control.plans.surroundings import DomainPlans
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
@@ -118,6 +120,7 @@ class Leadership:
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
             lambda load, at: self.congestion.as_offered(load, at),
             lambda: self.congestion.offered_parts(),
+            lambda topic: self.plans.moving(topic),
         )
         self.view = view
         self.admissions = Admissions(
@@ -152,6 +155,23 @@ class Leadership:
             number=self.store.number,
             found=found_in(taken.sessions),
         )
+        self.plans = PlanDepartment(
+            site,
+            DomainPlans(
+                site,
+                watch,
+                self.clients,
+                self.directory,
+                view,
+                lambda: self.sessions,
+                known=lambda at: not self.registrar.believes(at),
+                paused=lambda: False,
+            ),
+            log,
+            term=taken.term,
+            number=self.store.number,
+            clock_shift_s=clock_shift_s,
+        )
         self.registrar = Registrar(
             site,
             self.clients,
@@ -159,9 +179,11 @@ class Leadership:
             Distributor(site.balancing, site.description.placement, seed),
             log,
             loads=watch.loads,
-            target=lambda topic: self.sessions.target(topic, publishers=False),
+            target=lambda topic: self.sessions.target(topic, publishers=False) or self.plans.target(topic),
             expected=self.admissions.expected,
-            ordered=lambda served: self.sessions.orders(served.id, served.topic, served.broker),
+            ordered=lambda served: (
+                self.sessions.orders(served.id, served.topic, served.broker) or self.plans.orders(served)
+            ),
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -196,6 +218,7 @@ class Leadership:
             *self.sessions.begin(taken.term, taken.sessions, now),
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
+            *self.plans.begin(taken.sessions, now),
             *self._afterwards(now),
         ]
 
@@ -203,12 +226,14 @@ class Leadership:
         """Somebody else leads."""
         self.sessions.drop()
         self.admissions.drop()
+        self.plans.drop()
 
     # -- brokers --------------------------------------------------------------------------------------------
 
     def loaded(self, now: float) -> list[Instruction]:
         """A broker was measured, or did not answer."""
         told = self.neighbours.set_load(self._watch.cluster(now), now)
+        self.plans.loaded(now)
         told += self.plain.look(self._watch.loads(now).values(), now)
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
@@ -292,7 +317,7 @@ class Leadership:
         if message.problem:
             # The order may have been said twice, and the second time be carried out.
             self._unsure[message.client] = (now, now + LATE_S)
-        told = self.sessions.confirmed(message, now)
+        told = self.sessions.confirmed(message, now) + self.plans.confirmed(message, now)
         return told + self._audiences([served], now)
 
     def _left(self, client: str, now: float) -> list[Instruction]:
@@ -302,20 +327,21 @@ class Leadership:
         self.congestion.left(client, gone, now)
         told: list[Instruction] = []
         for served in gone:
-            told += self.sessions.gone(served.id, now)
+            told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told + self._audiences(gone, now)
 
     def _ended(self, ended: Iterable[Served], now: float) -> list[Instruction]:
         told: list[Instruction] = []
         for served in ended:
             self.profile.end(*served.id)
-            told += self.sessions.gone(served.id, now)
+            told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told
 
     def _located(self, served: Served, now: float) -> list[Instruction]:
         self._profile_place(served)
         publishers = served.wish.role is ClientRole.PUBLISHER
-        return self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+        told = self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+        return told + self.plans.joined(served, now)
 
     def _profile_place(self, served: Served) -> None:
         """What is served in another domain is reported here all the same, as load of a broker there."""
@@ -367,13 +393,14 @@ class Leadership:
         self.store.stored(write, now)
         self.admissions.stored(write)
         self.congestion.stored(write)
-        return self.sessions.stored(write, now) + self._afterwards(now)
+        return self.sessions.stored(write, now) + self.plans.stored(write, now) + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
+        self.plans.failed(write, now)
         return self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
@@ -390,6 +417,7 @@ class Leadership:
             self.neighbours.timer(),
             self.advertising.timer(),
             self.congestion.timer(),
+            self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
 
@@ -408,6 +436,7 @@ class Leadership:
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
         told += self.congestion.handle_timer(now)
+        told += self.plans.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
         return told + self._afterwards(now)
@@ -422,7 +451,10 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
-        for client in self.sessions.take_silent():
+        for body in self.plans.take_proposals():
+            in_force = self.plans.in_force
+            told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
+        for client in self.sessions.take_silent() | self.plans.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
         for change in self.neighbours.take_changes():
@@ -469,12 +501,14 @@ class Leadership:
             + self.admissions.refused
             + self.plain.refused
             + self.congestion.refused
+            + self.plans.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
+        found += self.plans.problems()
         expected = self.sessions.busy() | self.admissions.busy()
         if self._watch.busy() != expected:
             found.append(f"{self._watch.busy()} are busy, {expected} take part in sessions")
