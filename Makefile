@@ -8,7 +8,7 @@ SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/int
 	tests/property tests/unit tests/test_architecture.py tests/test_documentation.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check format bench docs clean
+.PHONY: help setup demo test soak explore check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: $(STAMP) ## Run all tests (real brokers, real sockets)
 
 soak: $(STAMP) ## Run the long tests
 	$(PY) -m pytest -m soak --timeout 1800
+
+explore: $(STAMP) ## Try the properties with examples that were never tried before
+	MANGROVE_EXAMPLES=explore $(PY) -m pytest -m "not soak" -n logical tests/property tests/unit
 
 check: $(STAMP) ## Lint, type-check and check the import rules
 	$(VENV)/bin/ruff check .

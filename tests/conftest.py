@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterator
 
@@ -11,8 +12,11 @@ from tests.kit.leftovers import leftovers
 
 from mangrove.overlay.engine import OverlayEngine
 
-settings.register_profile("mangrove", deadline=None, print_blob=True)
-settings.load_profile("mangrove")
+# `make test` tries the same examples every time, so that a change is judged by what it changes;
+# `make explore` tries new ones.
+settings.register_profile("repeat", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("MANGROVE_EXAMPLES", "repeat"))
 
 
 @pytest.fixture(autouse=True)

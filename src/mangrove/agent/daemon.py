@@ -37,6 +37,7 @@ from mangrove.model.agents.names import (
     capacity_subject,
     directory_subject,
     from_peer_subject,
+    operations_subject,
     register_subject,
     report_subject,
 )
@@ -195,6 +196,8 @@ class Agent:
             self._shell.heard_registration(message.data, reply)
         elif subject == capacity_subject(self._domain) and reply and self._shell.leads:
             self._shell.outbox.put(reply, self._shell.told_capacity(message.data))
+        elif subject == operations_subject(self._domain) and reply and self._shell.leads:
+            self._shell.operators.heard(message.data, reply)
         elif subject in (agent_status_subject(self._domain), directory_subject(self._domain)) and reply:
             if self._shell.leads:
                 self._answer(subject, message.data, reply)

@@ -13,7 +13,13 @@ import nats.errors
 from nats.aio.client import Client
 
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
-from mangrove.model.agents.names import agent_status_subject, capacity_subject, directory_subject
+from mangrove.model.agents.names import (
+    agent_status_subject,
+    capacity_subject,
+    directory_subject,
+    operations_subject,
+)
+from mangrove.model.agents.operations import Operation, OperationAnswer
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
@@ -23,6 +29,8 @@ from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
 
 TIMEOUT_S = 2.0
+OPERATE_S = 15.0
+"""A plan is answered when all agents hold it, or have been given up."""
 CLOSE_TIMEOUT_S = 1.0
 
 T = TypeVar("T")
@@ -73,6 +81,12 @@ class ManagementConnection:
         """Tell the agent what a broker can carry from now on; None if it does not answer."""
         return await self._ask(capacity_subject(self._domain), msgspec.json.encode(told), CapacityTaken)
 
+    async def operate(self, operation: Operation, *, timeout_s: float = OPERATE_S) -> OperationAnswer | None:
+        """Ask the leader for something; None if no leader answers in time."""
+        request = msgspec.json.encode(operation)
+        subject = operations_subject(self._domain)
+        return await self._ask(subject, request, OperationAnswer, timeout_s=timeout_s)
+
     async def directory(self, question: DirectoryQuestion) -> DirectoryAnswer | None:
         """A page of the directory, or None if the agent does not answer."""
         request = msgspec.json.encode(question)
@@ -86,10 +100,12 @@ class ManagementConnection:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
 
-    async def _ask(self, subject: str, request: bytes, kind: type[T]) -> T | None:
+    async def _ask(
+        self, subject: str, request: bytes, kind: type[T], *, timeout_s: float = TIMEOUT_S
+    ) -> T | None:
         try:
             connection = await self._connected()
-            answer = await connection.request(subject, request, timeout=TIMEOUT_S)
+            answer = await connection.request(subject, request, timeout=timeout_s)
             return msgspec.json.decode(answer.data, type=kind)
         except (nats.errors.Error, OSError, msgspec.DecodeError):
             return None

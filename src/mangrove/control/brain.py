@@ -23,8 +23,10 @@ from mangrove.control.stimuli import (
     GatewayAnswered,
     LeadershipLost,
     LeadershipTaken,
+    OperatorAsked,
     PeerSaid,
     PlainClientsSeen,
+    PlanFound,
     Stimulus,
     Stored,
     StoreFailed,
@@ -108,6 +110,10 @@ class AgentBrain:
                 return lead.plain_clients_seen(stimulus, now)
             case CapacityChanged():
                 return lead.capacity_changed(stimulus, now)
+            case OperatorAsked(operation=operation, token=token):
+                return lead.operator_asked(operation, token, now)
+            case PlanFound(name=name, document=document):
+                return lead.plan_found(name, document, now)
             case GatewayAnswered():
                 return lead.gateway_answered(stimulus)
             case _:

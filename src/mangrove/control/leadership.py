@@ -30,6 +30,7 @@ from mangrove.control.instructions import (
     TellClient,
 )
 from mangrove.control.neighbours import NeighbourCame, Neighbours
+from mangrove.control.operations import refused
 from mangrove.control.plans.department import PlanDepartment
 from mangrove.control.plans.surroundings import DomainPlans
 from mangrove.control.profile.profile import LoadProfile
@@ -46,6 +47,14 @@ from mangrove.control.stimuli import (
 )
 from mangrove.control.store_writes import StoreWrites
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.operations import (
+    HandOverAsked,
+    Operation,
+    PauseAsked,
+    PlanApplied,
+    PlanRolledBack,
+    PlanShown,
+)
 from mangrove.model.agents.peers import (
     AdmissionAsked,
     AdmissionTold,
@@ -371,6 +380,21 @@ class Leadership:
         """The gateway has taken limits."""
         self.congestion.gateway_answered(answered)
         return []
+
+    def operator_asked(self, operation: Operation, token: int, now: float) -> list[Instruction]:
+        """An operator wants something."""
+        match operation:
+            case PlanApplied() | PlanRolledBack() | PlanShown():
+                told = self.plans.operator_asked(operation, token, now)
+            case PauseAsked():
+                told = refused(token, "this agent cannot pause")
+            case HandOverAsked():
+                told = refused(token, "there is no other agent")
+        return told + self._afterwards(now)
+
+    def plan_found(self, name: str, document: bytes, now: float) -> list[Instruction]:
+        """A plan lies where pipelines leave them."""
+        return self.plans.found(name, document, now) + self._afterwards(now)
 
     def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
         """The agent of a linked domain has said something."""

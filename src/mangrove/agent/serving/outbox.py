@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 MAX_WAITING = 50_000
 MAX_MESSAGE_BYTES = 1_000_000
-"""A little less than what management brokers take."""
+"""Of what is said unasked, or to clients."""
 
 
 class Outgoing(NamedTuple):
@@ -33,9 +33,11 @@ class Outbox:
         self._dropped = dropped
         self._waiting: asyncio.Queue[Outgoing] = asyncio.Queue(MAX_WAITING)
 
-    def put(self, subject: str, payload: bytes, *, as_leader: bool = True) -> None:
+    def put(
+        self, subject: str, payload: bytes, *, as_leader: bool = True, max_bytes: int = MAX_MESSAGE_BYTES
+    ) -> None:
         """Send when it is its turn; what only a leader may say, only if this agent leads then."""
-        if len(payload) > MAX_MESSAGE_BYTES:
+        if len(payload) > max_bytes:
             log.error("a message of %d bytes on %s cannot be sent", len(payload), subject)
             self._dropped["not sent: too large"] += 1
             return

@@ -19,10 +19,12 @@ from mangrove.agent.serving.brain import Brain
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
+from mangrove.agent.serving.operators import Operators
 from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES, Outbox
 from mangrove.agent.serving.store_writer import StoreWriter
 from mangrove.control.instructions import (
     Announce,
+    AnswerOperator,
     AnswerRegistration,
     Instruction,
     KickClient,
@@ -102,6 +104,7 @@ class Shell:
         self.refused: Counter[str] = Counter()
         """What was refused, dropped or not sent, by reason."""
         self.outbox = Outbox(self.refused)
+        self.operators = Operators(self.outbox, self.tell, self.refused)
         self.gateway = GatewayLimiter(domain, self.tell, self.refused)
         self._writer: StoreWriter | None = None
         self._lease: Lease | None = None
@@ -147,6 +150,7 @@ class Shell:
         if self._led_term and not self.leads:
             self._led_term = 0
             self._unanswered.clear()
+            self.operators.drop()
             log.warning("this agent does not lead any more")
             self._carry_out(self._brain.handle(LeadershipLost(), now))
 
@@ -176,6 +180,8 @@ class Shell:
             match instruction:
                 case AnswerRegistration(token, answer):
                     self._answer_registration(token, answer)
+                case AnswerOperator(token, reply):
+                    self.operators.answer(token, reply)
                 case TellClient(client, order):
                     self.outbox.put(client_subject(self._domain, client), msgspec.json.encode(order))
                 case Announce(announcement):

@@ -225,28 +225,30 @@ class _Reader:
         }
 
     def _mirror_answer(self) -> tuple[PlanCase, ...]:
-        """`mirrors` for the normal state, and what is left of it after each failure."""
+        """`normal` has all items, `mirrors` those that ask; `failures` what is left after each."""
         document = self._document
-        placing: dict[str, Placing] = {}
+        mirrors: dict[str, str] = {}
         for item, each in document["mirrors"].items():
-            primary = each.get("primary") if isinstance(each, Mapping) else None
-            mirror = each.get("mirror") if isinstance(each, Mapping) else None
-            if not isinstance(primary, str) or not primary or not isinstance(mirror, str | None):
+            mirror = each.get("mirror") if isinstance(each, Mapping) else 0
+            if not isinstance(mirror, str | None):
                 self._note(f"mirrors.{item}", repr(each)[:60], '{"primary": …, "mirror": …}')
             else:
-                placing[item] = Placing(primary=primary, mirror=mirror or "")
-        told = document.get("primary", document.get("normal"))
-        figures = told if isinstance(told, Mapping) else {}
-        cases = [self._state(figures, {}, placing, "primary" if figures else "")]
-        failures = document.get("failures")
-        for broker, failure in failures.items() if isinstance(failures, Mapping) else ():
-            path = f"failures.{broker}"
-            if not self._is_object(failure, path):
-                continue
-            feasible = not failure.get("infeasible")
-            told = failure if feasible else {**failure, **(failure.get("closest") or {}), "feasible": False}
-            cases.append(self._case(told, path, {"failed": [broker]}))
-        return tuple(cases)
+                mirrors[item] = mirror or ""
+        if not self._is_object(document.get("normal"), "normal"):
+            return ()
+        normal = self._case({**_outcome(document["normal"]), "mirrors": mirrors}, "normal")
+        everywhere = list(_allocation(document["normal"]))
+        cases = [normal]
+        for field in ("failures", "host_failures"):
+            failures = document.get(field)
+            for name, failure in failures.items() if isinstance(failures, Mapping) else ():
+                if self._is_object(failure, f"{field}.{name}"):
+                    left = _allocation(failure)
+                    failed = [broker for broker in everywhere if broker not in left]
+                    cases.append(self._case(_outcome(failure), f"{field}.{name}", {"failed": failed}))
+        # A host with one broker fails as that broker does.
+        states = {frozenset(case.failed): case for case in reversed(cases)}
+        return (normal, *(case for failed, case in states.items() if failed))
 
     def _state(
         self, case: Mapping[str, Any], state: Mapping[str, Any], placing: dict[str, Placing], path: str
@@ -342,6 +344,19 @@ class _Reader:
             self._note(path, repr(given)[:60], "a list of subjects or patterns")
             return ()
         return tuple(given)
+
+
+def _outcome(told: Mapping[str, Any]) -> dict[str, Any]:
+    """An outcome with its figures, also if some bound is broken in it."""
+    closest = told.get("closest")
+    if not told.get("infeasible") or not isinstance(closest, Mapping):
+        return dict(told)
+    return {**told, **closest, "feasible": False}
+
+
+def _allocation(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = _outcome(told).get("allocation")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _topic(item: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+MAX_OPERATION_BYTES = 7 << 20
+"""Of a question or an answer on the wire: a little less than management brokers take."""
+
 
 class PauseAsked(msgspec.Struct, frozen=True, kw_only=True, tag="pause"):
     """Decide nothing by yourself any more, or go on."""
