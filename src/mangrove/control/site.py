@@ -28,6 +28,7 @@ class Site:
         self.neighbours = tuple(sorted(link.other(self.domain) for link in federation.links_of(self.domain)))
         brokers: list[BrokerEndpoints] = [endpoints.head, *endpoints.edges]
         self._urls = {broker.name: broker.client_url for broker in brokers}
+        self._machines = {broker.name: broker.machine for broker in brokers}
         described = [self.description.head, *self.description.edges]
         described += [Edge()] * (len(brokers) - len(described))
         self.capacities: dict[str, Amounts] = {
@@ -51,6 +52,10 @@ class Site:
     def url(self, broker: str) -> str:
         """Where clients reach a broker of this domain."""
         return self._urls[broker]
+
+    def machine(self, broker: str) -> str:
+        """The host on which a broker runs; empty where the domain has but one."""
+        return self._machines.get(broker, "")
 
     def has(self, broker: str) -> bool:
         """Whether a broker is one of this domain."""
