@@ -102,7 +102,7 @@ def _gateway(
     settings = GatewaySettings(
         federation=federation,
         domain=name,
-        head_url=f"nats-leaf://mangrove:mangrove@{HOST}:{leaf}",
+        head_urls=(f"nats-leaf://mangrove:mangrove@{HOST}:{leaf}",),
         management_url=None,
         listen=(Address(HOST, listen),),
         calls=(Call(callee, relays[callee].listen),) if callee else (),

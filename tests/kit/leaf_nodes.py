@@ -51,7 +51,7 @@ class Attached:
         self.reconnected()
 
     def _attach(self, owner: AttachmentOwner) -> LeafAttachment:
-        self.attachment = LeafAttachment("gateway-a", "nats-leaf://user:pass%21@host:7422", owner)
+        self.attachment = LeafAttachment("gateway-a", ("nats-leaf://user:pass%21@host:7422",), owner)
         return self.attachment
 
     def reconnected(self) -> None:

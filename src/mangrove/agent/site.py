@@ -76,7 +76,7 @@ class Site:
                     directory,
                     max_message_bytes=limit,
                     site=domain,
-                    attach_to=self._uplink_url(edge),
+                    attach_to=self._uplink_urls(edge),
                     head_is_ours=not head.external,
                     system_user=self._system_user,
                 )
@@ -128,12 +128,25 @@ class Site:
         external = self._federation.domains[self.domain].external
         return external.leaf if external is not None else self._own.head.leaf_url
 
-    def _uplink_url(self, edge: BrokerEndpoints) -> str:
-        """Where an edge attaches: at the head, or at the emulator of its line."""
-        if edge.behind is None or edge.behind.uplink_port is None:
-            return self._head_url()
-        scheme = BROKER_URLS[edge.kind].attach_scheme
-        return f"{scheme}://{Address(edge.host, edge.behind.uplink_port)}"
+    def _succeeding(self) -> list[BrokerEndpoints]:
+        """The edge brokers that can take the head's place, in the order in which they do."""
+        if self._own.head.external:
+            return []
+        return [edge for edge in self._own.succession[1:] if not edge.external]
+
+    def _head_urls(self) -> tuple[str, ...]:
+        """Where the gateway attaches, the head first."""
+        return (self._head_url(), *(edge.leaf_url for edge in self._succeeding()))
+
+    def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
+        """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
+        if self._own.head.external:
+            return (self._head_url(),)
+        if edge.behind is not None:
+            scheme = BROKER_URLS[edge.kind].attach_scheme
+            return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
+        earlier = self._own.succession[: self._own.succession.index(edge)]
+        return tuple(broker.leaf_url for broker in earlier)
 
     def _gateway(self) -> ManagedProcess:
         name = gateway_process(self.domain)
@@ -148,7 +161,8 @@ class Site:
         settings = GatewaySettings(
             federation=self._federation,
             domain=self.domain,
-            head_url=self._head_url(),
+            head_urls=self._head_urls(),
+            mirror_urls={edge.name: edge.leaf_url for edge in self._succeeding()},
             head_kind=self._own.head.kind,
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,

@@ -50,8 +50,14 @@ class AttachmentOwner(Protocol):
     def undelivered(self, reason: str, count: int) -> None:
         """So many messages did not reach all whom they were for, or perhaps not."""
 
-    def attached(self) -> None:
-        """The broker is there. It knows nothing of the owner's earlier subscriptions."""
+    def attached(self, *, elsewhere: bool = False) -> None:
+        """The broker is there. It knows nothing of the owner's earlier subscriptions.
+
+        `elsewhere`: it is another broker of the domain than the one that was lost.
+        """
+
+    def doubted(self) -> None:
+        """The broker has said nothing for a moment in which it should have; it may be about to be lost."""
 
     def lost(self, reason: str) -> None:
         """The broker is gone; the attachment tries again by itself."""
@@ -61,7 +67,7 @@ class AttachmentOwner(Protocol):
 
 
 class Attachment(Protocol):
-    """A connection to a head broker that is made again whenever it breaks."""
+    """A connection to a broker of the domain, the first that answers, made again whenever it breaks."""
 
     async def run(self) -> None:
         """Stay attached until cancelled; then let go of the broker."""

@@ -5,6 +5,7 @@ Everything outside this room asks `kind_of(…)` and names no broker product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 class Kind(Protocol):
     """What can be done with the brokers of one kind."""
 
-    def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
-        """A gateway's attachment to the head broker at `url`, under `name`; it does nothing until it runs."""
+    def attach(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> Attachment:
+        """A gateway's attachment, under `name`, to the first of these brokers that answers.
+
+        They stand in the order in which they succeed each other as head. It does nothing until it runs.
+        """
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
@@ -44,14 +48,15 @@ class Kind(Protocol):
         *,
         max_message_bytes: int,
         site: str,
-        attach_to: str | None = None,
+        attach_to: Sequence[str] = (),
         head_is_ours: bool = True,
         system_user: Credentials | None = None,
     ) -> ManagedProcess:
-        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`.
+        """A head broker, or an edge broker that attaches to the first living one of `attach_to`.
 
-        What the brokers of a `site` keep for their clients they keep in one place, at the head, if that
-        is a broker of ours. The `system_user` may watch the broker; all others need no name.
+        Its files go below `directory`. What the brokers of a `site` keep for their clients they keep in
+        one place, at the head, if that is a broker of ours. The `system_user` may watch the broker; all
+        others need no name.
         """
 
     def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:

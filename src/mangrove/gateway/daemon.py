@@ -98,7 +98,7 @@ class Gateway:
         )
         self._head = HeadConnection(
             self._engine,
-            partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_url),
+            partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_urls),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,

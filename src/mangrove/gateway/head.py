@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.gateway.absent import ForAbsent
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.head_subscriptions import Applied, HeadSubscriptions
 from mangrove.gateway.ledger import Ledger
@@ -57,6 +58,7 @@ from mangrove.overlay.protocol.bodies import (
 log = logging.getLogger(__name__)
 
 QUEUE_FULL = "queue to the head broker full"
+NOT_BACK = "too much waits for subscribers that went with their broker"
 MALFORMED = "malformed body"
 NO_MEMBER = "no member of the queue group is left"
 TOO_MANY_GROUPS = f"more than {MAX_GROUPS} queue groups in one domain want it"
@@ -133,6 +135,7 @@ class HeadConnection:
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = LineTable(self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
+        self._for_absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
         self._attachment = attach(self)
         self._subscriptions = HeadSubscriptions(engine, self._attachment, confirmed, self._when_known)
         self.connected = False
@@ -150,7 +153,7 @@ class HeadConnection:
 
     # -- the broker comes and goes ------------------------------------------------------------------------
 
-    def attached(self) -> None:
+    def attached(self, *, elsewhere: bool = False) -> None:
         """Subscribe to what the other domains want, and let waiting messages out."""
         self.connected = True
         self._attached += 1
@@ -159,10 +162,15 @@ class HeadConnection:
         self._given_up = False
         own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
         self._subscriptions.attached(own)
+        if elsewhere:
+            self._engine.head_moved(monotonic())
         self._open_queue()
 
     def _told_all(self, attached: int) -> None:
         self._all_told = attached == self._attached
+
+    def doubted(self) -> None:
+        """The broker may be about to be lost."""
 
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
@@ -202,6 +210,8 @@ class HeadConnection:
             change((subject, group))
         if wanted and self._silence is not None:
             self._silence.wanted((subject,))
+        if wanted and self._for_absent:
+            self._regrouped[subject] = None
         if group and group_problem(group):
             if wanted:
                 self.ignored(ODD_GROUP)
@@ -260,10 +270,16 @@ class HeadConnection:
         """The subscribers of a broker that was away are back, or given up."""
         self._forget_lines()
         self._open_queue()
+        self._offer_again()
         if not self.connected:
             self._given_up = True
             for body, hop_limit in self._queue.take_out():
                 self.deliver(body, hop_limit)
+
+    def _offer_again(self) -> None:
+        """What waits for absent subscribers goes out as far as they are back."""
+        for body, hop_limit in self._for_absent.take_out():
+            self._queue.send(body, hop_limit)
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
@@ -308,6 +324,7 @@ class HeadConnection:
             self._regrouped.clear()
             self.sorter.forget_some(regrouped, self._ledger.sent)
             self._inbound_lines.forget_some(regrouped, self._ledger.delivered)
+            self._offer_again()
         self.sorter.book_requests(self._ledger.sent)
         self._buffer_done()
 
@@ -396,6 +413,7 @@ class HeadConnection:
         return True
 
     def _hand_over(self, body: bytes, hop_limit: int) -> None:
+        self._for_absent.hop_limit = hop_limit
         try:
             self._inbound_lines.take(body)
         except WireError as error:
@@ -421,6 +439,8 @@ class HeadConnection:
             missing = tuple(group for group in message.groups if group not in groups)
             groups = tuple(group for group in message.groups if group in groups)
         once = bool(message.reply) or is_internal(message.subject)
+        if not once and self._engine.awaited(message.subject):
+            return Entry(message.skip, self._for_absent)
         outlet = self._attachment.outlet(line, message, groups)
         booked = True
         if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):

@@ -23,8 +23,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     federation: Federation
     domain: str
-    head_url: str
-    """Where the gateway attaches to its head broker."""
+    head_urls: tuple[str, ...]
+    """Where the gateway attaches: at the head broker, or at the first after it, in the order of succession,
+    that answers."""
     management_url: str | None
     listen: tuple[Address, ...]
     calls: tuple[Call, ...]
@@ -36,6 +37,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     head_client_url: str = ""
     """Where clients connect to the head broker; empty: retained messages stay in their domain."""
     head_is_ours: bool = True
+    mirror_urls: dict[str, str] = {}
+    """Where the gateway attaches to the edge brokers of ours for the second copies of mirrored topics, by the
+    broker's name."""
     edge_client_urls: dict[str, str] = {}
     """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""
     directions: Directions | None = None

@@ -300,6 +300,17 @@ class OverlayEngine:
         self._local.head_lost(now)
         self._head_change = self._events.note(HeadLost(subjects=len(self._local)), now)
 
+    def head_moved(self, now: float) -> None:
+        """Another broker has taken the place of the one that was lost: whoever is back is served soon."""
+        self._local.head_moved(now)
+
+    def awaited(self, subject: str) -> bool:
+        """Whether messages on a literal subject must wait, because all who want it are still away.
+
+        Valid until `change_local_interest` or ServeHead.
+        """
+        return self._local.awaited(subject)
+
     def applied_interest(self) -> tuple[tuple[str, int, int], ...]:
         """Up to which version of each other domain's interest this gateway has acted."""
         return tuple((domain, *stamp) for domain, stamp in self._remote.applied.items())
@@ -477,10 +488,13 @@ class OverlayEngine:
         self._labels.expire(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
+        if self._local.serve_now(now):
+            instructions += self._settle(0, now)
         withdrawn = self._local.expire(now)
         if withdrawn is not None:
             instructions += self._exchange.pass_on(now, at_once=True)
-            instructions += self._settle(withdrawn, now)
+            # Who was served already may be waiting for what only those wanted who were given up now.
+            instructions += self._settle(withdrawn, now) or ([ServeHead()] if withdrawn else [])
         return instructions
 
     def _note_overruns(self, neighbour: Neighbour, now: float) -> None:

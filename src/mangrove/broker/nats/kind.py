@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
@@ -28,9 +29,9 @@ from mangrove.model.status import BrokerStatus
 class NatsKind:
     """Brokers that are nats-servers; gateways and edges attach as leaf nodes."""
 
-    def attach(self, name: str, url: str, owner: AttachmentOwner) -> Attachment:
-        """A gateway's attachment to the leaf-node listener at `url`."""
-        return LeafAttachment(name, url, owner)
+    def attach(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> Attachment:
+        """A gateway's attachment to the first of these leaf-node listeners that answers."""
+        return LeafAttachment(name, urls, owner)
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""
@@ -47,20 +48,20 @@ class NatsKind:
         *,
         max_message_bytes: int,
         site: str,
-        attach_to: str | None = None,
+        attach_to: Sequence[str] = (),
         head_is_ours: bool = True,
         system_user: Credentials | None = None,
     ) -> ManagedProcess:
-        """A head broker, or an edge broker that is a leaf node of the head at `attach_to`."""
-        alone = attach_to is not None and not head_is_ours
+        """A head broker, or an edge broker that is a leaf node of the first living one of `attach_to`."""
+        alone = bool(attach_to) and not head_is_ours
         config = data_broker_config(
             broker,
             directory,
             max_message_bytes=max_message_bytes,
             # Nobody knows what somebody else's head broker keeps, so an edge of it keeps its own sessions.
             jetstream_domain=broker.name if alone else site,
-            head_leaf_url=attach_to,
-            own_jetstream=attach_to is None or alone,
+            attach_to=attach_to,
+            own_jetstream=not attach_to or alone,
             system_user=system_user,
         )
         return nats_server(broker.name, config, directory)

@@ -51,8 +51,12 @@ class LeafProtocol(asyncio.Protocol):
     The first `PONG` means that the broker accepted the connection. `closed` is set when it has ended.
     """
 
-    def __init__(self, name: str, url: str, owner: AttachmentOwner, mqtt: MqttStore) -> None:
+    def __init__(
+        self, name: str, url: str, owner: AttachmentOwner, mqtt: MqttStore, *, elsewhere: bool = False
+    ) -> None:
+        """`elsewhere`: it is another broker than the one that was lost."""
         parts = urlsplit(url)
+        self._elsewhere = elsewhere
         self._credentials = {
             key: unquote(value)
             for key, value in (("user", parts.username), ("pass", parts.password))
@@ -82,6 +86,8 @@ class LeafProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._where = f"{parts.hostname}:{parts.port}"
         self.info = BrokerInfo()
+        self.heard = 0
+        """Buffers that came so far."""
         self.closed = asyncio.Event()
 
     # -- asyncio ------------------------------------------------------------------------------------------
@@ -92,6 +98,7 @@ class LeafProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Scan a buffer. An incomplete message is held until the rest has come."""
+        self.heard += 1
         if self._held:
             self._held += data
             if len(self._held) < self._needed:
@@ -133,7 +140,7 @@ class LeafProtocol(asyncio.Protocol):
                 subscription = line[4:]
                 if subscription == _STORE_INTEREST:
                     # Not after its turn among many: messages that wait for the broker must find it.
-                    self._mqtt.present = line.startswith(b"LS+")
+                    self._mqtt.told(line.startswith(b"LS+"))
                     continue
                 if b" " in subscription:  # what follows a group is how many members it has
                     subscription = b" ".join(subscription.split(b" ", 2)[:2])
@@ -219,6 +226,22 @@ class LeafProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abandon(self, reason: str) -> None:
+        """Let go of a broker that takes nothing any more: what was not sent yet is lost with it."""
+        self._error = self._error or reason
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker has accepted the connection."""
+        return self._ready
+
+    @property
+    def answered(self) -> bool:
+        """Whether the broker owes no answer to a ping."""
+        return not self._pinged
+
     # -- receiving ----------------------------------------------------------------------------------------
 
     def _hold(self, rest: bytes) -> None:
@@ -276,8 +299,8 @@ class LeafProtocol(asyncio.Protocol):
         log.info(
             "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
         )
-        self._mqtt.attached(self.write)
-        self._owner.attached()
+        self._mqtt.attached(self.write, elsewhere=self._elsewhere)
+        self._owner.attached(elsewhere=self._elsewhere)
 
     def _interest(self, subscription: bytes, wanted: bool) -> None:
         # nats-server lets its clients use any bytes; one of them must not cost the domain its connection.

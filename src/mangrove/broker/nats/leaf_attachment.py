@@ -9,52 +9,110 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from time import monotonic
 from urllib.parse import urlsplit
 
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.broker.nats.mqtt import HEADER_BYTES, MqttStore
+from mangrove.broker.nats.silence import LOOK_S, Life, SilenceWatch
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite
 
 log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.2
+"""After none of the brokers has answered, or one has closed the connection as soon as it was made."""
+CONNECT_S = 0.5
+"""A broker that does not answer by then is passed over, if there are others."""
+DISTRUST_S = 5.0
+"""A broker that fell silent is tried after all others for so long."""
 
 
 class LeafAttachment:
-    """Keeps one leaf-node connection up; its owner is told of everything but the reconnecting."""
+    """Keeps one leaf-node connection up; its owner is told of everything but the reconnecting.
 
-    def __init__(self, name: str, url: str, owner: AttachmentOwner) -> None:
+    Of several URLs, in the order in which their brokers succeed each other as head, the first that answers
+    is taken, and kept while it lives. A broker that falls silent is left for the next; where there is but
+    one it is waited for.
+    """
+
+    def __init__(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> None:
         self._name = name
-        self._url = url
-        parts = urlsplit(url)
-        self._host = parts.hostname or "127.0.0.1"
-        self._port = parts.port or BROKER_URLS[BrokerKind.NATS].attach_port
+        self._urls = urls
         self._owner = owner
         self._mqtt = MqttStore(owner.undelivered)
         self._protocol: LeafProtocol | None = None
+        self._last = ""
+        """The URL of the broker that was there last."""
+        self._silent_at: dict[str, float] = {}
 
     async def run(self) -> None:
         """Connect, and connect again whenever the broker goes away, until cancelled."""
-        loop = asyncio.get_running_loop()
-        failed = False
+        warned: set[str] = set()
         try:
             while True:
-                protocol = self._protocol = LeafProtocol(self._name, self._url, self._owner, self._mqtt)
-                try:
-                    await loop.create_connection(lambda p=protocol: p, self._host, self._port)  # type: ignore[misc]
-                except OSError as error:
-                    if not failed:
-                        log.warning("head broker %s:%d: %s; trying again", self._host, self._port, error)
-                    failed = True
-                else:
-                    failed = False
-                    await protocol.closed.wait()
-                await asyncio.sleep(RECONNECT_S)
+                began_at = monotonic()
+                for url in self._in_order(began_at):
+                    problem = await self._serve(url)
+                    if problem and url not in warned:
+                        log.warning("head broker %s: %s; trying again", urlsplit(url).netloc, problem)
+                    if not problem:
+                        warned.clear()
+                        break
+                    warned.add(url)
+                if monotonic() - began_at < RECONNECT_S:
+                    await asyncio.sleep(RECONNECT_S)
         finally:
             if self._protocol is not None:
                 self._protocol.close("the gateway stops")
+
+    def _in_order(self, now: float) -> list[str]:
+        """All URLs, those of brokers that were silent lately at the end."""
+        return sorted(self._urls, key=lambda url: now - self._silent_at.get(url, -DISTRUST_S) < DISTRUST_S)
+
+    async def _serve(self, url: str) -> str:
+        """Stay attached there until it is over; why it could not be, or an empty string if it was."""
+        parts = urlsplit(url)
+        host, port = parts.hostname or "127.0.0.1", parts.port or BROKER_URLS[BrokerKind.NATS].attach_port
+        elsewhere = bool(self._last) and url != self._last
+        protocol = self._protocol = LeafProtocol(
+            self._name, url, self._owner, self._mqtt, elsewhere=elsewhere
+        )
+        try:
+            async with asyncio.timeout(CONNECT_S if len(self._urls) > 1 else None):
+                await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+        except TimeoutError:
+            self._silent_at[url] = monotonic()
+            return "it does not answer"
+        except OSError as error:
+            return str(error)
+        if len(self._urls) > 1:
+            await self._watch(url, protocol)
+        await protocol.closed.wait()
+        if not protocol.ready:
+            return "it closed the connection"
+        self._last = url
+        return ""
+
+    async def _watch(self, url: str, protocol: LeafProtocol) -> None:
+        """Ping the broker until the connection is closed, or it has said nothing for too long."""
+        watch, doubted = SilenceWatch(monotonic()), False
+        while not protocol.closed.is_set():
+            if protocol.ready and protocol.answered:
+                protocol.ping(_nothing)
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await protocol.closed.wait()
+            except TimeoutError:
+                life = watch.look(monotonic(), protocol.heard)
+                if life is Life.DOUBTED and not doubted and protocol.ready:
+                    self._owner.doubted()
+                doubted = life is Life.DOUBTED
+                if life is Life.SILENT:
+                    self._silent_at[url] = monotonic()
+                    protocol.abandon("it has fallen silent")
+                    return
 
     def subscribe(self, subjects: Iterable[str]) -> None:
         """Ask for what the domain's publishers send on these subjects."""
@@ -89,3 +147,7 @@ class LeafAttachment:
         """Write whole messages."""
         if self._protocol is not None:
             self._protocol.write(messages)
+
+
+def _nothing() -> None:
+    """An answer is a sign of life, and no more."""

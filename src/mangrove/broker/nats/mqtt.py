@@ -6,7 +6,8 @@ served from the first, subscribers of QoS 1 and 2 from the second only: they lea
 subject with such a header. A gateway gets the first. So the gateway of the destination, and nobody else, adds
 the second, and the broker confirms that each is stored. What it had not confirmed when it went away is
 written again when it is back, under the same id, by which JetStream leaves out what it had stored after all
-(docs/decisions/0016-unconfirmed-messages-are-written-again.md).
+(docs/decisions/0016-unconfirmed-messages-are-written-again.md). The store is that of the head broker: a
+gateway that has gone on to another broker finds it again through that one, when the head is back.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class MqttStore:
         self._reasons: set[str] = set()
         self._life = token_hex(6)
         self._written = 0
+        self._write: Callable[[bytes], None] | None = None
+        self.expected = False
+        """Whether there was a store, and it is thought to come back."""
         self.present = False
         """Whether any broker of the domain keeps messages for MQTT subscribers, as its subscriptions tell.
 
@@ -72,15 +76,33 @@ class MqttStore:
         """The broker is gone, and may have stored what it had not confirmed, or not."""
         self._give_up("the broker went away before it confirmed a message for MQTT", all_kept=False)
         self.present = False
+        self._write = None
 
-    def attached(self, write: Callable[[bytes], None]) -> None:
-        """The broker is back: what it had not confirmed is written again, before anything else."""
-        if not self.present:
+    def attached(self, write: Callable[[bytes], None], *, elsewhere: bool = False) -> None:
+        """The broker is back: what it had not confirmed is written again, before anything else.
+
+        From a broker `elsewhere` the store may not be reached yet.
+        """
+        self._write = write
+        if self.present:
+            self._write_again()
+        elif not elsewhere:
+            self.expected = False
             self._give_up("the broker came back without a store for MQTT", all_kept=True)
-        elif self._unconfirmed:
+
+    def told(self, present: bool) -> None:
+        """The broker says that there is a store, or none any more: one that is back is written to again."""
+        back = present and not self.present
+        self.present = present
+        self.expected |= present
+        if back:
+            self._write_again()
+
+    def _write_again(self) -> None:
+        if self._unconfirmed and self._write is not None:
             self._heard = monotonic()
-            # The owner has not subscribed to anything yet, and the store answers at once.
-            write(b"".join((f"LS+ {CONFIRMATIONS}\r\n".encode(), *self._unconfirmed)))
+            # The owner may not have subscribed to anything yet, and the store answers at once.
+            self._write(b"".join((f"LS+ {CONFIRMATIONS}\r\n".encode(), *self._unconfirmed)))
 
     def copies(self, line: bytes, message: Message, plain: Flow, store: Flow) -> Flow:
         """The flow of messages with this line that an MQTT client may have published."""
@@ -92,7 +114,7 @@ class MqttStore:
         return f"{self._life}{self._written:014x}".encode()
 
     def wrote(self, messages: list[bytes]) -> None:
-        """These were written to the store, which ought to have confirmed the ones before."""
+        """These were written to the store, or would have been: it ought to have confirmed the ones before."""
         now = monotonic()
         if (self._unconfirmed or self._not_kept) and now - self._heard > CONFIRM_S:
             self._give_up(f"not confirmed for MQTT subscribers within {CONFIRM_S:g} s", all_kept=True)
@@ -170,7 +192,7 @@ class _Copies:
     def take(self, messages: bytes) -> None:
         self._plain.take(messages)
         store = self._store
-        if not store.present:
+        if not store.expected:
             return
         copies: list[bytes] = []
         for start in range(0, len(messages), self._length):
@@ -183,7 +205,8 @@ class _Copies:
                 )
         if copies:
             store.wrote(copies)
-            self._writer.take(b"".join(copies))
+            if store.present:
+                self._writer.take(b"".join(copies))
 
 
 class _Confirmations:

@@ -55,13 +55,13 @@ class Mirrors:
         if not mode or not (edges or publish_at or self._published(topic)):
             return "", Mirror.NONE
         mirror = self._choice.choose(
-            Places(edges, publish_at or self._site.head),
+            Places(edges, publish_at or self._site.acting_head),
             since - self._clock_shift_s,
             planned=self._planned(topic),
             present=present,
             shared={self._topics.get(over, "") for over in self._patterns.match(topic) if over != topic},
             mirrored=self._at,
-            away=self._away,
+            away=self._away | self._site.down,
         )
         return mirror, mode
 
@@ -87,7 +87,7 @@ class Mirrors:
 
     def set_away(self, away: Collection[str]) -> list[str]:
         """Brokers that do not answer are nobody's mirror: the topics that must be decided about anew."""
-        before, self._away = self._away, frozenset(away)
+        before, self._away = self._away, frozenset(away) | self._site.down
         if before == self._away:
             return []
         if before - self._away:  # some are back, and may serve better than what was found without them

@@ -4,6 +4,9 @@ While the head broker is away (a restart takes a moment, and its edges come back
 interest stays in force for a holdover, so that the other domains keep sending and nothing flaps. What comes
 for the domain meanwhile must wait: a broker that has just restarted would throw away what comes before its
 subscribers have returned.
+
+Where another broker has taken the head's place, only those are away who were connected to the dead one. So
+the others are waited for a moment only, and then served; what nobody else wants waits on.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from mangrove.overlay.interest.snapshots import first_slice
 from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
+MOVED_HOLDOVER_S = 0.5
+"""For the other brokers to find the one that has taken the head's place: they dial every 50 to 100 ms."""
 WITHDRAWN_PER_TURN = 2000
 """Wants of a broker that did not come back are given up so many at a time, while others get their turn."""
 
@@ -35,6 +40,9 @@ class LocalInterest:
         """How many plain wants with wildcards are in force."""
         self._stale: dict[str, None] = {}
         self._stale_until: float | None = None
+        self._served_from: float | None = None
+        """When those who are back are served, though others are not."""
+        self._served = False
         self._given_up = 0
         self._added: OrderedDict[str, None] = OrderedDict()
         self._removed: OrderedDict[str, None] = OrderedDict()
@@ -57,8 +65,8 @@ class LocalInterest:
 
     @property
     def settled(self) -> bool:
-        """Whether all subscribers are back since the broker was away, or were given up."""
-        return not self._stale
+        """Whether all subscribers are back since the broker was away, or are not waited for any more."""
+        return self._served or not self._stale
 
     def __len__(self) -> int:
         """Wants that are in force."""
@@ -77,6 +85,17 @@ class LocalInterest:
             pattern is None or pattern in self._wanted or pattern in self._stale
             for pattern in patterns_over(subject)
         )
+
+    def awaited(self, subject: str) -> bool:
+        """Whether a literal subject is wanted only by subscribers who have not come back."""
+        if not self._stale:
+            return False
+        groups = self._groups.match(subject)
+        covering = [subject, *patterns_over(subject)]
+        keys = [want(each, group) for each in covering if each is not None for group in ("", *groups)]
+        # Where not all patterns can be told, nothing is held back.
+        back = None in covering or any(key in self._wanted for key in keys)
+        return not back and any(key in self._stale for key in keys)
 
     def change(self, subject: str, group: str, wanted: bool) -> bool:
         """A subscription came or went; the empty group stands for plain subscribers.
@@ -106,10 +125,23 @@ class LocalInterest:
         self._stale |= self._wanted
         self._wanted = {}
         self._stale_until = now + self._holdover_s
+        self._served_from, self._served = None, False
+
+    def head_moved(self, now: float) -> None:
+        """Another broker has taken its place."""
+        if self._stale:
+            self._served_from = now + min(MOVED_HOLDOVER_S, self._holdover_s)
+
+    def serve_now(self, now: float) -> bool:
+        """Whether those who are back are to be served from now on; told once."""
+        if self._served_from is None or now < self._served_from:
+            return False
+        self._served_from, self._served = None, bool(self._stale)
+        return True
 
     def timer(self) -> float | None:
-        """When the holdover ends."""
-        return self._stale_until
+        """When the holdover ends, or those who are back are served."""
+        return self._stale_until if self._served_from is None else self._served_from
 
     def expire(self, now: float) -> int | None:
         """After a holdover, withdraw what was not confirmed, in slices: how many wants, when all are gone.
@@ -130,6 +162,7 @@ class LocalInterest:
         if self._stale:
             return None
         self._stale_until = None
+        self._served_from, self._served = None, False
         withdrawn, self._given_up = self._given_up, 0
         return withdrawn
 

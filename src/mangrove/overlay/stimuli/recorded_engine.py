@@ -121,6 +121,11 @@ class RecordedEngine(OverlayEngine):
         super().head_lost(now)
         self._record(st.HeadWent(now), st.digest(None))
 
+    def head_moved(self, now: float) -> None:
+        """Another broker has taken the place of the head."""
+        super().head_moved(now)
+        self._record(st.HeadMoved(now), st.digest(None))
+
     def flush(self, now: float) -> list[Instruction]:
         """Pass on what changed and what was gathered."""
         flushed = st.Flushed(now, self.gathered())

@@ -187,6 +187,17 @@ class HeadWent(msgspec.Struct, frozen=True, array_like=True, tag="head"):
         return None
 
 
+class HeadMoved(msgspec.Struct, frozen=True, array_like=True, tag="head-moved"):
+    """`head_moved`."""
+
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        engine.head_moved(self.now)
+        return None
+
+
 class Flushed(msgspec.Struct, frozen=True, array_like=True, tag="flush"):
     """`flush`, with what the flows had gathered: flow ids and bytes."""
 
@@ -282,6 +293,7 @@ Stimulus = (
     | ReplyRouted
     | InterestChanged
     | HeadWent
+    | HeadMoved
     | Flushed
     | SubscriptionsConfirmed
     | RegionDeclared
