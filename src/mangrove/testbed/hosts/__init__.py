@@ -1,0 +1,1 @@
+"""Machines on one machine: network namespaces that can be cut off, and faults of whole hosts."""
