@@ -221,7 +221,7 @@ def gateway_log(chain: Running, domain: str) -> str:
 async def send_to_gateway(chain: Running, domain: str, data: bytes) -> bytes:
     """Connect to a gateway's port, send bytes, and read until it closes the connection."""
     endpoints = chain.launched.endpoints[domain]
-    reader, writer = await asyncio.open_connection(endpoints.gateway_host, endpoints.gateway_port)
+    reader, writer = await asyncio.open_connection(*endpoints.gateway)
     writer.write(data)
     await writer.drain()
     if writer.can_write_eof():

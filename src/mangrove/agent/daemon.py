@@ -93,7 +93,7 @@ class Agent:
         leadership = Leadership(
             self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
         )
-        writer = StoreWriter(buckets, self._shell.tell, self._leads)
+        writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads_in)
         watches = self._watches()
         probes = self._probes()
         try:

@@ -10,7 +10,7 @@ from mangrove.config.congestion_rules import congestion_mistakes
 from mangrove.config.contract_rules import contract_mistakes, prepare_mistakes, risk_group_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.address import MAX_PORT, Address, AddressError
-from mangrove.model.endpoints import EDGE_OFFSET, EDGE_STRIDE
+from mangrove.model.endpoints import port_span
 from mangrove.model.site_pair import site_pair
 
 FIRST_PORT = 7000
@@ -89,7 +89,7 @@ def _port_mistakes(domains: dict[str, Any], links: Any) -> Iterator[Mistake]:
         if isinstance(base, int) and isinstance(host, str):
             edges = domain.get("edges", 0)
             count = len(edges) if isinstance(edges, list) else edges if isinstance(edges, int) else 0
-            spans.append((host, base, base + EDGE_OFFSET + EDGE_STRIDE * count, f"domains.{name}.base_port"))
+            spans.append((host, base, base + port_span(count), f"domains.{name}.base_port"))
     for index, link in enumerate(links if isinstance(links, list) else []):
         for side, endpoint in _mapping(_mapping(link).get("endpoints")).items():
             try:

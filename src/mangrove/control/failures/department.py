@@ -6,9 +6,8 @@ has died, as long as an agent leads. A topic goes, in this order,
 
 1. to its mirror, which has all of it;
 2. where the case of the plan in force has it, for exactly these brokers being down;
-3. where the case that was computed for this state has it;
-4. to the broker at which its other subscribers are;
-5. where the policy of distribution puts it.
+3. to the broker at which its other subscribers are;
+4. where the policy of distribution puts it.
 
 A broker that returns may be used for new topics as soon as it answers steadily; nothing goes back to it by
 itself.
@@ -33,6 +32,7 @@ from mangrove.control.failures.states import Health
 from mangrove.control.failures.stored import FailureRecords, StoredFailure
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import Instruction, ProbeBroker, RestartBroker
+from mangrove.control.plans.department import PlanDepartment
 from mangrove.control.site import Site
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import BrokerSuspected, ClientRole
@@ -53,14 +53,10 @@ EXAMPLES = 8
 
 BY_MIRROR = "their mirrors"
 BY_CASE = "the case of the plan"
-BY_COMPUTED = "a computed case"
 BY_OTHERS = "where their other subscribers are"
 BY_DISTRIBUTION = "distribution"
 
 _FIRST = StoredFailure(failed_by="", decided_by="")
-
-Where = Callable[[str], str]
-"""Topic → the broker where it belongs, or nothing."""
 
 
 @dataclass(slots=True)
@@ -93,9 +89,7 @@ class FailureDepartment:
         *,
         number: Callable[[], int],
         found: dict[str, StoredFailure],
-        planned: Where,
-        computed: Where,
-        case_name: Callable[[], str],
+        plans: Callable[[], PlanDepartment],
         paused: Callable[[], bool],
         clock_shift_s: float,
     ) -> None:
@@ -106,9 +100,7 @@ class FailureDepartment:
         self._directory = directory
         self._registrar = registrar
         self._log = log
-        self._planned = planned
-        self._computed = computed
-        self._case_name = case_name
+        self._plans = plans
         self._paused = paused
         self._clock_shift_s = clock_shift_s
         self._records = FailureRecords(number)
@@ -244,17 +236,22 @@ class FailureDepartment:
             )
         self._records.changed(self._dropped)
 
+    def _case_name(self) -> str:
+        plan = self._plans().in_force
+        if plan is None:
+            return "no plan is in force"
+        case = self._plans().case_for(self._site.down)
+        return f"plan {plan.version} {'has a case for it' if case is not None else 'has no case for it'}"
+
     def _place(self, topic: str, record: DirectoryRecord, now: float) -> tuple[str, str]:
         """Where a topic goes whose broker is dead, and why there."""
         down = self._site.down
         living = [edge for edge in record.edges if edge not in down]
-        planned, computed = self._planned(topic), self._computed(topic)
         if record.mirror and record.mirror not in down:
             return record.mirror, BY_MIRROR
-        if planned and planned not in down:
-            return planned, BY_CASE
-        if computed and computed not in down:
-            return computed, BY_COMPUTED
+        planned = self._plans().planned(topic)
+        if planned is not None and planned.primary not in down:
+            return planned.primary, BY_CASE
         if living:
             return max(living, key=self._subscribers_of(topic)), BY_OTHERS
         return self._registrar.distribute(topic, now), BY_DISTRIBUTION

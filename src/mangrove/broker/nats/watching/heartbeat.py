@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from typing import cast
 
 import msgspec
 
@@ -102,8 +103,9 @@ class NatsHeartbeat(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transports are not of asyncio's class
         self._line, self._greeted, self._open = b"", False, []
 
     def data_received(self, data: bytes) -> None:
