@@ -124,7 +124,7 @@ class Agent:
 
     async def _connect(self) -> Client:
         """A connection that is made again whenever it breaks."""
-        url = self._settings.endpoints.management.client_url
+        urls = [broker.client_url for broker in self._settings.endpoints.managements]
         warned = False
 
         async def told(error: Exception) -> None:
@@ -138,7 +138,7 @@ class Agent:
         while True:
             try:
                 return await nats.connect(
-                    url,
+                    urls,
                     name=self._settings.agent,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
@@ -148,7 +148,7 @@ class Agent:
                 )
             except (OSError, nats.errors.Error) as error:
                 if not warned:
-                    log.warning("management broker %s: %s; trying again", url, error)
+                    log.warning("management broker %s: %s; trying again", ", ".join(urls), error)
                 warned = True
                 await asyncio.sleep(RETRY_S)
 

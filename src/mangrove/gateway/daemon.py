@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -258,8 +259,8 @@ class Gateway:
                     tasks.create_task(self._probe.run(self._head), name="probe")
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
-                if self._settings.management_url:
-                    management = self._management(self._settings.management_url)
+                if self._settings.management_urls:
+                    management = self._management(self._settings.management_urls)
                     tasks.create_task(management.run(), name="management broker")
                 self._tick()
                 log.info(GATEWAY_READY)
@@ -274,8 +275,8 @@ class Gateway:
                 server.close()
             await self._links.close()
 
-    def _management(self, url: str) -> ManagementConnection:
-        """The gateway on the management broker of its domain."""
+    def _management(self, urls: Sequence[str]) -> ManagementConnection:
+        """The gateway on the management brokers of its domain."""
         domain = self._engine.domain
         answers = {
             gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
@@ -285,7 +286,7 @@ class Gateway:
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
-        return ManagementConnection(url, f"gateway-{domain}", answers, self._mail, self._desk)
+        return ManagementConnection(urls, f"gateway-{domain}", answers, self._mail, self._desk)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""
