@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
 from collections.abc import AsyncIterator
 
+import nats
 import pytest
+from tests.kit.freezing import freeze
 from tests.kit.waiting import eventually
 
 from mangrove.agent.management import ManagementConnection
@@ -87,3 +93,52 @@ async def test_an_edge_that_is_killed_leaves_the_directory_and_is_used_again_whe
         await here.becomes(edge, "alive")
         assert edge not in await here.edges("mortal.one")
         assert (await here.status()).failures.dropped == ()
+
+
+async def test_a_frozen_edge_leaves_the_directory_though_its_connections_stand(here: Here) -> None:
+    async with connect(run_dir=here.launched.directory, domain="here") as client:
+        await client.subscribe("mortal.two")
+        (edge,) = await here.edges("mortal.two")
+        process = here.launched.sites["here"].brokers[edge]
+        pid = process.pid
+        assert pid is not None
+        freeze(pid)
+        try:
+            await here.leaves("mortal.two", edge)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # its supervisor may have started it anew
+                os.kill(pid, signal.SIGCONT)
+        await here.becomes(edge, "alive")
+
+
+async def test_the_next_broker_of_the_succession_acts_as_head_while_the_head_is_dead(here: Here) -> None:
+    head = here.launched.sites["here"].brokers["here-head"]
+    await head.kill()
+    await here.becomes("here-head", "failed")
+    async with connect(run_dir=here.launched.directory, domain="here") as client:
+        heard = await client.subscribe("mortal.three")
+        await client.publish("mortal.three", b"by another head")
+        assert (await heard.next(10.0)).data == b"by another head"
+    await head.start()
+    await here.becomes("here-head", "alive")
+
+
+async def test_brokers_that_have_much_to_do_are_not_taken_for_dead(here: Here) -> None:
+    before = (await here.status()).failures
+    flood = [await nats.connect(each.client_url) for each in here.launched.endpoints["here"].edges]
+    loop = asyncio.get_running_loop()
+    try:
+        until = loop.time() + 2.0
+        payload = bytes(4096)
+        while loop.time() < until:
+            for connection in flood:
+                for _ in range(50):
+                    await connection.publish("mortal.flood", payload)
+                await connection.flush()
+    finally:
+        for connection in flood:
+            await connection.close()
+    after = (await here.status()).failures
+    assert (after.dropped, after.hosts) == ((), ())
+    assert not [each for each in after.brokers if each.health != "suspected"]
+    assert after.refuted_reports == before.refuted_reports
