@@ -20,6 +20,8 @@ from mangrove.model.federation import (
     Prepare,
     Urgency,
 )
+from mangrove.model.plans.rules import PlanPolicy
+from mangrove.model.plans.windows import window_problem
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Mirror, Order, Queue, Scope
 
@@ -407,6 +409,38 @@ class CongestionDocument(Strict):
     )
 
 
+def _window(value: str) -> str:
+    """Said where it is written, not when a plan waits for it."""
+    if problem := window_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+class PlansDocument(Strict):
+    """How plans come into force: see `mangrove plan apply`."""
+
+    policy: PlanPolicy = Field(
+        default=PlanPolicy.MANUAL,
+        description="What an agent does with a plan that it finds: nothing (`manual`), tell of it "
+        "(`propose`), or put it in force (`auto`).",
+    )
+    directory: str = Field(
+        default="",
+        description="Where pipelines leave plans (`*.json`), relative to this file; the agent that leads "
+        "looks there.",
+    )
+    window: Annotated[list[Annotated[str, AfterValidator(_window)]], Field(max_length=24)] = Field(
+        default=[],
+        description="Times of day (UTC) at which topics are moved, as `22:00-05:30`; none: at once.",
+    )
+    moves_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=8, description="Topics that move at the same time."
+    )
+    max_age_s: Annotated[float, Field(gt=0)] = Field(
+        default=7 * 86_400.0, description="A plan whose data are older is refused."
+    )
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -451,6 +485,7 @@ class FederationDocument(Strict):
     congestion: CongestionDocument = Field(
         default=CongestionDocument(), description="Who speaks less when capacity is short."
     )
+    plans: PlansDocument = Field(default=PlansDocument(), description="How plans come into force.")
 
 
 def nulls_as_empty(raw: Any) -> Any:

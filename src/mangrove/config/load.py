@@ -11,7 +11,13 @@ import msgspec
 from pydantic import ValidationError
 
 from mangrove.config.calibration import CalibrationFile, read_calibration
-from mangrove.config.document import EdgeDocument, FederationDocument, LinkDocument, nulls_as_empty
+from mangrove.config.document import (
+    EdgeDocument,
+    FederationDocument,
+    LinkDocument,
+    PlansDocument,
+    nulls_as_empty,
+)
 from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
@@ -30,6 +36,7 @@ from mangrove.model.federation import (
     Region,
     RiskGroup,
 )
+from mangrove.model.plans.rules import PlanRules
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
 
@@ -90,7 +97,7 @@ def parse_federation(text: str, source: str, directory: Path | None = None) -> R
     mistakes += [*failures.mistakes, *calibration.mistakes]
     federation = None
     if document is not None and not mistakes:
-        federation = _federation(document, failures, calibration)
+        federation = _federation(document, failures, calibration, directory or Path())
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
@@ -126,6 +133,7 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "edges": document.EdgeDocument,
         "balancing": document.BalancingDocument,
         "congestion": document.CongestionDocument,
+        "plans": document.PlansDocument,
         "limits": document.LimitsDocument,
         "client": document.ClientLimitsDocument,
         "regions": document.RegionDocument,
@@ -167,7 +175,7 @@ def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
 
 
 def _federation(
-    document: FederationDocument, failures: FailuresFile, calibration: CalibrationFile
+    document: FederationDocument, failures: FailuresFile, calibration: CalibrationFile, directory: Path
 ) -> Federation:
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
@@ -212,7 +220,16 @@ def _federation(
         urgency=document.urgency,
         balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
         congestion=msgspec.convert(document.congestion.model_dump(), Congestion),
+        plans=_plans(document.plans, directory),
     )
+
+
+def _plans(document: PlansDocument, directory: Path) -> PlanRules:
+    """Agents run elsewhere than the file is: they are told the whole path."""
+    rules = msgspec.convert(document.model_dump(), PlanRules)
+    if not rules.directory:
+        return rules
+    return msgspec.structs.replace(rules, directory=str((directory / rules.directory).absolute()))
 
 
 def _broker(document: EdgeDocument, calibration: CalibrationFile) -> Edge:

@@ -30,7 +30,6 @@ from mangrove.control.plans.in_force import PlanInForce, decoded, encoded
 from mangrove.control.plans.moves import PlannedMoves
 from mangrove.control.plans.rollout import Rollout, StoredRollout
 from mangrove.control.plans.surroundings import PlanSurroundings, movable
-from mangrove.control.plans.windows import read_window
 from mangrove.control.sessions.closing import Closing
 from mangrove.control.site import Site
 from mangrove.errors import InvalidDocumentError
@@ -40,6 +39,7 @@ from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.plans.account import MAX_TOLD_ITEMS, ItemTold, PlansTold, PlanTaken, RolloutState
 from mangrove.model.plans.plan import Placing, PlanCase
 from mangrove.model.plans.rules import PlanPolicy
+from mangrove.model.plans.windows import read_window
 
 ROLLOUT_KEY = "plan-rollout"
 RESUME_S = 5.0
