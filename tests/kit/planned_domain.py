@@ -117,6 +117,9 @@ class PlannedDomain:
         for client in self.topics:
             self.register(client, self.topics[client])
 
+    def stored_in(self, bucket: str) -> list[bytes]:
+        return [value for (each, _), value in self.store.items() if each == bucket]
+
     # -- clients
 
     def register(self, client: str, topic: str, **wish: object) -> str:

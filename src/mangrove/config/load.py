@@ -29,8 +29,10 @@ from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.federation import (
     Domain,
     Edge,
+    Elastic,
     External,
     Federation,
+    Host,
     Limits,
     Link,
     Region,
@@ -133,12 +135,14 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "edges": document.EdgeDocument,
         "balancing": document.BalancingDocument,
         "congestion": document.CongestionDocument,
-        "plans": document.PlansDocument,
         "limits": document.LimitsDocument,
         "client": document.ClientLimitsDocument,
         "regions": document.RegionDocument,
         "risk_groups": document.RiskGroupDocument,
         "external": document.ExternalDocument,
+        "hosts": document.HostDocument,
+        "elastic": document.ElasticDocument,
+        "plans": document.PlansDocument,
     }
     for part in loc[:-1]:
         inside_topic = where is document.TopicDocument and part == "limits"
@@ -200,6 +204,12 @@ def _federation(
             placement=domain.placement,
             accept_load_from=tuple(domain.accept_load_from),
             move_plain_clients=domain.move_plain_clients,
+            hosts=tuple(
+                Host(name=host, address=described.address, brokers=tuple(described.brokers))
+                for host, described in domain.hosts.items()
+            ),
+            gateways=domain.gateways,
+            elastic=msgspec.convert(domain.elastic.model_dump(), Elastic),
         )
     return Federation(
         name=document.federation,
@@ -226,10 +236,13 @@ def _federation(
 
 def _plans(document: PlansDocument, directory: Path) -> PlanRules:
     """Agents run elsewhere than the file is: they are told the whole path."""
-    rules = msgspec.convert(document.model_dump(), PlanRules)
-    if not rules.directory:
-        return rules
-    return msgspec.structs.replace(rules, directory=str((directory / rules.directory).absolute()))
+    return PlanRules(
+        policy=document.policy,
+        directory="" if document.directory is None else str((directory / document.directory).absolute()),
+        window=tuple(document.window),
+        moves_at_once=document.moves_at_once,
+        max_age_s=document.max_age_h * 3600,
+    )
 
 
 def _broker(document: EdgeDocument, calibration: CalibrationFile) -> Edge:

@@ -29,6 +29,7 @@ from mangrove.control.instructions import (
     PushDirectory,
     TellClient,
 )
+from mangrove.control.mirrors.mirrors import Mirrors
 from mangrove.control.neighbours import NeighbourCame, Neighbours
 from mangrove.control.operations import refused
 from mangrove.control.plans.department import PlanDepartment
@@ -112,7 +113,13 @@ class Leadership:
         self._unsure: dict[str, tuple[float, float]] = {}
         """Clients of which it is not known where they are served: since when, and when they are asked."""
         self.clients = Clients(site.brokers)
-        self.directory = Directory(site.domain)
+        self.mirrors = Mirrors(
+            site,
+            watch.loads,
+            published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            clock_shift_s=clock_shift_s,
+        )
+        self.directory = Directory(site.domain, self.mirrors)
         self.store = StoreWrites(self.directory, log)
         self.profile = LoadProfile(site.balancing, site.federation.topics)
         self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
@@ -193,6 +200,7 @@ class Leadership:
             ordered=lambda served: (
                 self.sessions.orders(served.id, served.topic, served.broker) or self.plans.orders(served)
             ),
+            mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -241,6 +249,7 @@ class Leadership:
 
     def loaded(self, now: float) -> list[Instruction]:
         """A broker was measured, or did not answer."""
+        self.reconsider_mirrors(now)
         told = self.neighbours.set_load(self._watch.cluster(now), now)
         self.plans.loaded(now)
         told += self.plain.look(self._watch.loads(now).values(), now)
@@ -248,6 +257,12 @@ class Leadership:
         told += self.congestion.loaded(now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
+
+    def reconsider_mirrors(self, now: float) -> None:
+        """A broker that does not answer mirrors nothing; its topics get another mirror, if there is one."""
+        away = [name for name, load in self._watch.loads(now).items() if not load.reachable]
+        for topic in self.mirrors.set_away(away):
+            self.registrar.follow(topic, now)
 
     def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
         """A broker's page of connections."""
@@ -343,6 +358,7 @@ class Leadership:
         told: list[Instruction] = []
         for served in ended:
             self.profile.end(*served.id)
+            self.profile.mirror(served.client, served.wish, "")
             told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told
 
@@ -355,6 +371,20 @@ class Leadership:
     def _profile_place(self, served: Served) -> None:
         """What is served in another domain is reported here all the same, as load of a broker there."""
         self.profile.place(served.client, served.wish, served.broker)
+        record = self.directory.get(served.topic)
+        if record is not None and record.mode and served.wish.role is ClientRole.SUBSCRIBER:
+            mirrored = not served.wish.queue and self._site.has(served.broker)
+            self.profile.mirror(served.client, served.wish, record.mirror if mirrored else "")
+
+    def _profile_mirrors(self, topic: str) -> None:
+        """Who subscribes to a topic without a group has it at its mirror as well."""
+        record = self.directory.get(topic)
+        mirror = "" if record is None else record.mirror
+        placements = self.clients.placements
+        for broker in placements.brokers(ClientRole.SUBSCRIBER, topic):
+            for served in placements.members(ClientRole.SUBSCRIBER, topic, broker):
+                if not served.wish.queue:
+                    self.profile.mirror(served.client, served.wish, mirror if self._site.has(broker) else "")
 
     def _audiences(self, changed: Iterable[Served], now: float) -> list[Instruction]:
         """Tell neighbours what is published, and look where it should be."""
@@ -478,6 +508,8 @@ class Leadership:
         for body in self.plans.take_proposals():
             in_force = self.plans.in_force
             told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
+        for topic in self.mirrors.take_changed():
+            self._profile_mirrors(topic)
         for client in self.sessions.take_silent() | self.plans.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
@@ -507,6 +539,8 @@ class Leadership:
             clients=len(self.clients),
             subscriptions=self.clients.placements.counts[ClientRole.SUBSCRIBER],
             records=len(self.directory),
+            mirrored=self.mirrors.mirrored,
+            unmirrored=self.mirrors.without,
             advertised=self.advertising.advertised,
             moves=self.sessions.moves,
             congested=self.sessions.congested,

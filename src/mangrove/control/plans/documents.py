@@ -14,12 +14,10 @@ from typing import Any
 
 import msgspec
 
-from mangrove.control.plans.figures import figures_problem
 from mangrove.errors import InvalidDocumentError, Mistake, Mistakes
 from mangrove.model.plans.figures import PlanFigures
 from mangrove.model.plans.packing import PackingError, unpacked
 from mangrove.model.plans.plan import FORMAT_VERSION, Placing, Plan, PlanCase, PlannedItem
-from mangrove.planning.policies.case_base import FORMAT_VERSION as CASE_BASE_VERSION
 
 MAX_ITEMS = 20_000
 MAX_TOPICS = 200_000
@@ -111,6 +109,8 @@ class _Reader:
         except msgspec.ValidationError as error:
             self._note("figures", str(error))
             return None
+        from mangrove.control.plans.figures import figures_problem  # numerics are for this rare moment alone
+
         if problem := figures_problem(figures):
             self._note("figures", problem)
             return None
@@ -140,6 +140,8 @@ class _Reader:
 
     def _many_cases(self, given: list[Any]) -> tuple[PlanCase, ...]:
         """Those of a plan or of a case base: the latter have a `state` each."""
+        from mangrove.planning.policies.case_base import FORMAT_VERSION as CASE_BASE_VERSION
+
         of_base = any(isinstance(case, Mapping) and "state" in case for case in given)
         wanted = CASE_BASE_VERSION if of_base else FORMAT_VERSION
         what, version = ("case base" if of_base else "plan"), self._document.get("version")
