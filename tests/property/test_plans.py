@@ -97,6 +97,9 @@ def test_the_directory_ends_as_the_last_plan_says(
     assert rollout is None or rollout.state is RolloutState.DONE
     edges = running.edges()
     assert edges == {topic: (wanted[topic][0],) for topic in set(running.topics.values())}
+    for name, record in running.directory().items():
+        if name in ("t0", "t1") and record.edges:
+            assert record.mirror == wanted[name][1]
     assert {running.places[client] for client in running.topics} == {
         wanted[topic][0] for topic in set(running.topics.values())
     }

@@ -1,4 +1,4 @@
-"""`mangrove plan allocate|mirror|cases`: put topics on brokers by the probability of overload."""
+"""`mangrove plan`: put topics on brokers by the probability of overload, and plans in force."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.planning import in_force
 from mangrove.errors import (
     EXIT_NEGATIVE,
     InputError,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mangrove.planning.solvers.stop import Progress as SolveProgress
     from mangrove.planning.solvers.stop import Stop
 
-app = typer.Typer(help="Plan which broker carries which topics.", no_args_is_help=True)
+app = typer.Typer(help="Plan which broker carries which topics; put plans in force.", no_args_is_help=True)
 
 
 class Solver(str, Enum):  # noqa: UP042 - typer shows the values of a str enum
@@ -196,6 +197,12 @@ def cases(
             stderr_console().print(f"written to {output}")
     if broken:
         raise typer.Exit(EXIT_NEGATIVE)
+
+
+app.command("apply")(in_force.apply)
+app.command("show")(in_force.show)
+app.command("history")(in_force.history)
+app.command("rollback")(in_force.rollback)
 
 
 @dataclass(frozen=True)

@@ -406,11 +406,15 @@ def test_a_paused_domain_applies_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     paused = True
     monkeypatch.setattr(plans._around, "paused", lambda: paused)
     assert running.ask(PlanApplied(plan=answer(running.federation, all_at(1)))).problem == PAUSED
-    running.find("nightly", answer(running.federation, all_at(1)))
+    running.find("nightly", answer(running.federation, all_at(3)))
     assert [each.problem for each in running.shown().proposed] == [""]
+    running.run(8)
+    assert running.shown().version == 0
     paused = False
+    running.run(8)
+    assert set(running.places.values()) == {broker(3)}, "it was not forgotten"
     running.obeying = False
-    running.apply(all_at(1))
+    running.apply(all_at(1), made_at=WALL + 1)
     paused = True
     running.obeying = True
     running.run(3)
