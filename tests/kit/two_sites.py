@@ -111,7 +111,7 @@ def _gateway(site: Site, callee: Site, federation: Federation, below: Path) -> M
         domain=site.domain,
         head_urls=tuple(map(site.leaf_url, BROKERS)),
         mirror_urls={edge: site.leaf_url(edge) for edge in BROKERS[1:]},
-        management_url=f"nats://{HOST}:{site.management}",
+        management_urls=(f"nats://{HOST}:{site.management}",),
         listen=(Address(HOST, site.gate),),
         calls=(Call("b", Address(HOST, callee.gate)),) if site.domain == "a" else (),
     )
