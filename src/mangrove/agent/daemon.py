@@ -25,6 +25,7 @@ from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.plan_directory import PlanDirectory
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
 from mangrove.agent.serving.store_writer import StoreWriter
@@ -108,6 +109,13 @@ class Agent:
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
                 tasks.create_task(probes.run(), name="probes")
+                found = PlanDirectory(
+                    self._settings.federation.plans,
+                    self._shell.tell,
+                    lambda: self._shell.leads_in,
+                    self._shell.refused,
+                )
+                tasks.create_task(found.run(), name="plans")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
