@@ -50,14 +50,14 @@ class AttachmentOwner(Protocol):
     def undelivered(self, reason: str, count: int) -> None:
         """So many messages did not reach all whom they were for, or perhaps not."""
 
-    def attached(self, *, elsewhere: bool = False) -> None:
-        """The broker is there. It knows nothing of the owner's earlier subscriptions.
+    def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
+        """The broker of this name is there. It knows nothing of the owner's earlier subscriptions.
 
         `elsewhere`: it is another broker of the domain than the one that was lost.
         """
 
-    def doubted(self) -> None:
-        """The broker has said nothing for a moment in which it should have; it may be about to be lost."""
+    def doubted(self, doubted: bool) -> None:
+        """The broker has said nothing for a moment in which it should have, or has spoken again since."""
 
     def lost(self, reason: str) -> None:
         """The broker is gone; the attachment tries again by itself."""

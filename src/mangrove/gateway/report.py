@@ -11,6 +11,7 @@ from mangrove.model.status import (
     LimitFigures,
     LinkFigures,
     LinkStatus,
+    MirrorFigures,
     SilenceFigures,
     SiteLatency,
 )
@@ -28,9 +29,11 @@ def gateway_report(
     now: float,
     uptime_s: float,
     head_connected: bool,
+    head_broker: str = "",
     inside: SiteLatency | None = None,
     limits: LimitFigures | None = None,
     silence: SilenceFigures | None = None,
+    mirroring: MirrorFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -40,6 +43,7 @@ def gateway_report(
         epoch=engine.epoch,
         uptime_s=uptime_s,
         head_connected=head_connected,
+        head_broker=head_broker,
         links=tuple(_link(overlay.links[link.peer], link) for link in links),
         interest=overlay.interest,
         subscribed=overlay.subscribed,
@@ -75,6 +79,7 @@ def gateway_report(
         asks=overlay.asks,
         limits=limits or LimitFigures(),
         silence=silence or SilenceFigures(),
+        mirroring=mirroring or MirrorFigures(),
     )
 
 
