@@ -280,7 +280,7 @@ class TopicDocument(Strict):
     mirror: Annotated[Mirror, BeforeValidator(_mirror)] = Field(
         default=Mirror.NONE,
         description="Whether each message is published to a second broker as well (`true`), or can be at "
-        "once when its broker fails (`standby`). Not in force yet.",
+        "once when its broker fails (`standby`).",
     )
     durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
     order: Order = Field(
