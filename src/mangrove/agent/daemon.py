@@ -25,6 +25,7 @@ from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.plan_directory import PlanDirectory
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
 from mangrove.agent.serving.store_writer import StoreWriter
@@ -48,6 +49,8 @@ from mangrove.store.buckets import Buckets
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+PING_S, PINGS = 1, 3
+"""A management broker that is frozen or cut off is left for another after so many pings."""
 READY_WITHIN_S = 2.0
 """After so long it counts as ready although nobody leads yet: it serves as soon as it can."""
 FOLLOWER_PAUSE_S = 0.2
@@ -85,11 +88,15 @@ class Agent:
         self._shell = Shell(domain, brain, self._keys, events, neighbours=neighbours)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
+        self._ready = False
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        if self._settings.endpoints.on_several_hosts:
+            # The management broker may be on a host that is not there yet; nobody on this one waits for it.
+            asyncio.get_running_loop().call_later(READY_WITHIN_S, self._say_ready)
         connection = await self._connect()
-        buckets = Buckets(connection)
+        buckets = Buckets(connection, len(self._settings.endpoints.managements))
         leadership = Leadership(
             self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
         )
@@ -109,10 +116,17 @@ class Agent:
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
                 tasks.create_task(probes.run(), name="probes")
                 tasks.create_task(self._shell.cases.run(), name="cases")
+                found = PlanDirectory(
+                    self._settings.federation.plans,
+                    self._shell.tell,
+                    lambda: self._shell.leads_in,
+                    self._shell.refused,
+                )
+                tasks.create_task(found.run(), name="plans")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
-                log.info(AGENT_READY)
+                self._say_ready()
         finally:
             self._shell.close()
             for task in self._later:
@@ -122,6 +136,11 @@ class Agent:
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
+
+    def _say_ready(self) -> None:
+        if not self._ready:
+            self._ready = True
+            log.info(AGENT_READY)
 
     async def _connect(self) -> Client:
         """A connection that is made again whenever it breaks."""
@@ -144,6 +163,8 @@ class Agent:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
                     connect_timeout=1,
+                    ping_interval=PING_S,
+                    max_outstanding_pings=PINGS,
                     error_cb=told,
                     closed_cb=closed,
                 )

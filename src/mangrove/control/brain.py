@@ -37,7 +37,6 @@ from mangrove.control.stimuli import (
     TopicsCounted,
 )
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
-from mangrove.model.agents.names import agent_process
 from mangrove.model.agents.registration import Registered
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTold
@@ -67,7 +66,7 @@ class AgentBrain:
         self._agent = agent
         self._clock_shift_s = clock_shift_s
         self._seed = seed
-        self._log = EventLog(agent_process(domain), events_before)
+        self._log = EventLog(agent, events_before)
         self._watch = BrokerWatch(self._site, self._log)
         self._failures = FailureWatch(self._site, self._log)
         self._lead: Leadership | None = None

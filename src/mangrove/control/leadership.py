@@ -126,6 +126,7 @@ class Leadership:
             site,
             watch.loads,
             published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            planned=lambda topic: self.plans.mirror(topic),
             clock_shift_s=clock_shift_s,
         )
         self.directory = Directory(site.domain, self.mirrors)
