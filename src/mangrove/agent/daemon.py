@@ -115,6 +115,7 @@ class Agent:
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
                 tasks.create_task(probes.run(), name="probes")
+                tasks.create_task(self._shell.cases.run(), name="cases")
                 found = PlanDirectory(
                     self._settings.federation.plans,
                     self._shell.tell,

@@ -18,6 +18,7 @@ import msgspec
 from mangrove.agent.serving.brain import Brain
 from mangrove.agent.serving.broker_probes import BrokerProbes
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.case_computer import CaseComputer
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
@@ -28,6 +29,7 @@ from mangrove.control.instructions import (
     Announce,
     AnswerOperator,
     AnswerRegistration,
+    ComputeCase,
     Instruction,
     KickClient,
     LimitGateway,
@@ -107,6 +109,7 @@ class Shell:
         """What was refused, dropped or not sent, by reason."""
         self.outbox = Outbox(self.refused, lambda: self.leads_in)
         self.operators = Operators(self.outbox, self.tell, self.refused)
+        self.cases = CaseComputer(self.tell)
         self.gateway = GatewayLimiter(domain, self.tell, self.refused)
         self._writer: StoreWriter | None = None
         self._lease: Lease | None = None
@@ -211,6 +214,8 @@ class Shell:
                 case LookAtClients(broker):
                     if broker in self._watches:
                         self._watches[broker].look_at_clients()
+                case ComputeCase(request):
+                    self.cases.put(request)
                 case ProbeBroker(broker):
                     if self._probes is not None:
                         self._probes.probe(broker)
