@@ -34,7 +34,7 @@ def contract_warnings(rules: TopicRules) -> tuple[str, ...]:
 
 
 def _mirror_warnings(federation: Federation) -> Iterator[str]:
-    """Domains in which a topic has no second broker: its primary, and where it is published, will not do."""
+    """Domains in which a topic has no second broker: its primary and where it is published are none."""
     few: dict[str, None] = {}
     together: dict[str, None] = {}
     for domain in federation.domains.values():
