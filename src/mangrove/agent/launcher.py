@@ -139,8 +139,8 @@ class Launcher:
     async def _start_links(self) -> None:
         """Called when all addresses are settled and before the sites start. The network needs nothing."""
 
-    def _calls_through(self, _domain: str) -> Mapping[str, Address]:
-        """Where a site calls a neighbour instead of at its own address, by neighbour."""
+    def _calls_through(self, _domain: str) -> Mapping[str, tuple[Address, ...]]:
+        """Where a site calls a neighbour's gateways instead of at their own addresses, by neighbour."""
         return {}
 
     # -- addresses ----------------------------------------------------------------------------------------
@@ -172,7 +172,8 @@ class Launcher:
 
     def _reserve_domain(self, endpoints: DomainEndpoints) -> list[Mistake]:
         where = f"domains.{endpoints.domain}.base_port"
-        mistakes = self._reserve(endpoints.gateway, where)
+        line = () if endpoints.gateway_line is None else (endpoints.gateway_line,)
+        mistakes = [each for own in (*endpoints.gateways, *line) for each in self._reserve(own, where)]
         for broker in endpoints.brokers():
             ports = (broker.client_port, broker.mqtt_port, broker.monitor_port, broker.leaf_port)
             for port in ports:
