@@ -10,12 +10,12 @@ import pytest
 from tests.kit.management_broker import ManagementBroker, management_broker
 from tests.kit.waiting import eventually
 
+from mangrove.agent.serving.lease import Lease as AgentLease
 from mangrove.model.agents.directory import DirectoryRecord, stored_record
 from mangrove.store import buckets as buckets_module
-from mangrove.store import lease as lease_module
 from mangrove.store.buckets import DIRECTORY, SESSIONS, Buckets, StoreAwayError, Write
 from mangrove.store.directory import read_directory
-from mangrove.store.lease import Lease
+from mangrove.store.fence import FencedError
 from mangrove.store.sessions import read_sessions
 
 
@@ -25,9 +25,11 @@ async def broker(tmp_path: Path) -> AsyncIterator[ManagementBroker]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def _short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_module, "TTL_S", 0.4)
+class Lease(AgentLease):
+    """A short one."""
+
+    def __init__(self, buckets: Buckets, agent: str) -> None:
+        super().__init__(buckets, agent, ttl_s=0.4)
 
 
 def record(topic: str, epoch: int = 1, domain: str = "here") -> DirectoryRecord:
@@ -166,3 +168,37 @@ async def test_leadership_survives_the_broker_and_terms_grow_when_everything_is_
     await jetstream.delete_stream("KV_mangrove-leadership")
     await eventually(leads, "a lease should be found anew where buckets were lost")
     assert lease.term >= before
+
+
+async def test_late_writes_of_a_deposed_leader_are_refused_by_the_store(
+    broker: ManagementBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets_module, "TIMEOUT_S", 0.3)
+    old, new = Buckets(await broker.connect()), Buckets(await broker.connect())
+    await old.raise_fences(5)
+    await old.write([written(record(f"plant.{number}")) for number in range(600)], 5)
+    await new.raise_fences(6)
+    with pytest.raises(StoreAwayError):
+        await old.write([written(record("plant.1", epoch=2)), Write(DIRECTORY, "plant.2", None)], 5)
+    with pytest.raises(FencedError):
+        await old.write([written(record("plant.1", epoch=3))], 5)
+    await new.write([written(record("plant.3", epoch=7)), Write(DIRECTORY, "plant.4", None)], 6)
+    found = {each.topic: each.epoch for each in (await read_directory(new, "here")).records}
+    assert len(found) == 599
+    assert "plant.4" not in found
+    assert found["plant.1"] == found["plant.2"] == 1
+    assert found["plant.3"] == 7
+
+
+async def test_a_leader_whose_buckets_were_lost_goes_on(
+    broker: ManagementBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets_module, "TIMEOUT_S", 0.3)
+    connection = await broker.connect()
+    buckets = Buckets(connection)
+    await buckets.raise_fences(5)
+    await connection.jetstream().delete_stream("KV_mangrove-directory")
+    with pytest.raises(StoreAwayError):
+        await buckets.write([written(record("plant.1"))], 5)
+    await buckets.write([written(record("plant.1"))], 5)
+    assert (await read_directory(buckets, "here")).records == (record("plant.1"),)

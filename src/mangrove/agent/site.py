@@ -128,11 +128,6 @@ class Site:
         """What needs the brokers, and ends before them."""
         return self.gateways if self.agent is None else [*self.gateways, self.agent]
 
-    def _head_url(self) -> str:
-        """Where the gateway and the edge brokers attach."""
-        external = self._federation.domains[self.domain].external
-        return external.leaf if external is not None else self._own.head.leaf_url
-
     def _succeeding(self) -> list[BrokerEndpoints]:
         """The edge brokers that can take the head's place, in the order in which they do."""
         if self._own.head.external:
@@ -141,12 +136,14 @@ class Site:
 
     def _head_urls(self) -> tuple[str, ...]:
         """Where the gateway attaches, the head first."""
-        return (self._head_url(), *(edge.leaf_url for edge in self._succeeding()))
+        external = self._federation.domains[self.domain].external
+        head = self._own.head.leaf_url if external is None else external.leaf
+        return (head, *(edge.leaf_url for edge in self._succeeding()))
 
     def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
         """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
         if self._own.head.external:
-            return (self._head_url(),)
+            return self._head_urls()
         if edge.behind is not None:
             scheme = BROKER_URLS[edge.kind].attach_scheme
             return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
@@ -173,7 +170,7 @@ class Site:
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
-            management_url=self._own.management.client_url,
+            management_urls=tuple(broker.client_url for broker in self._own.managements),
             directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),

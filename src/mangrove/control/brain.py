@@ -26,6 +26,7 @@ from mangrove.control.stimuli import (
     OperatorAsked,
     PeerSaid,
     PlainClientsSeen,
+    PlanFound,
     Stimulus,
     Stored,
     StoreFailed,
@@ -111,6 +112,8 @@ class AgentBrain:
                 return lead.capacity_changed(stimulus, now)
             case OperatorAsked(operation=operation, token=token):
                 return lead.operator_asked(operation, token, now)
+            case PlanFound(name=name, document=document):
+                return lead.plan_found(name, document, now)
             case GatewayAnswered():
                 return lead.gateway_answered(stimulus)
             case _:

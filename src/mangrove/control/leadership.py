@@ -29,8 +29,11 @@ from mangrove.control.instructions import (
     PushDirectory,
     TellClient,
 )
+from mangrove.control.mirrors.mirrors import Mirrors
 from mangrove.control.neighbours import NeighbourCame, Neighbours
-from mangrove.control.operations import NoPlans, PlanOperations, refused
+from mangrove.control.operations import refused
+from mangrove.control.plans.department import PlanDepartment
+from mangrove.control.plans.surroundings import DomainPlans
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
@@ -110,7 +113,13 @@ class Leadership:
         self._unsure: dict[str, tuple[float, float]] = {}
         """Clients of which it is not known where they are served: since when, and when they are asked."""
         self.clients = Clients(site.brokers)
-        self.directory = Directory(site.domain)
+        self.mirrors = Mirrors(
+            site,
+            watch.loads,
+            published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            clock_shift_s=clock_shift_s,
+        )
+        self.directory = Directory(site.domain, self.mirrors)
         self.store = StoreWrites(self.directory, log)
         self.profile = LoadProfile(site.balancing, site.federation.topics)
         self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
@@ -127,6 +136,7 @@ class Leadership:
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
             lambda load, at: self.congestion.as_offered(load, at),
             lambda: self.congestion.offered_parts(),
+            lambda topic: self.plans.moving(topic),
         )
         self.view = view
         self.admissions = Admissions(
@@ -161,6 +171,23 @@ class Leadership:
             number=self.store.number,
             found=found_in(taken.sessions),
         )
+        self.plans = PlanDepartment(
+            site,
+            DomainPlans(
+                site,
+                watch,
+                self.clients,
+                self.directory,
+                view,
+                lambda: self.sessions,
+                known=lambda at: not self.registrar.believes(at),
+                paused=lambda: False,
+            ),
+            log,
+            term=taken.term,
+            number=self.store.number,
+            clock_shift_s=clock_shift_s,
+        )
         self.registrar = Registrar(
             site,
             self.clients,
@@ -168,9 +195,12 @@ class Leadership:
             Distributor(site.balancing, site.description.placement, seed),
             log,
             loads=watch.loads,
-            target=lambda topic: self.sessions.target(topic, publishers=False),
+            target=lambda topic: self.sessions.target(topic, publishers=False) or self.plans.target(topic),
             expected=self.admissions.expected,
-            ordered=lambda served: self.sessions.orders(served.id, served.topic, served.broker),
+            ordered=lambda served: (
+                self.sessions.orders(served.id, served.topic, served.broker) or self.plans.orders(served)
+            ),
+            mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -180,7 +210,6 @@ class Leadership:
             self.clients.placements,
             self.advertising,
         )
-        self.plans: PlanOperations = NoPlans()
         self.places: PublishPlaces | None = None
         if site.balancing.publish_at_edges:
             self.places = PublishPlaces(
@@ -206,6 +235,7 @@ class Leadership:
             *self.sessions.begin(taken.term, taken.sessions, now),
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
+            *self.plans.begin(taken.sessions, now),
             *self._afterwards(now),
         ]
 
@@ -213,17 +243,26 @@ class Leadership:
         """Somebody else leads."""
         self.sessions.drop()
         self.admissions.drop()
+        self.plans.drop()
 
     # -- brokers --------------------------------------------------------------------------------------------
 
     def loaded(self, now: float) -> list[Instruction]:
         """A broker was measured, or did not answer."""
+        self.reconsider_mirrors(now)
         told = self.neighbours.set_load(self._watch.cluster(now), now)
+        self.plans.loaded(now)
         told += self.plain.look(self._watch.loads(now).values(), now)
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
+
+    def reconsider_mirrors(self, now: float) -> None:
+        """A broker that does not answer mirrors nothing; its topics get another mirror, if there is one."""
+        away = [name for name, load in self._watch.loads(now).items() if not load.reachable]
+        for topic in self.mirrors.set_away(away):
+            self.registrar.follow(topic, now)
 
     def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
         """A broker's page of connections."""
@@ -302,7 +341,7 @@ class Leadership:
         if message.problem:
             # The order may have been said twice, and the second time be carried out.
             self._unsure[message.client] = (now, now + LATE_S)
-        told = self.sessions.confirmed(message, now)
+        told = self.sessions.confirmed(message, now) + self.plans.confirmed(message, now)
         return told + self._audiences([served], now)
 
     def _left(self, client: str, now: float) -> list[Instruction]:
@@ -312,24 +351,40 @@ class Leadership:
         self.congestion.left(client, gone, now)
         told: list[Instruction] = []
         for served in gone:
-            told += self.sessions.gone(served.id, now)
+            told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told + self._audiences(gone, now)
 
     def _ended(self, ended: Iterable[Served], now: float) -> list[Instruction]:
         told: list[Instruction] = []
         for served in ended:
             self.profile.end(*served.id)
-            told += self.sessions.gone(served.id, now)
+            self.profile.mirror(served.client, served.wish, "")
+            told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told
 
     def _located(self, served: Served, now: float) -> list[Instruction]:
         self._profile_place(served)
         publishers = served.wish.role is ClientRole.PUBLISHER
-        return self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+        told = self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+        return told + self.plans.joined(served, now)
 
     def _profile_place(self, served: Served) -> None:
         """What is served in another domain is reported here all the same, as load of a broker there."""
         self.profile.place(served.client, served.wish, served.broker)
+        record = self.directory.get(served.topic)
+        if record is not None and record.mode and served.wish.role is ClientRole.SUBSCRIBER:
+            mirrored = not served.wish.queue and self._site.has(served.broker)
+            self.profile.mirror(served.client, served.wish, record.mirror if mirrored else "")
+
+    def _profile_mirrors(self, topic: str) -> None:
+        """Who subscribes to a topic without a group has it at its mirror as well."""
+        record = self.directory.get(topic)
+        mirror = "" if record is None else record.mirror
+        placements = self.clients.placements
+        for broker in placements.brokers(ClientRole.SUBSCRIBER, topic):
+            for served in placements.members(ClientRole.SUBSCRIBER, topic, broker):
+                if not served.wish.queue:
+                    self.profile.mirror(served.client, served.wish, mirror if self._site.has(broker) else "")
 
     def _audiences(self, changed: Iterable[Served], now: float) -> list[Instruction]:
         """Tell neighbours what is published, and look where it should be."""
@@ -367,6 +422,10 @@ class Leadership:
                 told = refused(token, "there is no other agent")
         return told + self._afterwards(now)
 
+    def plan_found(self, name: str, document: bytes, now: float) -> list[Instruction]:
+        """A plan lies where pipelines leave them."""
+        return self.plans.found(name, document, now) + self._afterwards(now)
+
     def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
         """The agent of a linked domain has said something."""
         match message:
@@ -388,13 +447,14 @@ class Leadership:
         self.store.stored(write, now)
         self.admissions.stored(write)
         self.congestion.stored(write)
-        return self.sessions.stored(write, now) + self._afterwards(now)
+        return self.sessions.stored(write, now) + self.plans.stored(write, now) + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
+        self.plans.failed(write, now)
         return self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
@@ -411,6 +471,7 @@ class Leadership:
             self.neighbours.timer(),
             self.advertising.timer(),
             self.congestion.timer(),
+            self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
 
@@ -429,6 +490,7 @@ class Leadership:
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
         told += self.congestion.handle_timer(now)
+        told += self.plans.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
         return told + self._afterwards(now)
@@ -443,7 +505,12 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
-        for client in self.sessions.take_silent():
+        for body in self.plans.take_proposals():
+            in_force = self.plans.in_force
+            told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
+        for topic in self.mirrors.take_changed():
+            self._profile_mirrors(topic)
+        for client in self.sessions.take_silent() | self.plans.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
         for change in self.neighbours.take_changes():
@@ -472,6 +539,8 @@ class Leadership:
             clients=len(self.clients),
             subscriptions=self.clients.placements.counts[ClientRole.SUBSCRIBER],
             records=len(self.directory),
+            mirrored=self.mirrors.mirrored,
+            unmirrored=self.mirrors.without,
             advertised=self.advertising.advertised,
             moves=self.sessions.moves,
             congested=self.sessions.congested,
@@ -490,12 +559,14 @@ class Leadership:
             + self.admissions.refused
             + self.plain.refused
             + self.congestion.refused
+            + self.plans.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
+        found += self.plans.problems()
         expected = self.sessions.busy() | self.admissions.busy()
         if self._watch.busy() != expected:
             found.append(f"{self._watch.busy()} are busy, {expected} take part in sessions")

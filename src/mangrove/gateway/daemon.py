@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -26,6 +26,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.broker_connection import ManagementConnection
+from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
@@ -117,7 +118,7 @@ class Gateway:
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
-        self._retained = self._make_mirror() if settings.head_client_url else None
+        self._retained = self._make_retained() if settings.head_client_url else None
         self._probe = self._make_probe() if settings.head_client_url else None
         journal = settings.journal_path
         self._leave_mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
@@ -127,19 +128,21 @@ class Gateway:
             self._leave_mark,
             self._hang_together,
         )
+        self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
             self._engine,
             partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_urls),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
-            buffer_done=lambda: self._carry_out(self._engine.flush(monotonic())),
+            buffer_done=self._flush,
             confirmed=lambda applied: self._carry_out(
                 self._engine.subscriptions_confirmed(applied, monotonic())
             ),
             letters=self._retained or DISCARD,
             markers=self._probe,
             silence=self._desk,
+            mirrors=self._mirrors,
             directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -198,7 +201,28 @@ class Gateway:
         self._stimuli.follow(engine)
         return engine
 
-    def _make_mirror(self) -> RetainedMirror:
+    def _make_mirrors(self) -> MirrorPlane | None:
+        """The second way of mirrored topics; None if there are none.
+
+        Without edges to lead it by, it still tells copies of messages apart that come from elsewhere.
+        """
+        settings = self._settings
+        federation = settings.federation
+        if not any(each.mirror for each in federation.topics.contracts):
+            return None
+        attach, name = kind_of(settings.head_kind).attach, f"gateway-{settings.domain}-mirror"
+        return MirrorPlane(
+            self._engine,
+            {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
+            self._ledger,
+            max_message_bytes=federation.max_message_bytes,
+            buffer_done=self._flush,
+        )
+
+    def _flush(self) -> None:
+        self._carry_out(self._engine.flush(monotonic()))
+
+    def _make_retained(self) -> RetainedMirror:
         """Who keeps the retained messages of this domain in step with those of the others."""
         settings = self._settings
         return RetainedMirror(
@@ -249,7 +273,7 @@ class Gateway:
         flow = self._engine.route_reply(domain)
         if flow is not None:
             flow.take(letter)
-            self._carry_out(self._engine.flush(monotonic()))
+            self._flush()
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         served: set[str] = set()
@@ -267,7 +291,7 @@ class Gateway:
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._journal.record(frame)
-                    self._head.deliver(frame.body, frame.hop_limit)
+                    self._head.deliver(frame.body, frame.hop_limit, frame.topic_class)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
@@ -370,6 +394,8 @@ class Gateway:
         self._carry_out(self._engine.begin(epoch, reason, monotonic()))
         self._head.begin()
         self._links.begin()
+        if self._mirrors is not None:
+            self._mirrors.begin()
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -403,6 +429,8 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                if self._mirrors is not None:
+                    tasks.create_task(self._mirrors.run(), name="mirrors")
                 self._tick()
                 if self._pair is None:
                     self._begin(tasks)
@@ -432,12 +460,12 @@ class Gateway:
         for call in self._settings.calls:
             for address in call.addresses:
                 tasks.create_task(self._links.keep_calling(call, address), name=f"call {call.peer}")
-        if self._settings.management_url:
-            management = self._management(self._settings.management_url)
+        if self._settings.management_urls:
+            management = self._management(self._settings.management_urls)
             tasks.create_task(management.run(), name="management broker")
 
-    def _management(self, url: str) -> ManagementConnection:
-        """The gateway on the management broker of its domain."""
+    def _management(self, urls: Sequence[str]) -> ManagementConnection:
+        """The gateway on the management brokers of its domain."""
         domain = self._engine.domain
         answers = {
             gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
@@ -447,7 +475,7 @@ class Gateway:
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
-        return ManagementConnection(url, f"gateway-{domain}", answers, self._mail, self._desk)
+        return ManagementConnection(urls, f"gateway-{domain}", answers, self._mail, self._desk)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""
@@ -519,6 +547,7 @@ class Gateway:
             ),
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
+            mirroring=None if self._mirrors is None else self._mirrors.figures(),
         )
 
 

@@ -11,6 +11,7 @@ from mangrove.model.status import (
     LimitFigures,
     LinkFigures,
     LinkStatus,
+    MirrorFigures,
     PairStatus,
     SilenceFigures,
     SiteLatency,
@@ -33,6 +34,7 @@ def gateway_report(
     limits: LimitFigures | None = None,
     silence: SilenceFigures | None = None,
     pair: PairStatus | None = None,
+    mirroring: MirrorFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -78,6 +80,7 @@ def gateway_report(
         limits=limits or LimitFigures(),
         silence=silence or SilenceFigures(),
         pair=pair,
+        mirroring=mirroring or MirrorFigures(),
     )
 
 

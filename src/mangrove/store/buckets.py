@@ -19,18 +19,26 @@ from nats.js.api import DeliverPolicy, Header, PubAck, StorageType
 from nats.js.kv import KV_OP, KV_PURGE, MSG_ROLLUP_SUBJECT, KeyValue
 
 from mangrove.errors import MangroveError
+from mangrove.store.fence import FENCE_PREFIX, Fence, raise_fence
 from mangrove.store.keys import store_key
 
 DIRECTORY = "directory"
 SESSIONS = "sessions"
+POLICIES = "policies"
 LEADERSHIP = "leadership"
-BUCKETS = (DIRECTORY, SESSIONS, LEADERSHIP)
+FENCED = (DIRECTORY, SESSIONS, POLICIES)
+"""What only the leader writes."""
+BUCKETS = (*FENCED, LEADERSHIP)
 
 TIMEOUT_S = 2.0
 OPEN_TIMEOUT_S = 5.0
 RECORDS_A_SECOND = 2_000
 """Slower than this, a store counts as away; it takes many more."""
 IN_FLIGHT = 256
+READ_ATTEMPTS = 10
+READ_AGAIN_S = 0.1
+MARKER = "Nats-Marker-Reason"
+"""Of what the broker itself left in the place of a record."""
 MARKER_S = 3600
 """For so long a bucket remembers that a record was removed."""
 
@@ -58,6 +66,7 @@ class Buckets:
             publish_async_max_pending=2 * IN_FLIGHT,
         )
         self._opened: dict[str, KeyValue] = {}
+        self._fences: dict[str, Fence] = {}
 
     async def open(self) -> None:
         """Make what is not there yet."""
@@ -80,34 +89,63 @@ class Buckets:
     def forget(self) -> None:
         """Look again whether the buckets are there: the broker may have lost its disk."""
         self._opened.clear()
+        self._fences.clear()
 
-    async def write(self, writes: Sequence[Write]) -> None:
-        """Write all of these, in order; returns when all are in the store."""
+    async def raise_fences(self, term: int) -> None:
+        """Refuse what leaders of earlier terms write from now on, and write under this term.
+
+        Raises `FencedError` if a later leader has done so.
+        """
+        async with _bounded("raise its fences", OPEN_TIMEOUT_S):
+            opened = {name: await self.bucket(name) for name in FENCED}
+            raised = await asyncio.gather(
+                *(
+                    raise_fence(self._jetstream, bucket, bucket_name(name), term)
+                    for name, bucket in opened.items()
+                )
+            )
+        self._fences = dict(zip(opened, raised, strict=True))
+
+    async def write(self, writes: Sequence[Write], term: int | None = None) -> None:
+        """Write all of these, in order; returns when all are in the store.
+
+        With a `term` they are refused once a leader of a later one has raised its fences: `FencedError`, or
+        the error of a store that is away.
+        """
         if not self._connection.is_connected:
             raise StoreAwayError("the management broker is away")
         try:
+            if term is not None and not self._fences:
+                await self.raise_fences(term)
             async with _bounded("take a write", TIMEOUT_S + len(writes) / RECORDS_A_SECOND):
                 for name in {write.bucket for write in writes}:
                     await self.bucket(name)
-                for start in range(0, len(writes), IN_FLIGHT):
-                    await self._write_some(writes[start : start + IN_FLIGHT])
+                fenced = term is not None
+                lot = self._lot(writes) if fenced else IN_FLIGHT
+                for start in range(0, len(writes), lot):
+                    await self._write_some(writes[start : start + lot], fenced)
         except StoreAwayError:
             self.forget()
             raise
 
-    async def _write_some(self, writes: Sequence[Write]) -> None:
+    def _lot(self, writes: Sequence[Write]) -> int:
+        """How many may be on their way at once."""
+        bounds = [self._fences[write.bucket].in_flight for write in writes if write.bucket in self._fences]
+        return min([bound for bound in bounds if bound] or [IN_FLIGHT])
+
+    async def _write_some(self, writes: Sequence[Write], fenced: bool) -> None:
         """Write without waiting for each; returns when all are in the store."""
         acknowledged: list[asyncio.Future[PubAck]] = []
         try:
-            for bucket, key, value in writes:
+            for number, (bucket, key, value) in enumerate(writes):
                 subject = f"$KV.{bucket_name(bucket)}.{store_key(key)}"
+                headers = self._fences[bucket].header(number) if fenced and bucket in self._fences else {}
                 if value is not None:
-                    acknowledged.append(await self._jetstream.publish_async(subject, value))
+                    sent = await self._jetstream.publish_async(subject, value, headers=headers or None)
                 else:
-                    removed = {KV_OP: KV_PURGE, Header.ROLLUP: MSG_ROLLUP_SUBJECT}
-                    acknowledged.append(
-                        await self._jetstream.publish_async(subject, headers=removed, msg_ttl=MARKER_S)
-                    )
+                    removed = {**headers, KV_OP: KV_PURGE, Header.ROLLUP: MSG_ROLLUP_SUBJECT}
+                    sent = await self._jetstream.publish_async(subject, headers=removed, msg_ttl=MARKER_S)
+                acknowledged.append(sent)
             await asyncio.gather(*acknowledged)
         finally:
             for each in acknowledged:
@@ -115,29 +153,44 @@ class Buckets:
                     each.exception()  # the first that failed has been told
 
     async def read(self, name: str, *, max_records: int) -> list[bytes]:
-        """All values of a bucket, at most so many."""
-        values: list[bytes] = []
+        """All values of a bucket, at most so many; after `raise_fences`, all that were written before."""
         async with _bounded("tell what it holds", OPEN_TIMEOUT_S + max_records / RECORDS_A_SECOND):
-            bucket = await self.bucket(name)
-            status = await bucket.status()
-            if not status.values:
-                return values
-            subscription = await self._jetstream.subscribe(
-                f"$KV.{bucket_name(name)}.>",
-                stream=status.stream_info.config.name,
-                ordered_consumer=True,
-                deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
-            )
-            try:
-                pending = 1
-                while pending and len(values) < max_records:
-                    message = await subscription.next_msg(timeout=OPEN_TIMEOUT_S)
-                    pending = message.metadata.num_pending
-                    if not message.headers:  # removals and markers have some
-                        values.append(message.data)
-            finally:
-                await subscription.unsubscribe()
-        return values
+            for _ in range(READ_ATTEMPTS):
+                through = self._fences[name].revision if name in self._fences else 0
+                values, last = await self._read_once(name, max_records)
+                if last >= through or len(values) >= max_records:
+                    return values
+                await asyncio.sleep(READ_AGAIN_S)  # a member of the cluster that is behind the others
+        raise StoreAwayError("the store did not tell what it holds: who was asked is behind the others")
+
+    async def _read_once(self, name: str, max_records: int) -> tuple[list[bytes], int]:
+        """Values, and the latest revision that was seen."""
+        values: list[bytes] = []
+        last = 0
+        bucket = await self.bucket(name)
+        status = await bucket.status()
+        if not status.values:
+            return values, last
+        prefix = f"$KV.{bucket_name(name)}."
+        subscription = await self._jetstream.subscribe(
+            f"{prefix}>",
+            stream=status.stream_info.config.name,
+            ordered_consumer=True,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+        )
+        try:
+            pending = 1
+            while pending and len(values) < max_records:
+                message = await subscription.next_msg(timeout=OPEN_TIMEOUT_S)
+                pending = message.metadata.num_pending
+                last = max(last, message.metadata.sequence.stream)
+                headers = message.headers or {}
+                is_fence = message.subject.startswith(f"{prefix}{FENCE_PREFIX}")
+                if not is_fence and KV_OP not in headers and MARKER not in headers:
+                    values.append(message.data)
+        finally:
+            await subscription.unsubscribe()
+        return values, last
 
 
 def bucket_name(name: str) -> str:

@@ -7,10 +7,11 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from mangrove.agent.serving.lease import Lease
 from mangrove.control.stimuli import LeadershipTaken
 from mangrove.store.buckets import Buckets, StoreAwayError
 from mangrove.store.directory import read_directory
-from mangrove.store.lease import Lease
+from mangrove.store.fence import FencedError
 from mangrove.store.sessions import read_sessions
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Leadership:
                 if not self.problem:
                     log.warning("leadership: %s", error.message)
                 self.problem = error.message
-            await asyncio.sleep(self.lease.pause_s)
+            await self.lease.wait()
 
     async def _take_over(self) -> None:
         """A take-over may take seconds, while the lease goes on to be renewed."""
@@ -74,10 +75,14 @@ class Leadership:
             await self._new.wait()
             term = self.lease.term
             try:
+                # First of all: what is read then is not changed by whoever led before.
+                await self._buckets.raise_fences(term)
                 directory = await read_directory(self._buckets, self._domain)
                 sessions = await read_sessions(self._buckets)
-            except StoreAwayError as error:
+            except (StoreAwayError, FencedError) as error:
                 log.warning("what was there before cannot be read: %s", error.message)
+                if not self.lease.held:
+                    self._new.clear()
                 await asyncio.sleep(RETRY_S)
                 continue
             if self.lease.term == term:

@@ -24,12 +24,16 @@ class Outgoing(NamedTuple):
     subject: str
     payload: bytes
     as_leader: bool
+    term: int
+    """In which it was decided on."""
 
 
 class Outbox:
     """Messages on their way. What cannot be sent is dropped and counted; whoever said it says it again."""
 
-    def __init__(self, dropped: Counter[str]) -> None:
+    def __init__(self, dropped: Counter[str], leads_in: Callable[[], int] = lambda: 0) -> None:
+        """`leads_in` says in which term this agent leads; 0: in none."""
+        self._leads_in = leads_in
         self._dropped = dropped
         self._waiting: asyncio.Queue[Outgoing] = asyncio.Queue(MAX_WAITING)
 
@@ -42,7 +46,7 @@ class Outbox:
             self._dropped["not sent: too large"] += 1
             return
         try:
-            self._waiting.put_nowait(Outgoing(subject, payload, as_leader))
+            self._waiting.put_nowait(Outgoing(subject, payload, as_leader, self._leads_in()))
         except asyncio.QueueFull:
             self._dropped["not sent: too many waited"] += 1
 
@@ -50,7 +54,7 @@ class Outbox:
         """Send, until cancelled. A process that was stopped for a while has messages of another time."""
         while True:
             message = await self._waiting.get()
-            if message.as_leader and not leads():
+            if message.as_leader and (not leads() or message.term != self._leads_in()):
                 self._dropped["not sent: this agent does not lead any more"] += 1
                 continue
             try:

@@ -18,6 +18,7 @@ import msgspec
 from mangrove.agent.serving.brain import Brain
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
+from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
 from mangrove.agent.serving.operators import Operators
 from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES, Outbox
@@ -57,7 +58,6 @@ from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
 from mangrove.model.agents.registration import RegisterAgain, Registered, Registration
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
-from mangrove.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Shell:
         self._neighbours = frozenset(neighbours)
         self.refused: Counter[str] = Counter()
         """What was refused, dropped or not sent, by reason."""
-        self.outbox = Outbox(self.refused)
+        self.outbox = Outbox(self.refused, lambda: self.leads_in)
         self.operators = Operators(self.outbox, self.tell, self.refused)
         self.gateway = GatewayLimiter(domain, self.tell, self.refused)
         self._writer: StoreWriter | None = None
@@ -134,6 +134,11 @@ class Shell:
     def leads(self) -> bool:
         """Whether the brain decides for its domain at this moment."""
         return bool(self._led_term) and self._led_term == self._term and self._held
+
+    @property
+    def leads_in(self) -> int:
+        """The term in which the brain leads at this moment; 0: in none."""
+        return self._led_term if self.leads else 0
 
     # -- the brain ----------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from tests.kit.waiting import eventually
 
 from mangrove.agent.serving import shell as shell_module
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys
 from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES
 from mangrove.agent.serving.shell import Shell
@@ -55,7 +56,6 @@ from mangrove.model.agents.registration import Assignment, Order, RegisterAgain,
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold, GatewayLimited, GatewayLimits
 from mangrove.model.events.event_log import Event
-from mangrove.store.lease import Lease
 
 TERM = 7
 

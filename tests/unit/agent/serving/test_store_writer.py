@@ -23,7 +23,7 @@ class ScriptedStore:
         self.away = False
         self.batches: list[list[Write]] = []
 
-    async def write(self, writes: Sequence[Write]) -> None:
+    async def write(self, writes: Sequence[Write], term: int | None = None) -> None:
         await asyncio.sleep(0)
         if self.away:
             raise StoreAwayError("the store is away")
