@@ -397,6 +397,12 @@ class Gateway:
         if self._mirrors is not None:
             self._mirrors.begin()
 
+    def hand_over(self) -> None:
+        """Told to stop: take nothing more from neighbours, and let the other gateway take over at once."""
+        self._links.say_goodbye()
+        if self._pair is not None:
+            self._pair.stop()
+
     # -- time ---------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
@@ -570,13 +576,15 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
     async with asyncio.TaskGroup() as tasks:
         gateway = Gateway(settings, time_ns(), pair, tables)
         tasks.create_task(pair.run(), name="the other gateway")
-        try:
-            while True:
-                await gateway.run()
-                gateway = Gateway(settings, time_ns(), pair, tables)
-                pair.let_go()
-        finally:
-            pair.stop()
+        while True:
+            serving = tasks.create_task(gateway.run(), name="gateway")
+            try:
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                gateway.hand_over()
+                raise
+            gateway = Gateway(settings, time_ns(), pair, tables)
+            pair.let_go()
 
 
 def main() -> None:

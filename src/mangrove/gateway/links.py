@@ -319,13 +319,17 @@ class Links:
             connection.begin()
 
     async def close(self) -> None:
-        """Say goodbye to all neighbours."""
+        """Say goodbye to all neighbours, and wait until they have it."""
         waiting = [connection.closed.wait() for connection in self._connections]
-        for connection in list(self._connections):
-            connection.close("the gateway stops")
+        self.say_goodbye()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*waiting)
+
+    def say_goodbye(self) -> None:
+        """Send what has begun to leave, and take in nothing more."""
+        for connection in list(self._connections):
+            connection.close("the gateway stops")
 
     # -- called by connections ----------------------------------------------------------------------------
 
