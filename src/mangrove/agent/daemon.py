@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,12 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.agent.serving.broker_probes import BrokerProbes
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.plan_directory import PlanDirectory
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
 from mangrove.agent.serving.store_writer import StoreWriter
@@ -46,6 +49,8 @@ from mangrove.store.buckets import Buckets
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+PING_S, PINGS = 1, 3
+"""A management broker that is frozen or cut off is left for another after so many pings."""
 READY_WITHIN_S = 2.0
 """After so long it counts as ready although nobody leads yet: it serves as soon as it can."""
 FOLLOWER_PAUSE_S = 0.2
@@ -83,31 +88,44 @@ class Agent:
         self._shell = Shell(domain, brain, self._keys, events, neighbours=neighbours)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
+        self._ready = False
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        if self._settings.endpoints.on_several_hosts:
+            # The management broker may be on a host that is not there yet; nobody on this one waits for it.
+            asyncio.get_running_loop().call_later(READY_WITHIN_S, self._say_ready)
         connection = await self._connect()
-        buckets = Buckets(connection)
+        buckets = Buckets(connection, len(self._settings.endpoints.managements))
         leadership = Leadership(
             self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
         )
         writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads_in)
         watches = self._watches()
+        probes = self._probes()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._until_closed(), name="connection")
                 tasks.create_task(self._shell.outbox.run(connection, self._leads), name="outbox")
-                self._shell.begin(leadership.lease, writer, watches)
+                self._shell.begin(leadership.lease, writer, watches, probes)
                 await self._listen(connection)
                 tasks.create_task(leadership.run(), name="leadership")
                 tasks.create_task(writer.run(), name="store writer")
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
+                tasks.create_task(probes.run(), name="probes")
+                found = PlanDirectory(
+                    self._settings.federation.plans,
+                    self._shell.tell,
+                    lambda: self._shell.leads_in,
+                    self._shell.refused,
+                )
+                tasks.create_task(found.run(), name="plans")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
-                log.info(AGENT_READY)
+                self._say_ready()
         finally:
             self._shell.close()
             for task in self._later:
@@ -117,6 +135,11 @@ class Agent:
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
+
+    def _say_ready(self) -> None:
+        if not self._ready:
+            self._ready = True
+            log.info(AGENT_READY)
 
     async def _connect(self) -> Client:
         """A connection that is made again whenever it breaks."""
@@ -139,6 +162,8 @@ class Agent:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
                     connect_timeout=1,
+                    ping_interval=PING_S,
+                    max_outstanding_pings=PINGS,
                     error_cb=told,
                     closed_cb=closed,
                 )
@@ -170,6 +195,16 @@ class Agent:
             )
             for broker in (endpoints.head, *endpoints.edges)
         ]
+
+    def _probes(self) -> BrokerProbes:
+        endpoints, user = self._settings.endpoints, self._settings.system_user
+        return BrokerProbes(
+            [
+                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, user))
+                for broker in (endpoints.head, *endpoints.edges)
+            ],
+            self._shell.tell,
+        )
 
     async def _listen(self, connection: Client) -> None:
         """One subscription for all clients and questions: what a client says is heard in its order."""

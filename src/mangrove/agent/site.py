@@ -1,4 +1,4 @@
-"""A site: brokers, gateway and agent of one domain, started in order, supervised, and stopped in order."""
+"""A site: brokers, gateway and agent on one host of a domain, started, supervised, and stopped in order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mangrove.agent.hosting.supervision import HINT, Supervision
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import InputError
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -36,7 +38,7 @@ LOOK_S = 0.02
 
 
 class Site:
-    """Runs one domain of a federation on this machine."""
+    """Runs one host of a domain on this machine: all of the domain, where it has but one."""
 
     def __init__(
         self,
@@ -45,57 +47,91 @@ class Site:
         domain: str,
         run: RunDirectory,
         *,
+        host: str = "",
         calls_through: Mapping[str, tuple[Address, ...]] | None = None,
         record_stimuli: bool = False,
         agents: bool = True,
+        system_user: Credentials | None = None,
     ) -> None:
-        """`calls_through` replaces the address of a neighbour, which is how emulated links come in."""
-        self._system_user = Credentials(user=AGENT_USER, password=secrets.token_hex(PASSWORD_BYTES))
+        """`calls_through` replaces the address of a neighbour, which is how emulated links come in.
+
+        The agents' `system_user` is the same on all hosts of a domain.
+        """
+        self._system_user = system_user or new_system_user()
         self._record_stimuli = record_stimuli
         self.domain = domain
+        self.host = host
         self._federation = federation
         self._endpoints = endpoints
         self._own = endpoints[domain]
         self._run = run
         self._calls_through = dict(calls_through or {})
+        hosts = [each.name for each in federation.domains[domain].all_hosts]
+        self._first = host == hosts[0]
         self.brokers: dict[str, ManagedProcess] = {}
-        self.gateways = [self._gateway(number + 1) for number in range(len(self._own.gateways))]
+        self.gateways = [
+            self._gateway(number + 1)
+            for number in range(len(self._own.gateways))
+            if hosts[number % len(hosts)] == host
+        ]
+        """Those that run on this host, in the order of their numbers."""
         self.agent = self._agent() if agents else None
-        directory = run.path
-        head, management = self._own.head, self._own.management
-        limit = federation.max_message_bytes
-        self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
-        if not head.external:
-            self.brokers[head.name] = kind_of(head.kind).server(
-                head.itself, directory, max_message_bytes=limit, site=domain, system_user=self._system_user
+        self._make_brokers()
+        self._supervision: Supervision | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _make_brokers(self) -> None:
+        directory, limit = self._run.path, self._federation.max_message_bytes
+        managements = self._own.managements
+        for broker in filter(self._is_here, managements):
+            server = kind_of(broker.kind).management_server(broker, directory, managements)
+            self.brokers[broker.name] = server
+        for broker in filter(self._is_here, self._own.succession):
+            edge = broker is not self._own.head
+            self.brokers[broker.name] = kind_of(broker.kind).server(
+                broker.itself,
+                directory,
+                max_message_bytes=limit,
+                site=self.domain,
+                attach_to=self._uplink_urls(broker) if edge else (),
+                head_is_ours=not self._own.head.external,
+                system_user=self._system_user,
             )
-        for edge in self._own.edges:
-            if not edge.external:
-                self.brokers[edge.name] = kind_of(edge.kind).server(
-                    edge.itself,
-                    directory,
-                    max_message_bytes=limit,
-                    site=domain,
-                    attach_to=self._uplink_urls(edge),
-                    head_is_ours=not head.external,
-                    system_user=self._system_user,
-                )
+
+    def _is_here(self, broker: BrokerEndpoints) -> bool:
+        return broker.machine == self.host and not broker.external
 
     async def start(self) -> None:
         """Start the head first, then what attaches to it, and wait until it has.
 
         On failure everything is stopped again.
         """
+        spares = {spare.name for spare in self._own.spares}
         edges = {edge.name for edge in self._own.edges}
-        first = [process for name, process in self.brokers.items() if name not in edges]
+        first = [process for name, process in self.brokers.items() if name not in edges | spares]
         rest = [process for name, process in self.brokers.items() if name in edges]
         try:
             await _start_all(first)
             await _start_all([*rest, *self.daemons()])
-            await asyncio.gather(*(self._attached(edge) for edge in self._own.edges if not edge.external))
+            await asyncio.gather(*(self._attached(edge) for edge in filter(self._is_here, self._own.edges)))
         except BaseException:
             await self.stop()
             raise
+        self._supervise()
+
+    def _supervise(self) -> None:
+        urls = [broker.client_url for broker in self._own.managements]
+        self._supervision = Supervision(
+            self.domain, self.host, urls, self._federation.digest(), self.brokers, self.daemons()
+        )
+        run = asyncio.get_running_loop().create_task
+        self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
+
+    async def until_refused(self) -> None:
+        """Return never, or with an error when this host must not go on beside the others of its domain."""
+        assert self._supervision is not None
+        reason = await self._supervision.disagreement
+        raise InputError(f"this host leaves {self.domain}: {reason}", hint=HINT)
 
     async def _attached(self, edge: BrokerEndpoints) -> None:
         """Wait for an edge to be attached: an MQTT client that came before would be turned away."""
@@ -109,11 +145,20 @@ class Site:
 
     async def stop(self) -> None:
         """Stop the gateway and the agent, then the brokers."""
+        await self.end_supervision()
         await stop_in_order(self.daemons(), self.brokers.values())
+
+    async def end_supervision(self) -> None:
+        """Take no orders any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
 
     async def kill(self) -> None:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
         await asyncio.gather(*(process.kill() for process in self.processes()))
+        await self.end_supervision()
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
@@ -121,7 +166,7 @@ class Site:
 
     @property
     def gateway(self) -> ManagedProcess:
-        """The only gateway, or the first of two."""
+        """The gateway on this host, or the first of them."""
         return self.gateways[0]
 
     def daemons(self) -> list[ManagedProcess]:
@@ -195,7 +240,7 @@ class Site:
         return None if line is None else PairSettings(number=number, process=process, line=line)
 
     def _agent(self) -> ManagedProcess:
-        name = agent_process(self.domain)
+        name = agent_process(self.domain, "" if self._first else self.host)
         settings = AgentSettings(
             federation=self._federation,
             domain=self.domain,
@@ -219,6 +264,11 @@ class Site:
             return Call(peer, self._calls_through[peer])
         own = link.endpoint(self.domain)
         return Call(peer, callee_addresses(link, self._endpoints), own.host if own is not None else "")
+
+
+def new_system_user(secret: str = "") -> Credentials:
+    """Who the agents of a domain are at its data brokers; without a `secret`, one that nobody knows yet."""
+    return Credentials(user=AGENT_USER, password=secret or secrets.token_hex(PASSWORD_BYTES))
 
 
 def callee_addresses(link: Link, endpoints: Mapping[str, DomainEndpoints]) -> tuple[Address, ...]:

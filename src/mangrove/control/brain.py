@@ -11,10 +11,13 @@ import math
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.congestion.domain.capacities import capacity_problem
 from mangrove.control.events.happenings import AgentFollows
+from mangrove.control.failures.states import Health
+from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import AnswerRegistration, Instruction
 from mangrove.control.leadership import Leadership
 from mangrove.control.site import Site
 from mangrove.control.stimuli import (
+    BrokerProbed,
     BrokerSampled,
     BrokerUnreachable,
     CapacityChanged,
@@ -33,7 +36,6 @@ from mangrove.control.stimuli import (
     TopicsCounted,
 )
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
-from mangrove.model.agents.names import agent_process
 from mangrove.model.agents.registration import Registered
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTold
@@ -63,8 +65,9 @@ class AgentBrain:
         self._agent = agent
         self._clock_shift_s = clock_shift_s
         self._seed = seed
-        self._log = EventLog(agent_process(domain), events_before)
+        self._log = EventLog(agent, events_before)
         self._watch = BrokerWatch(self._site, self._log)
+        self._failures = FailureWatch(self._site, self._log)
         self._lead: Leadership | None = None
         self._last_term = 0
         self._started: float | None = None
@@ -83,12 +86,26 @@ class AgentBrain:
                 self._watch.sampled(sample, now, noting=self._lead is not None)
             case BrokerUnreachable(broker=broker, problem=problem):
                 self._watch.unreachable(broker, problem, now, noting=self._lead is not None)
+            case BrokerProbed():
+                turn = self._probed(stimulus, now)
+                return [] if turn is None or self._lead is None else self._lead.turned(turn, now)
             case ClientRegistered() if self._lead is None:
                 refusal = Registered(term=self._last_term, problem=NOT_LEADING)
                 return [AnswerRegistration(stimulus.token, refusal)]
             case _:
                 pass
         return [] if self._lead is None else self._lead_on(self._lead, stimulus, now)
+
+    def _probed(self, probe: BrokerProbed, now: float) -> Turn | None:
+        """A broker that is dead, or not to be relied on yet, is no candidate for anything from now on."""
+        noting = self._lead is not None
+        turn = self._failures.probed(probe.broker, probe.answered, probe.closed, now, noting=noting)
+        if turn is not None:
+            down = self._failures.unreliable
+            self._site.set_down(down, self._failures.failed)
+            why = {Health.FAILED: "it is dead", Health.RETURNING: "it has been dead until a moment ago"}
+            self._watch.set_dead(turn.broker, why.get(turn.after, ""))
+        return turn
 
     def _lead_on(self, lead: Leadership, stimulus: Stimulus, now: float) -> list[Instruction]:
         match stimulus:
@@ -129,6 +146,7 @@ class AgentBrain:
         self._lead = Leadership(
             self._site,
             self._watch,
+            self._failures,
             self._log,
             taken,
             now,

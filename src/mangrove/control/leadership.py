@@ -22,6 +22,10 @@ from mangrove.control.directory.publish_places import PublishPlaces
 from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
+from mangrove.control.failures.department import FailureDepartment
+from mangrove.control.failures.states import Health
+from mangrove.control.failures.stored import failures_in
+from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import (
     Announce,
     AnswerRegistration,
@@ -48,6 +52,7 @@ from mangrove.control.stimuli import (
 )
 from mangrove.control.store_writes import StoreWrites
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.operations import (
     HandOverAsked,
     Operation,
@@ -97,6 +102,7 @@ class Leadership:
         self,
         site: Site,
         watch: BrokerWatch,
+        failures: FailureWatch,
         log: EventLog,
         taken: LeadershipTaken,
         now: float,
@@ -108,6 +114,7 @@ class Leadership:
         self._taken = taken
         self._site = site
         self._watch = watch
+        self._failure_watch = failures
         self._log = log
         self._push_at = math.inf
         self._unsure: dict[str, tuple[float, float]] = {}
@@ -117,6 +124,7 @@ class Leadership:
             site,
             watch.loads,
             published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            planned=lambda topic: self.plans.mirror(topic),
             clock_shift_s=clock_shift_s,
         )
         self.directory = Directory(site.domain, self.mirrors)
@@ -203,6 +211,19 @@ class Leadership:
             mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
+        self.failures = FailureDepartment(
+            site,
+            failures,
+            self.clients,
+            self.directory,
+            self.registrar,
+            log,
+            number=self.store.number,
+            found=failures_in(taken.sessions),
+            plans=lambda: self.plans,
+            paused=lambda: False,
+            clock_shift_s=clock_shift_s,
+        )
         self.pages = DirectoryPages(
             site.domain,
             site.federation.topics,
@@ -229,13 +250,17 @@ class Leadership:
             AgentLeads(term=taken.term, records=len(self.directory), sessions=len(taken.sessions)), now
         )
         self.registrar.begin(taken.term, now, led_by)
+        sessions = self.sessions.begin(taken.term, taken.sessions, now)
+        for broker in self._failure_watch.failed:
+            sessions += self.sessions.broker_failed(broker, now)
         return [
             Announce(AgentStarted(term=taken.term, spread_s=SPREAD_S)),
             *self.neighbours.start(now),
-            *self.sessions.begin(taken.term, taken.sessions, now),
+            *sessions,
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
             *self.plans.begin(taken.sessions, now),
+            *self.failures.begin(now),
             *self._afterwards(now),
         ]
 
@@ -257,6 +282,14 @@ class Leadership:
         told += self.congestion.loaded(now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
+
+    def turned(self, turn: Turn, now: float) -> list[Instruction]:
+        """A broker has died, or returns."""
+        told: list[Instruction] = []
+        self.plans.loaded(now)
+        if turn.after is Health.FAILED:
+            told += self.sessions.broker_failed(turn.broker, now)
+        return told + self.failures.turned(turn, now) + self._afterwards(now)
 
     def reconsider_mirrors(self, now: float) -> None:
         """A broker that does not answer mirrors nothing; its topics get another mirror, if there is one."""
@@ -315,7 +348,7 @@ class Leadership:
             case Leave():
                 told = self._left(message.client, now)
             case BrokerSuspected():
-                told = []
+                told = self.failures.suspected(message, now)
         return told + self._afterwards(now)
 
     def _ask_again(self, client: str, now: float) -> list[Instruction]:
@@ -335,7 +368,8 @@ class Leadership:
         served = self.clients.served(message.client, message.key)
         if served is None:
             return []
-        if self._site.has(message.broker) or self._site.of_neighbour(message.broker):
+        there = self._site.has(message.broker) and message.broker not in self._site.dead
+        if there or self._site.of_neighbour(message.broker):
             self.registrar.relocate(served, message.broker, now)
             self._profile_place(served)
         if message.problem:
@@ -447,6 +481,7 @@ class Leadership:
         self.store.stored(write, now)
         self.admissions.stored(write)
         self.congestion.stored(write)
+        self.failures.stored(write)
         return self.sessions.stored(write, now) + self.plans.stored(write, now) + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
@@ -454,6 +489,7 @@ class Leadership:
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
+        self.failures.not_stored(write, now)
         self.plans.failed(write, now)
         return self.sessions.failed(write, problem, now) + self._afterwards(now)
 
@@ -471,6 +507,7 @@ class Leadership:
             self.neighbours.timer(),
             self.advertising.timer(),
             self.congestion.timer(),
+            self.failures.timer(),
             self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
@@ -490,6 +527,7 @@ class Leadership:
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
         told += self.congestion.handle_timer(now)
+        told += self.failures.handle_timer(now)
         told += self.plans.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
@@ -505,6 +543,10 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
+        if relocated := self.failures.take_relocated():
+            for served in relocated:
+                told += self._located(served, now)
+            told += self._audiences(relocated, now)
         for body in self.plans.take_proposals():
             in_force = self.plans.in_force
             told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
@@ -547,7 +589,13 @@ class Leadership:
             refused=dict(self._refused() + Counter(status.refused)),
             store_problem=self.store.problem,
             congestion=self.congestion.status(now),
+            failures=self._failure_watch.status(self._bottlenecks(now), self.failures.dropped, now),
         )
+
+    def _bottlenecks(self, now: float) -> list[str]:
+        """Brokers that are overloaded, by a metric or a trigger: the third detector of GEMOM."""
+        loads = self._watch.loads(now).values()
+        return [load.broker for load in loads if load.reachable and load.measured is LoadState.OVERLOAD]
 
     def _refused(self) -> Counter[str]:
         """What was not believed or not taken, by reason."""
@@ -559,12 +607,14 @@ class Leadership:
             + self.admissions.refused
             + self.plain.refused
             + self.congestion.refused
+            + self._failure_watch.refused()
             + self.plans.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
+        found += self.failures.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
         found += self.plans.problems()
         expected = self.sessions.busy() | self.admissions.busy()

@@ -127,6 +127,11 @@ class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
         """
         return (self.head, *self.edges, *self.spares)
 
+    @property
+    def on_several_hosts(self) -> bool:
+        """Whether a host may be lost while others go on."""
+        return len({broker.machine for broker in (*self.succession, *self.managements)}) > 1
+
     def brokers(self) -> Iterator[BrokerEndpoints]:
         """Head, edges and management brokers."""
         yield self.head

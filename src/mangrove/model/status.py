@@ -340,6 +340,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     silence: SilenceFigures = SilenceFigures()
     pair: PairStatus | None = None
     """None: this is the only gateway of its domain."""
+    head_broker: str = ""
+    """The name of the broker that the gateway is attached to, or was last: the head, or who succeeded it."""
     mirroring: MirrorFigures = MirrorFigures()
 
 

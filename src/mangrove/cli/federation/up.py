@@ -86,7 +86,7 @@ async def _up(
     )
     into = (lake or run.telemetry) if record else None
     async with Recording(run, into) as recording, launched:
-        local = [launched.endpoints[name] for name in launched.sites]
+        local = [launched.endpoints[name] for name in launched.local_domains]
         note = await recording.start(federation, local)
         if as_json:
             print_json(launched.runtime())
@@ -95,7 +95,7 @@ async def _up(
         console.print(f"Running. Logs: {run.logs}. Look at it with `mangrove status`; Ctrl-C stops it.")
         console.print(note)
         try:
-            await asyncio.Event().wait()
+            await launched.until_refused()
         finally:
             console.print("Stopping …")
             recording.begin_stop()

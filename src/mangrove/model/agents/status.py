@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.agents.failures import FailureStatus
 from mangrove.model.agents.load import BrokerLoad, ClusterLoad
 from mangrove.model.agents.usefulness import CongestionStatus
 
@@ -74,3 +75,4 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     distribution: str = ""
     congestion: CongestionStatus = CongestionStatus()
+    failures: FailureStatus = FailureStatus()
