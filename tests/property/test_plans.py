@@ -36,7 +36,7 @@ def document(running: PlannedDomain, wanted: dict[str, tuple[str, str]], number:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     present=clients,
     plans=st.lists(plan, min_size=1, max_size=3),
