@@ -566,6 +566,8 @@ class Leadership:
         for body in self.plans.take_proposals():
             in_force = self.plans.in_force
             told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
+        if self.mirrors.outdated:
+            self.reconsider_mirrors(now)
         for topic in self.mirrors.take_changed():
             self._profile_mirrors(topic)
         for client in self.sessions.take_silent() | self.plans.take_silent():
