@@ -21,6 +21,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.agent.serving.broker_probes import BrokerProbes
+from mangrove.agent.serving.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
@@ -86,6 +87,7 @@ class Agent:
         self._keys = LeaseKeys(domain)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
         self._shell = Shell(domain, brain, self._keys, events, neighbours=neighbours)
+        self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
         self._ready = False
@@ -114,7 +116,11 @@ class Agent:
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
+                tasks.create_task(
+                    self._switches.run(connection, lambda: self._shell.leads_in), name="broker switches"
+                )
                 tasks.create_task(probes.run(), name="probes")
+                tasks.create_task(self._shell.cases.run(), name="cases")
                 found = PlanDirectory(
                     self._settings.federation.plans,
                     self._shell.tell,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mangrove.agent.hosting.supervision import HINT, Supervision
+from mangrove.agent.hosting.uplink_guard import UplinkGuard
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
@@ -121,11 +122,26 @@ class Site:
 
     def _supervise(self) -> None:
         urls = [broker.client_url for broker in self._own.managements]
+        described = {each.name: each for each in (*self._own.succession, *self._own.managements)}
+        brokers = {name: (described[name], process) for name, process in self.brokers.items()}
         self._supervision = Supervision(
-            self.domain, self.host, urls, self._federation.digest(), self.brokers, self.daemons()
+            self.domain, self.host, urls, self._federation.digest(), brokers, self.daemons()
         )
         run = asyncio.get_running_loop().create_task
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
+        self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
+
+    def _guards(self) -> list[UplinkGuard]:
+        """For each broker on another host to which one of this host may attach."""
+        succession = self._own.succession
+        if self._own.head.external:
+            return []
+        return [
+            UplinkGuard(broker, later, self._system_user)
+            for position, broker in enumerate(succession)
+            if not self._is_here(broker)
+            and (later := [other for other in succession[position + 1 :] if self._is_here(other)])
+        ]
 
     async def until_refused(self) -> None:
         """Return never, or with an error when this host must not go on beside the others of its domain."""

@@ -11,6 +11,8 @@ from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.plain_clients import PlainClient as PlainClient
 from mangrove.model.agents.registration import ClientMessage, Registration
 from mangrove.model.agents.usefulness import CapacityTold, GatewayLimited
+from mangrove.model.plans.case_request import CaseRequest
+from mangrove.model.plans.plan import PlanCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +143,20 @@ class BrokerProbed:
     closed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CaseComputed:
+    """What was asked for by `ComputeCase`; without a case, the problem says why there is none."""
+
+    request: CaseRequest
+    case: PlanCase | None
+    problem: str = ""
+
+
 Stimulus = (
     OperatorAsked
     | PlanFound
     | BrokerProbed
+    | CaseComputed
     | LeadershipTaken
     | LeadershipLost
     | BrokerSampled
