@@ -27,13 +27,15 @@ from mangrove.cli.tables.table import (
     number_column,
     word_column,
 )
+from mangrove.model.shared_names import gateway_process
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
+    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, PairStatus
 
 BUSIEST = 10
+AWAY = "away"
 
 
 def show_status(found: FederationStatus, console: Console) -> None:
@@ -113,8 +115,8 @@ def _gateways(found: FederationStatus) -> Table:
             table.add(domain.domain, bad("does not answer"), matters=True)
             continue
         table.add(
-            domain.domain,
-            _state(gateway.head_connected, "up", "no head broker"),
+            domain.domain if gateway.pair is None else gateway.pair.process,
+            _state(gateway.head_connected, "up" if gateway.pair is None else "active", "no head broker"),
             f"{gateway.uptime_s:,.0f}s",
             f"{gateway.colour}",
             f"{gateway.interest.get(domain.domain, 0):,}",
@@ -125,6 +127,13 @@ def _gateways(found: FederationStatus) -> Table:
             f"{max(gateway.inside.egress_ms.values()):.1f}" if gateway.inside.egress_ms else "–",
             matters=not gateway.head_connected,
         )
+        if gateway.pair is not None:
+            away = gateway.pair.other == AWAY
+            table.add(
+                gateway_process(domain.domain, 3 - gateway.pair.number),
+                bad(AWAY) if away else good(gateway.pair.other),
+                matters=away,
+            )
     return table
 
 
@@ -219,6 +228,18 @@ def _others(found: FederationStatus) -> Table:
     return table
 
 
+def _counted_of_pair(pair: PairStatus) -> dict[str, int]:
+    return {
+        "times that this gateway took over": pair.takeovers,
+        "frames that the gateway before said it delivered": pair.names_told,
+        "messages sent by the gateway before, when it was last heard": pair.sent_before,
+        "messages delivered by the gateway before, when it was last heard": pair.delivered_before,
+        "messages that a gateway let go of when it was displaced": pair.given_up,
+        "times that this gateway was held up, and asked before it delivered": pair.fences,
+        "strangers and nonsense on the line between the two gateways": pair.ignored,
+    }
+
+
 def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
     """Everything that a gateway counted and that has no column of its own, as far as it happened."""
     named: Counter[str] = Counter()
@@ -230,6 +251,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "messages for queue groups sent on to another domain": gateway.sent_on,
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
+        **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
         "gaps in a publisher's order that were not filled in time": gateway.gaps,
         "frames delivered out of order, after their gap was given up": gateway.out_of_turn,
