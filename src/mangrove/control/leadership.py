@@ -22,15 +22,22 @@ from mangrove.control.directory.publish_places import PublishPlaces
 from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
+from mangrove.control.events.member_happenings import LeadershipHandedOver
 from mangrove.control.instructions import (
     Announce,
+    AnswerOperator,
     AnswerRegistration,
     Instruction,
     PushDirectory,
+    StepDown,
     TellClient,
 )
 from mangrove.control.neighbours import NeighbourCame, Neighbours
 from mangrove.control.operations import NoPlans, PlanOperations, refused
+from mangrove.control.pause import Pause
+from mangrove.control.policies.colleagues import Colleagues
+from mangrove.control.policies.replication import Replication
+from mangrove.control.policies.stored import found_policies
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
@@ -48,6 +55,7 @@ from mangrove.model.agents.directory import DirectoryChanges
 from mangrove.model.agents.operations import (
     HandOverAsked,
     Operation,
+    OperationAnswer,
     PauseAsked,
     PlanApplied,
     PlanRolledBack,
@@ -96,6 +104,7 @@ class Leadership:
         watch: BrokerWatch,
         log: EventLog,
         taken: LeadershipTaken,
+        colleagues: Colleagues,
         now: float,
         *,
         seed: int,
@@ -112,6 +121,18 @@ class Leadership:
         self.clients = Clients(site.brokers)
         self.directory = Directory(site.domain)
         self.store = StoreWrites(self.directory, log)
+        self._colleagues = colleagues
+        self.replication = Replication(
+            colleagues.membership,
+            colleagues.holdings,
+            log,
+            term=taken.term,
+            number=self.store.number,
+            found=found_policies(taken.sessions),
+        )
+        self._policy = 0
+        """Version of the policy that departments were told of."""
+        self.pause = Pause(taken.sessions, log, number=self.store.number, clock_shift_s=clock_shift_s)
         self.profile = LoadProfile(site.balancing, site.federation.topics)
         self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
         self.neighbours = Neighbours(site.federation, site.domain, int((now + clock_shift_s) * 1000))
@@ -146,6 +167,7 @@ class Leadership:
             clock_shift_s=clock_shift_s,
             disconnect=self.plain.disconnect,
             still_short=lambda broker: self.congestion.control.still_short(broker),
+            paused=lambda: self.pause.in_force,
         )
         self.congestion = CongestionDepartment(
             site,
@@ -160,6 +182,7 @@ class Leadership:
             term=taken.term,
             number=self.store.number,
             found=found_in(taken.sessions),
+            paused=lambda: self.pause.in_force,
         )
         self.registrar = Registrar(
             site,
@@ -206,6 +229,7 @@ class Leadership:
             *self.sessions.begin(taken.term, taken.sessions, now),
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
+            *self.replication.begin(now),
             *self._afterwards(now),
         ]
 
@@ -362,10 +386,27 @@ class Leadership:
             case PlanApplied() | PlanRolledBack() | PlanShown():
                 told = self.plans.operator_asked(operation, token, now)
             case PauseAsked():
-                told = refused(token, "this agent cannot pause")
+                told = self.pause.asked(operation, token, now)
             case HandOverAsked():
-                told = refused(token, "there is no other agent")
+                return self._hand_over(operation.to, token, now)
         return told + self._afterwards(now)
+
+    def _hand_over(self, to: str, token: int, now: float) -> list[Instruction]:
+        """Let another agent lead: nothing is done by this one after that."""
+        members = self._colleagues.membership
+        successor = members.named(to) if to else members.successor(now)
+        if not successor:
+            known = ", ".join(host or agent for agent, host in sorted(members.agents.items()))
+            return refused(
+                token, f"no agent is on {to!r}; there is {known}" if to else "no other agent lives"
+            )
+        answer = AnswerOperator(token, OperationAnswer(result=msgspec.json.encode({"to": successor})))
+        if successor == members.own:
+            return [answer]
+        if not members.is_live(successor, now):
+            return refused(token, f"{successor} does not answer")
+        self._log.note(LeadershipHandedOver(to=successor, term=self.term), now)
+        return [answer, StepDown(successor)]
 
     def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
         """The agent of a linked domain has said something."""
@@ -388,14 +429,16 @@ class Leadership:
         self.store.stored(write, now)
         self.admissions.stored(write)
         self.congestion.stored(write)
-        return self.sessions.stored(write, now) + self._afterwards(now)
+        told = self.pause.stored(write) + self.replication.stored(write, now)
+        return told + self.sessions.stored(write, now) + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
-        return self.sessions.failed(write, problem, now) + self._afterwards(now)
+        told = self.pause.failed(write, problem, now) + self.replication.failed(write, problem, now)
+        return told + self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -411,6 +454,8 @@ class Leadership:
             self.neighbours.timer(),
             self.advertising.timer(),
             self.congestion.timer(),
+            self.replication.timer(),
+            self.pause.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
 
@@ -429,6 +474,8 @@ class Leadership:
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
         told += self.congestion.handle_timer(now)
+        told += self.replication.look(now)
+        told += self.pause.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
         return told + self._afterwards(now)
@@ -446,6 +493,7 @@ class Leadership:
         for client in self.sessions.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
+        told += self._policies(now)
         for change in self.neighbours.take_changes():
             if isinstance(change, NeighbourCame):
                 accepts = self.neighbours.accepts(change.peer)
@@ -459,6 +507,23 @@ class Leadership:
                 self._push_at = now + PUSH_S
             elif self.store.ready:
                 self._push_at = max(now + PUSH_S, self.store.retry_at)
+        return told
+
+    def member_said(self, now: float) -> list[Instruction]:
+        """Another agent of this domain has said how far it is, or a body was read."""
+        return self.replication.look(now) + self._afterwards(now)
+
+    def _policies(self, now: float) -> list[Instruction]:
+        """Departments hand documents over, and hear what came of them."""
+        told: list[Instruction] = []
+        for body in self.plans.take_proposals():
+            told += self.replication.propose(body, now)
+        holdings = self._colleagues.holdings
+        if holdings.version > self._policy:
+            self._policy = holdings.version
+            told += self.plans.policy_committed(holdings.version, holdings.body, now)
+        for refusal in self.replication.take_refused():
+            told += self.plans.policy_refused(refusal.body, refusal.reason, now)
         return told
 
     # -- questions ------------------------------------------------------------------------------------------
@@ -478,6 +543,7 @@ class Leadership:
             refused=dict(self._refused() + Counter(status.refused)),
             store_problem=self.store.problem,
             congestion=self.congestion.status(now),
+            paused=self.pause.status,
         )
 
     def _refused(self) -> Counter[str]:

@@ -16,6 +16,15 @@ class PlanOperations(Protocol):
     def operator_asked(self, operation: PlanOperation, token: int, now: float) -> list[Instruction]:
         """An operator wants something of a plan."""
 
+    def take_proposals(self) -> list[bytes]:
+        """Documents that all agents are to hold before they are in force."""
+
+    def policy_committed(self, version: int, body: bytes, now: float) -> list[Instruction]:
+        """A document is in force, this leader's or an earlier one's."""
+
+    def policy_refused(self, body: bytes, reason: str, now: float) -> list[Instruction]:
+        """A document will not be in force."""
+
 
 class NoPlans:
     """A domain in which no plan can be put in force."""
@@ -23,6 +32,18 @@ class NoPlans:
     def operator_asked(self, operation: PlanOperation, token: int, now: float) -> list[Instruction]:
         """Say so."""
         return refused(token, "no plans here")
+
+    def take_proposals(self) -> list[bytes]:
+        """None."""
+        return []
+
+    def policy_committed(self, version: int, body: bytes, now: float) -> list[Instruction]:
+        """Nobody can use it."""
+        return []
+
+    def policy_refused(self, body: bytes, reason: str, now: float) -> list[Instruction]:
+        """Nobody proposed it."""
+        return []
 
 
 def refused(token: int, problem: str) -> list[Instruction]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mangrove.control.events.congestion_happenings import CONGESTION
 from mangrove.control.events.happenings import GENERAL
+from mangrove.control.events.member_happenings import MEMBERS
 from mangrove.control.events.session_happenings import SESSIONS
 
-KINDS = GENERAL | SESSIONS | CONGESTION
+KINDS = GENERAL | SESSIONS | CONGESTION | MEMBERS
