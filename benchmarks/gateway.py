@@ -62,7 +62,6 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
             federation=federation,
             domain=name,
             head_urls=(f"nats-leaf://mangrove:mangrove@127.0.0.1:{leaf[index]}",),
-            management_url=None,
             listen=(Address("127.0.0.1", gate[index]),),
             calls=(Call("b", Address("127.0.0.1", gate[1])),) if name == "a" else (),
         )

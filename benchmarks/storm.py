@@ -103,7 +103,6 @@ def _gateway(
         federation=federation,
         domain=name,
         head_urls=(f"nats-leaf://mangrove:mangrove@{HOST}:{leaf}",),
-        management_url=None,
         listen=(Address(HOST, listen),),
         calls=(Call(callee, relays[callee].listen),) if callee else (),
     )

@@ -38,7 +38,7 @@ class Brokers:
         self.edge: ManagedProcess = kind.server(
             endpoints.edges[0],
             directory,
-            attach_to=endpoints.head.leaf_url,
+            attach_to=[endpoints.head.leaf_url],
             **options,  # type: ignore[arg-type]
         )
 

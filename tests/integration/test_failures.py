@@ -221,7 +221,7 @@ def gateway_log(chain: Running, domain: str) -> str:
 async def send_to_gateway(chain: Running, domain: str, data: bytes) -> bytes:
     """Connect to a gateway's port, send bytes, and read until it closes the connection."""
     endpoints = chain.launched.endpoints[domain]
-    reader, writer = await asyncio.open_connection(endpoints.gateway_host, endpoints.gateway_port)
+    reader, writer = await asyncio.open_connection(*endpoints.gateway)
     writer.write(data)
     await writer.drain()
     if writer.can_write_eof():
@@ -284,7 +284,7 @@ async def test_two_gateways_of_one_domain_are_reported_on_both_sides(chain: Runn
     settings = read_settings(chain.launched.run.settings(gateway_process("denver")), GatewaySettings)
     with PortReservation() as ports:
         listen = (Address("127.0.0.1", ports.take("127.0.0.1")),)
-        second = msgspec.structs.replace(settings, listen=listen, management_url=None, events_path="")
+        second = msgspec.structs.replace(settings, listen=listen, management_urls=(), events_path="")
         path = tmp_path / "second.json"
         path.write_bytes(msgspec.json.encode(second))
         impostor = ManagedProcess(

@@ -124,7 +124,7 @@ async def _site(directory: Path) -> AsyncIterator[Site]:
         subject = gateway_audience_subject("here")
         gateway.subscription = await connection.subscribe(subject, cb=gateway.answer)
         await connection.flush()
-        link = ManagementLink("here", broker.url, "test")
+        link = ManagementLink("here", [broker.url], "test")
         assert await link.wait(5)
         made = Site(broker, gateway, link)
         try:

@@ -340,7 +340,7 @@ async def test_an_edge_looks_for_its_head_many_times_a_second(tmp_path: Path) ->
         port = head.sockets[0].getsockname()[1]
         url = f"nats-leaf://127.0.0.1:{port}"
         config = data_broker_config(
-            broker, tmp_path, max_message_bytes=1 << 20, jetstream_domain="d", head_leaf_url=url
+            broker, tmp_path, max_message_bytes=1 << 20, jetstream_domain="d", attach_to=[url]
         )
         edge = nats_server("edge", config, tmp_path)
         try:

@@ -11,6 +11,7 @@ from tests.kit.engines import federation, learn, with_links
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.head import HeadConnection, Silence
 from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.federation import Limits
 from mangrove.model.topics import TopicRules
@@ -91,6 +92,7 @@ class Head:
         client_limits: RateLimits | None = None,
         silence: Callable[[Head], Silence] | None = None,
         attach: Callable[[AttachmentOwner], Attachment] | None = None,
+        mirrors: Callable[[Head], MirrorPlane] | None = None,
     ) -> None:
         """`attach` makes another broker than the fake one."""
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
@@ -113,6 +115,7 @@ class Head:
             silence=None if silence is None else silence(self),
             markers=markers,
             directions=directions,
+            mirrors=None if mirrors is None else mirrors(self),
         )
 
     @property

@@ -139,7 +139,7 @@ class Agent:
 
     async def _connect(self) -> Client:
         """A connection that is made again whenever it breaks."""
-        url = self._settings.endpoints.management.client_url
+        urls = [broker.client_url for broker in self._settings.endpoints.managements]
         warned = False
 
         async def told(error: Exception) -> None:
@@ -153,7 +153,7 @@ class Agent:
         while True:
             try:
                 return await nats.connect(
-                    url,
+                    urls,
                     name=self._settings.agent,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
@@ -163,7 +163,7 @@ class Agent:
                 )
             except (OSError, nats.errors.Error) as error:
                 if not warned:
-                    log.warning("management broker %s: %s; trying again", url, error)
+                    log.warning("management broker %s: %s; trying again", ", ".join(urls), error)
                 warned = True
                 await asyncio.sleep(RETRY_S)
 

@@ -48,7 +48,7 @@ class ManagementConnection:
 
     def __init__(self, endpoints: DomainEndpoints) -> None:
         self._domain = endpoints.domain
-        self._url = endpoints.management.client_url
+        self._urls = [broker.client_url for broker in endpoints.managements]
         self._connection: Client | None = None
         self._connecting = asyncio.Lock()
 
@@ -116,6 +116,6 @@ class ManagementConnection:
                 await self.close()
                 async with asyncio.timeout(TIMEOUT_S):
                     self._connection = await nats.connect(
-                        self._url, allow_reconnect=False, connect_timeout=1, error_cb=_quiet
+                        self._urls, allow_reconnect=False, connect_timeout=1, error_cb=_quiet
                     )
             return self._connection

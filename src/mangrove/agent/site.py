@@ -76,7 +76,7 @@ class Site:
                     directory,
                     max_message_bytes=limit,
                     site=domain,
-                    attach_to=self._uplink_url(edge),
+                    attach_to=self._uplink_urls(edge),
                     head_is_ours=not head.external,
                     system_user=self._system_user,
                 )
@@ -123,27 +123,27 @@ class Site:
         """What needs the brokers, and ends before them."""
         return [self.gateway] if self.agent is None else [self.gateway, self.agent]
 
-    def _head_url(self) -> str:
-        """Where the gateway and the edge brokers attach."""
-        external = self._federation.domains[self.domain].external
-        return external.leaf if external is not None else self._own.head.leaf_url
-
     def _succeeding(self) -> list[BrokerEndpoints]:
         """The edge brokers that can take the head's place, in the order in which they do."""
         if self._own.head.external:
             return []
-        return [edge for edge in self._own.edges if not edge.external and edge.leaf_port is not None]
+        return [edge for edge in self._own.succession[1:] if not edge.external]
 
     def _head_urls(self) -> tuple[str, ...]:
         """Where the gateway attaches, the head first."""
-        return (self._head_url(), *(edge.leaf_url for edge in self._succeeding()))
+        external = self._federation.domains[self.domain].external
+        head = self._own.head.leaf_url if external is None else external.leaf
+        return (head, *(edge.leaf_url for edge in self._succeeding()))
 
-    def _uplink_url(self, edge: BrokerEndpoints) -> str:
-        """Where an edge attaches: at the head, or at the emulator of its line."""
-        if edge.behind is None or edge.behind.uplink_port is None:
-            return self._head_url()
-        scheme = BROKER_URLS[edge.kind].attach_scheme
-        return f"{scheme}://{Address(edge.host, edge.behind.uplink_port)}"
+    def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
+        """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
+        if self._own.head.external:
+            return self._head_urls()
+        if edge.behind is not None:
+            scheme = BROKER_URLS[edge.kind].attach_scheme
+            return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
+        earlier = self._own.succession[: self._own.succession.index(edge)]
+        return tuple(broker.leaf_url for broker in earlier)
 
     def _gateway(self) -> ManagedProcess:
         name = gateway_process(self.domain)
@@ -164,7 +164,7 @@ class Site:
             head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
-            management_url=self._own.management.client_url,
+            management_urls=tuple(broker.client_url for broker in self._own.managements),
             directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),

@@ -56,8 +56,8 @@ class AttachmentOwner(Protocol):
         `elsewhere`: it is another broker of the domain than the one that was lost.
         """
 
-    def doubted(self) -> None:
-        """The broker has said nothing for a moment in which it should have; it may be about to be lost."""
+    def doubted(self, doubted: bool) -> None:
+        """The broker has said nothing for a moment in which it should have, or has spoken again since."""
 
     def lost(self, reason: str) -> None:
         """The broker is gone; the attachment tries again by itself."""

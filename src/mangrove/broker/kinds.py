@@ -5,6 +5,7 @@ Everything outside this room asks `kind_of(…)` and names no broker product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,14 +48,15 @@ class Kind(Protocol):
         *,
         max_message_bytes: int,
         site: str,
-        attach_to: str | None = None,
+        attach_to: Sequence[str] = (),
         head_is_ours: bool = True,
         system_user: Credentials | None = None,
     ) -> ManagedProcess:
-        """A head broker, or an edge broker of the head at `attach_to`; its files go below `directory`.
+        """A head broker, or an edge broker that attaches to the first living one of `attach_to`.
 
-        What the brokers of a `site` keep for their clients they keep in one place, at the head, if that
-        is a broker of ours. The `system_user` may watch the broker; all others need no name.
+        Its files go below `directory`. What the brokers of a `site` keep for their clients they keep in
+        one place, at the head, if that is a broker of ours. The `system_user` may watch the broker; all
+        others need no name.
         """
 
     def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:

@@ -103,7 +103,7 @@ async def _connect(
     name = name if name.startswith(SDK_NAME) else f"{SDK_NAME} {name}".strip()
     if servers is None:
         directions, kind = _directions_of(domain, federation, run_dir)
-        pool = BrokerPool(kind, name, [directions.head.url], edges or [each.url for each in directions.edges])
+        pool = BrokerPool(kind, name, directions.head_urls, edges or [each.url for each in directions.edges])
         return await _open(pool, directions, name, identity, filtering)
     if domain is not None:
         raise InputError("give either servers or a domain, not both")
@@ -113,7 +113,7 @@ async def _connect(
         first = await _first(pool, given)
         told = await _ask_directions(first)
         if told is not None:
-            pool.head_urls = [told.head.url]
+            pool.head_urls = list(told.head_urls)
             pool.edge_urls = list(edges) or [each.url for each in told.edges]
             if not same_broker(first.url, told.head.url):
                 first = await _head(pool, told, first)
@@ -144,7 +144,8 @@ async def _open(
             # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
             order = random.sample(pool.edge_urls, len(pool.edge_urls))
             subscriber = await _first(pool, [*order, *pool.head_urls])
-        if directions is None or not directions.management_url:
+        urls = () if directions is None else directions.management_urls or (directions.management_url,)
+        if directions is None or not any(urls):
             return Connection(
                 pool,
                 publisher,
@@ -152,7 +153,7 @@ async def _open(
                 publishing=publishing,
                 terms=() if directions is None else directions.terms,
             )
-        link = ManagementLink(directions.domain, directions.management_url, name)
+        link = ManagementLink(directions.domain, urls, name)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
             connection = Connection(pool, publisher, subscriber, link, managed, publishing, directions.terms)
@@ -195,9 +196,9 @@ async def _ask_directions(wire: ClientConnection) -> Directions | None:
 
 
 async def _head(pool: BrokerPool, told: Directions, reached: ClientConnection) -> ClientConnection:
-    """The head that the directions name; what was reached instead, if there is no way to it."""
+    """The head that the directions name, or who takes over; what was reached, if there is no way to it."""
     try:
-        head = await pool.at(told.head.url)
+        head = await pool.open(list(told.head_urls))
     except BrokerAwayError as error:
         log.warning("the head is published at through %s: %s", reached.url, error.message)
         return reached
@@ -223,7 +224,9 @@ def _directions_of(
         domain=domain,
         head=BrokerDirection(name=endpoints.head.name, url=endpoints.head.client_url),
         edges=tuple(BrokerDirection(name=edge.name, url=edge.client_url) for edge in endpoints.edges),
+        succession=not endpoints.head.external,
         management_url=endpoints.management.client_url,
+        management_urls=tuple(broker.client_url for broker in endpoints.managements),
         placement=runtime.federation.domains[domain].placement,
         terms=runtime.federation.topics.terms(),
         client_limits=runtime.federation.limits.client,

@@ -20,12 +20,15 @@ from mangrove.model.federation import (
     Prepare,
     Urgency,
 )
+from mangrove.model.plans.rules import PlanPolicy, PlanRules
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Mirror, Order, Queue, Scope
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
 MAX_EDGES = 64
+MAX_HOSTS = 16
 
 
 def _name(text: str) -> str:
@@ -86,6 +89,17 @@ def _capacity(value: float) -> float:
     return value
 
 
+def _elastic(value: Any) -> Any:
+    """`elastic: true` switches brokers off at low load, and adds none."""
+    return {"enabled": value} if isinstance(value, bool) else value
+
+
+def _window(text: str) -> str:
+    if not WINDOW.fullmatch(text):
+        raise ValueError("a time of day is written as 22:00-05:30, in UTC")
+    return text
+
+
 Name = Annotated[str, AfterValidator(_name)]
 Host = Annotated[str, AfterValidator(checked_host)]
 Latitude = Annotated[float, Field(ge=-90, le=90)]
@@ -131,6 +145,26 @@ class ExternalDocument(Strict):
     )
 
 
+class HostDocument(Strict):
+    """A machine of a site, and what runs there."""
+
+    address: Host = Field(description="Where its processes listen, and the other hosts reach them.")
+    brokers: list[str] = Field(
+        default=[],
+        description="Data brokers that run there: `head`, `edge1`, `edge2`, …; each on one host.",
+    )
+
+
+class ElasticDocument(Strict):
+    """How many brokers a site runs as load comes and goes; `elastic: true` is short for all defaults."""
+
+    enabled: bool = Field(default=True, description="Whether brokers are switched off at low load.")
+    max_edges: Annotated[int, Field(ge=0, le=MAX_EDGES)] = Field(
+        default=0,
+        description="Edge brokers in all, with those that are added when load or risk asks for it; 0: none.",
+    )
+
+
 class DomainDocument(Strict):
     """One site."""
 
@@ -157,6 +191,18 @@ class DomainDocument(Strict):
     move_plain_clients: bool = Field(
         default=False,
         description="Whether clients without the SDK may be disconnected from an overloaded broker.",
+    )
+    hosts: Annotated[dict[Name, HostDocument], Field(max_length=MAX_HOSTS)] = Field(
+        default={}, description="The machines of the site, by name; by default one, at `address`."
+    )
+    gateways: Annotated[int, Field(ge=1, le=2)] = Field(
+        default=1,
+        description="With 2, a second gateway stands by, on the second host where there are several. "
+        "Not in force yet.",
+    )
+    elastic: Annotated[ElasticDocument, BeforeValidator(_elastic)] = Field(
+        default=ElasticDocument(enabled=False),
+        description="Whether brokers are switched off and added as load asks for it. Not in force yet.",
     )
 
 
@@ -407,6 +453,28 @@ class CongestionDocument(Strict):
     )
 
 
+class PlansDocument(Strict):
+    """How plans that the pipelines made come into force."""
+
+    policy: PlanPolicy = Field(
+        default=PlanPolicy.MANUAL,
+        description="What agents do with a plan that they find: nothing, tell of it, or put it in force.",
+    )
+    directory: str | None = Field(
+        default=None, description="Where the pipelines leave plans, relative to this file."
+    )
+    window: Annotated[list[Annotated[str, AfterValidator(_window)]], Field(max_length=16)] = Field(
+        default=[],
+        description="Times of day at which plans are applied, in UTC, as `22:00-05:30`; by default at once.",
+    )
+    moves_at_once: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=PlanRules().moves_at_once, description="Topics that move at the same time."
+    )
+    max_age_h: Annotated[float, Field(gt=0, le=8760)] = Field(
+        default=PlanRules().max_age_s / 3600, description="A plan whose data are older is refused."
+    )
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -450,6 +518,9 @@ class FederationDocument(Strict):
     )
     congestion: CongestionDocument = Field(
         default=CongestionDocument(), description="Who speaks less when capacity is short."
+    )
+    plans: PlansDocument = Field(
+        default=PlansDocument(), description="How plans come into force. Not in force yet."
     )
 
 

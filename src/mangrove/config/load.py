@@ -11,7 +11,13 @@ import msgspec
 from pydantic import ValidationError
 
 from mangrove.config.calibration import CalibrationFile, read_calibration
-from mangrove.config.document import EdgeDocument, FederationDocument, LinkDocument, nulls_as_empty
+from mangrove.config.document import (
+    EdgeDocument,
+    FederationDocument,
+    LinkDocument,
+    PlansDocument,
+    nulls_as_empty,
+)
 from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
@@ -23,13 +29,16 @@ from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.federation import (
     Domain,
     Edge,
+    Elastic,
     External,
     Federation,
+    Host,
     Limits,
     Link,
     Region,
     RiskGroup,
 )
+from mangrove.model.plans.rules import PlanRules
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
 
@@ -90,7 +99,7 @@ def parse_federation(text: str, source: str, directory: Path | None = None) -> R
     mistakes += [*failures.mistakes, *calibration.mistakes]
     federation = None
     if document is not None and not mistakes:
-        federation = _federation(document, failures, calibration)
+        federation = _federation(document, failures, calibration, directory or Path())
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
@@ -131,6 +140,9 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "regions": document.RegionDocument,
         "risk_groups": document.RiskGroupDocument,
         "external": document.ExternalDocument,
+        "hosts": document.HostDocument,
+        "elastic": document.ElasticDocument,
+        "plans": document.PlansDocument,
     }
     for part in loc[:-1]:
         inside_topic = where is document.TopicDocument and part == "limits"
@@ -167,7 +179,7 @@ def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
 
 
 def _federation(
-    document: FederationDocument, failures: FailuresFile, calibration: CalibrationFile
+    document: FederationDocument, failures: FailuresFile, calibration: CalibrationFile, directory: Path
 ) -> Federation:
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
@@ -192,6 +204,12 @@ def _federation(
             placement=domain.placement,
             accept_load_from=tuple(domain.accept_load_from),
             move_plain_clients=domain.move_plain_clients,
+            hosts=tuple(
+                Host(name=host, address=described.address, brokers=tuple(described.brokers))
+                for host, described in domain.hosts.items()
+            ),
+            gateways=domain.gateways,
+            elastic=msgspec.convert(domain.elastic.model_dump(), Elastic),
         )
     return Federation(
         name=document.federation,
@@ -212,6 +230,17 @@ def _federation(
         urgency=document.urgency,
         balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
         congestion=msgspec.convert(document.congestion.model_dump(), Congestion),
+        plans=_plans(document.plans, directory),
+    )
+
+
+def _plans(document: PlansDocument, directory: Path) -> PlanRules:
+    return PlanRules(
+        policy=document.policy,
+        directory="" if document.directory is None else str(directory / document.directory),
+        window=tuple(document.window),
+        moves_at_once=document.moves_at_once,
+        max_age_s=document.max_age_h * 3600,
     )
 
 

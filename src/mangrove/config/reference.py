@@ -10,10 +10,13 @@ from pydantic.fields import FieldInfo
 from mangrove.config.document import (
     DomainDocument,
     EdgeDocument,
+    ElasticDocument,
     ExternalDocument,
     FederationDocument,
+    HostDocument,
     LimitsDocument,
     LinkDocument,
+    PlansDocument,
     RegionDocument,
     RiskGroupDocument,
     SessionLimitsDocument,
@@ -26,12 +29,15 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("limits", LimitsDocument),
     ("domains.NAME", DomainDocument),
     ("domains.NAME.edges[]", EdgeDocument),
+    ("domains.NAME.hosts.NAME", HostDocument),
+    ("domains.NAME.elastic", ElasticDocument),
     ("domains.NAME.external", ExternalDocument),
     ("links[]", LinkDocument),
     ("topics[]", TopicDocument),
     ("topics[].limits", SessionLimitsDocument),
     ("regions.NAME", RegionDocument),
     ("risk_groups.NAME", RiskGroupDocument),
+    ("plans", PlansDocument),
 )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from mangrove.config.balancing_rules import balancing_mistakes
 from mangrove.config.congestion_rules import congestion_mistakes
 from mangrove.config.contract_rules import contract_mistakes, prepare_mistakes, risk_group_mistakes
+from mangrove.config.host_rules import edge_slots, host_addresses, host_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.address import MAX_PORT, Address, AddressError
-from mangrove.model.endpoints import EDGE_OFFSET, EDGE_STRIDE
+from mangrove.model.endpoints import port_span
 from mangrove.model.site_pair import site_pair
 
 FIRST_PORT = 7000
@@ -29,6 +30,7 @@ def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
     yield from balancing_mistakes(raw)
     yield from congestion_mistakes(raw)
     yield from _external_mistakes(domains)
+    yield from host_mistakes(domains)
     yield from _port_mistakes(domains, raw.get("links"))
 
 
@@ -85,11 +87,10 @@ def _port_mistakes(domains: dict[str, Any], links: Any) -> Iterator[Mistake]:
     for position, (name, raw) in enumerate(domains.items()):
         domain = _mapping(raw)
         base = domain.get("base_port", default_base_port(position))
-        host = domain.get("address", "127.0.0.1")
-        if isinstance(base, int) and isinstance(host, str):
-            edges = domain.get("edges", 0)
-            count = len(edges) if isinstance(edges, list) else edges if isinstance(edges, int) else 0
-            spans.append((host, base, base + EDGE_OFFSET + EDGE_STRIDE * count, f"domains.{name}.base_port"))
+        if isinstance(base, int):
+            taken = port_span(edge_slots(domain), len(_mapping(domain.get("hosts"))))
+            where = f"domains.{name}.base_port"
+            spans += [(host, base, base + taken, where) for host in host_addresses(domain)]
     for index, link in enumerate(links if isinstance(links, list) else []):
         for side, endpoint in _mapping(_mapping(link).get("endpoints")).items():
             try:

@@ -29,6 +29,7 @@ from mangrove.control.stimuli import (
     OperatorAsked,
     PeerSaid,
     PlainClientsSeen,
+    PlanFound,
     PolicyFetched,
     Stimulus,
     Stored,
@@ -144,6 +145,8 @@ class AgentBrain:
                 return lead.member_said(now)
             case OperatorAsked(operation=operation, token=token):
                 return lead.operator_asked(operation, token, now)
+            case PlanFound(name=name, document=document):
+                return lead.plan_found(name, document, now)
             case GatewayAnswered():
                 return lead.gateway_answered(stimulus)
             case _:

@@ -58,6 +58,11 @@ class BrokerWatch:
         """A broker can carry more or less from now on."""
         self._noticed(self._detectors[broker].set_capacity(capacity, now), now, noting)
 
+    def set_dead(self, broker: str, problem: str) -> None:
+        """A broker is proven dead, and no candidate for anything; with an empty `problem`, no longer."""
+        self._loads.pop(broker, None)
+        self._detectors[broker].set_dead(problem)
+
     def _noticed(self, load: BrokerLoad, now: float, noting: bool) -> BrokerLoad:
         self._loads[load.broker] = load
         if noting:

@@ -38,9 +38,12 @@ class DomainView:
         follow: Callable[[str, float, EventId | None], None],
         as_offered: Callable[[BrokerLoad, float], BrokerLoad] = lambda load, _now: load,
         offered_parts: Callable[[], Mapping[str, float]] = dict,
+        on_their_way: Callable[[str], bool] = lambda _topic: False,
     ) -> None:
         """`as_offered`: a broker as if no publisher were limited; `offered_parts`: how many times what is
-        said of limited topics would be said then."""
+        said of limited topics would be said then. Subscribers of topics that are `on_their_way` by a plan
+        are no session's to move."""
+        self._on_their_way = on_their_way
         self._as_offered = as_offered
         self._offered_parts = offered_parts
         self._site = site
@@ -77,6 +80,7 @@ class DomainView:
             found = self._profile.publishers(broker, self.publisher_audience, self._neighbours_fed, measured)
         else:
             found = self._profile.subscribers(broker, self._advertising.subscriber_class, measured)
+            found = tuple(bundle for bundle in found if not self._on_their_way(bundle.topic))
         parts = self._offered_parts()
         return [_grown(bundle, parts.get(bundle.topic, 1.0)) for bundle in found]
 

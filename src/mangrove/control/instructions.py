@@ -127,12 +127,28 @@ class StepDown:
     successor: str
 
 
+@dataclass(frozen=True, slots=True)
+class RestartBroker:
+    """Have a broker of this domain killed and started anew by who supervises it: it is there, and frozen."""
+
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeBroker:
+    """Probe a broker at once, without waiting for the turn of the next probe."""
+
+    broker: str
+
+
 Instruction = (
     AnswerOperator
     | TellMembers
     | FetchPolicy
     | StepDown
     | SwitchBroker
+    | RestartBroker
+    | ProbeBroker
     | AnswerRegistration
     | TellClient
     | Announce

@@ -32,9 +32,12 @@ from mangrove.control.instructions import (
     StepDown,
     TellClient,
 )
+from mangrove.control.mirrors.mirrors import Mirrors
 from mangrove.control.neighbours import NeighbourCame, Neighbours
-from mangrove.control.operations import NoPlans, PlanOperations, refused
+from mangrove.control.operations import refused
 from mangrove.control.pause import Pause
+from mangrove.control.plans.department import PlanDepartment
+from mangrove.control.plans.surroundings import DomainPlans
 from mangrove.control.policies.colleagues import Colleagues
 from mangrove.control.policies.replication import Replication
 from mangrove.control.policies.stored import found_policies
@@ -119,7 +122,13 @@ class Leadership:
         self._unsure: dict[str, tuple[float, float]] = {}
         """Clients of which it is not known where they are served: since when, and when they are asked."""
         self.clients = Clients(site.brokers)
-        self.directory = Directory(site.domain)
+        self.mirrors = Mirrors(
+            site,
+            watch.loads,
+            published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            clock_shift_s=clock_shift_s,
+        )
+        self.directory = Directory(site.domain, self.mirrors)
         self.store = StoreWrites(self.directory, log)
         self._colleagues = colleagues
         self.replication = Replication(
@@ -148,6 +157,7 @@ class Leadership:
             lambda topic, at, decision: self.registrar.redirect(topic, at, decision),
             lambda load, at: self.congestion.as_offered(load, at),
             lambda: self.congestion.offered_parts(),
+            lambda topic: self.plans.moving(topic),
         )
         self.view = view
         self.admissions = Admissions(
@@ -184,6 +194,23 @@ class Leadership:
             found=found_in(taken.sessions),
             paused=lambda: self.pause.in_force,
         )
+        self.plans = PlanDepartment(
+            site,
+            DomainPlans(
+                site,
+                watch,
+                self.clients,
+                self.directory,
+                view,
+                lambda: self.sessions,
+                known=lambda at: not self.registrar.believes(at),
+                paused=lambda: self.pause.in_force,
+            ),
+            log,
+            term=taken.term,
+            number=self.store.number,
+            clock_shift_s=clock_shift_s,
+        )
         self.registrar = Registrar(
             site,
             self.clients,
@@ -191,9 +218,12 @@ class Leadership:
             Distributor(site.balancing, site.description.placement, seed),
             log,
             loads=watch.loads,
-            target=lambda topic: self.sessions.target(topic, publishers=False),
+            target=lambda topic: self.sessions.target(topic, publishers=False) or self.plans.target(topic),
             expected=self.admissions.expected,
-            ordered=lambda served: self.sessions.orders(served.id, served.topic, served.broker),
+            ordered=lambda served: (
+                self.sessions.orders(served.id, served.topic, served.broker) or self.plans.orders(served)
+            ),
+            mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -203,7 +233,6 @@ class Leadership:
             self.clients.placements,
             self.advertising,
         )
-        self.plans: PlanOperations = NoPlans()
         self.places: PublishPlaces | None = None
         if site.balancing.publish_at_edges:
             self.places = PublishPlaces(
@@ -230,6 +259,7 @@ class Leadership:
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
             *self.replication.begin(now),
+            *self.plans.begin(taken.sessions, now),
             *self._afterwards(now),
         ]
 
@@ -237,17 +267,26 @@ class Leadership:
         """Somebody else leads."""
         self.sessions.drop()
         self.admissions.drop()
+        self.plans.drop()
 
     # -- brokers --------------------------------------------------------------------------------------------
 
     def loaded(self, now: float) -> list[Instruction]:
         """A broker was measured, or did not answer."""
+        self.reconsider_mirrors(now)
         told = self.neighbours.set_load(self._watch.cluster(now), now)
+        self.plans.loaded(now)
         told += self.plain.look(self._watch.loads(now).values(), now)
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
+
+    def reconsider_mirrors(self, now: float) -> None:
+        """A broker that does not answer mirrors nothing; its topics get another mirror, if there is one."""
+        away = [name for name, load in self._watch.loads(now).items() if not load.reachable]
+        for topic in self.mirrors.set_away(away):
+            self.registrar.follow(topic, now)
 
     def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
         """A broker's page of connections."""
@@ -326,7 +365,7 @@ class Leadership:
         if message.problem:
             # The order may have been said twice, and the second time be carried out.
             self._unsure[message.client] = (now, now + LATE_S)
-        told = self.sessions.confirmed(message, now)
+        told = self.sessions.confirmed(message, now) + self.plans.confirmed(message, now)
         return told + self._audiences([served], now)
 
     def _left(self, client: str, now: float) -> list[Instruction]:
@@ -336,24 +375,40 @@ class Leadership:
         self.congestion.left(client, gone, now)
         told: list[Instruction] = []
         for served in gone:
-            told += self.sessions.gone(served.id, now)
+            told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told + self._audiences(gone, now)
 
     def _ended(self, ended: Iterable[Served], now: float) -> list[Instruction]:
         told: list[Instruction] = []
         for served in ended:
             self.profile.end(*served.id)
-            told += self.sessions.gone(served.id, now)
+            self.profile.mirror(served.client, served.wish, "")
+            told += self.sessions.gone(served.id, now) + self.plans.gone(served.id, now)
         return told
 
     def _located(self, served: Served, now: float) -> list[Instruction]:
         self._profile_place(served)
         publishers = served.wish.role is ClientRole.PUBLISHER
-        return self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+        told = self.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
+        return told + self.plans.joined(served, now)
 
     def _profile_place(self, served: Served) -> None:
         """What is served in another domain is reported here all the same, as load of a broker there."""
         self.profile.place(served.client, served.wish, served.broker)
+        record = self.directory.get(served.topic)
+        if record is not None and record.mode and served.wish.role is ClientRole.SUBSCRIBER:
+            mirrored = not served.wish.queue and self._site.has(served.broker)
+            self.profile.mirror(served.client, served.wish, record.mirror if mirrored else "")
+
+    def _profile_mirrors(self, topic: str) -> None:
+        """Who subscribes to a topic without a group has it at its mirror as well."""
+        record = self.directory.get(topic)
+        mirror = "" if record is None else record.mirror
+        placements = self.clients.placements
+        for broker in placements.brokers(ClientRole.SUBSCRIBER, topic):
+            for served in placements.members(ClientRole.SUBSCRIBER, topic, broker):
+                if not served.wish.queue:
+                    self.profile.mirror(served.client, served.wish, mirror if self._site.has(broker) else "")
 
     def _audiences(self, changed: Iterable[Served], now: float) -> list[Instruction]:
         """Tell neighbours what is published, and look where it should be."""
@@ -408,6 +463,10 @@ class Leadership:
         self._log.note(LeadershipHandedOver(to=successor, term=self.term), now)
         return [answer, StepDown(successor)]
 
+    def plan_found(self, name: str, document: bytes, now: float) -> list[Instruction]:
+        """A plan lies where pipelines leave them."""
+        return self.plans.found(name, document, now) + self._afterwards(now)
+
     def peer_said(self, peer: str, message: PeerMessage, now: float) -> list[Instruction]:
         """The agent of a linked domain has said something."""
         match message:
@@ -430,13 +489,15 @@ class Leadership:
         self.admissions.stored(write)
         self.congestion.stored(write)
         told = self.pause.stored(write) + self.replication.stored(write, now)
-        return told + self.sessions.stored(write, now) + self._afterwards(now)
+        told += self.sessions.stored(write, now) + self.plans.stored(write, now)
+        return told + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
+        self.plans.failed(write, now)
         told = self.pause.failed(write, problem, now) + self.replication.failed(write, problem, now)
         return told + self.sessions.failed(write, problem, now) + self._afterwards(now)
 
@@ -456,6 +517,7 @@ class Leadership:
             self.congestion.timer(),
             self.replication.timer(),
             self.pause.timer(),
+            self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
 
@@ -476,6 +538,7 @@ class Leadership:
         told += self.congestion.handle_timer(now)
         told += self.replication.look(now)
         told += self.pause.handle_timer(now)
+        told += self.plans.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
         return told + self._afterwards(now)
@@ -490,7 +553,9 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
-        for client in self.sessions.take_silent():
+        for topic in self.mirrors.take_changed():
+            self._profile_mirrors(topic)
+        for client in self.sessions.take_silent() | self.plans.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
         told += self._policies(now)
@@ -537,6 +602,8 @@ class Leadership:
             clients=len(self.clients),
             subscriptions=self.clients.placements.counts[ClientRole.SUBSCRIBER],
             records=len(self.directory),
+            mirrored=self.mirrors.mirrored,
+            unmirrored=self.mirrors.without,
             advertised=self.advertising.advertised,
             moves=self.sessions.moves,
             congested=self.sessions.congested,
@@ -556,12 +623,14 @@ class Leadership:
             + self.admissions.refused
             + self.plain.refused
             + self.congestion.refused
+            + self.plans.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
+        found += self.plans.problems()
         expected = self.sessions.busy() | self.admissions.busy()
         if self._watch.busy() != expected:
             found.append(f"{self._watch.busy()} are busy, {expected} take part in sessions")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mangrove.control.load.capacity import capacity_of
 from mangrove.model.agents.load import Amounts
 from mangrove.model.balancing import Balancing
@@ -28,6 +30,8 @@ class Site:
         self.neighbours = tuple(sorted(link.other(self.domain) for link in federation.links_of(self.domain)))
         brokers: list[BrokerEndpoints] = [endpoints.head, *endpoints.edges]
         self._urls = {broker.name: broker.client_url for broker in brokers}
+        self._machines = {broker.name: broker.machine for broker in brokers}
+        self._down: frozenset[str] = frozenset()
         described = [self.description.head, *self.description.edges]
         described += [Edge()] * (len(brokers) - len(described))
         self.capacities: dict[str, Amounts] = {
@@ -36,8 +40,32 @@ class Site:
 
     @property
     def serving(self) -> tuple[str, ...]:
-        """Brokers that serve subscribers: the edges, or the head of a domain that has none."""
-        return self.edges or (self.head,)
+        """Brokers that serve subscribers: the living edges, or who acts as head where there are none.
+
+        If nothing lives, what would serve if it did.
+        """
+        living = tuple(edge for edge in self.edges if edge not in self._down)
+        if living or len(self._down) == len(self._urls):
+            return living or self.edges or (self.head,)
+        return (self.acting_head,)
+
+    @property
+    def acting_head(self) -> str:
+        """Where is published and gateways attach by default: the first living broker of the succession."""
+        return next((broker for broker in self.brokers if broker not in self._down), self.head)
+
+    @property
+    def down(self) -> frozenset[str]:
+        """Brokers that are dead, switched off, or not to be relied on yet."""
+        return self._down
+
+    def set_down(self, brokers: Collection[str]) -> None:
+        """These, and no others, are not to be used from now on."""
+        self._down = frozenset(brokers)
+
+    def machine(self, broker: str) -> str:
+        """The host on which a broker runs; empty where a domain has but one, or for an unknown broker."""
+        return self._machines.get(broker, "")
 
     @property
     def brokers(self) -> tuple[str, ...]:

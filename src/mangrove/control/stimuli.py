@@ -126,6 +126,14 @@ class OperatorAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanFound:
+    """A plan lies where pipelines leave them, or has changed there."""
+
+    name: str
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerProbed:
     """An agent's own probe of a broker was answered, or was not, or its connection was closed."""
 
@@ -153,6 +161,7 @@ Stimulus = (
     OperatorAsked
     | MemberSaid
     | PolicyFetched
+    | PlanFound
     | BrokerProbed
     | LeadershipTaken
     | LeadershipLost

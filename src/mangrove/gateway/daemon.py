@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -25,6 +26,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.broker_connection import ManagementConnection
+from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
@@ -87,7 +89,7 @@ class Gateway:
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
-        self._retained = self._make_mirror() if settings.head_client_url else None
+        self._retained = self._make_retained() if settings.head_client_url else None
         self._probe = self._make_probe() if settings.head_client_url else None
         journal = settings.journal_path
         self._desk = AudienceDesk(
@@ -96,19 +98,21 @@ class Gateway:
             LeaveMark(Path(f"{journal}.leaves") if journal else None),
             self._hang_together,
         )
+        self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
             self._engine,
             partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_urls),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
-            buffer_done=lambda: self._carry_out(self._engine.flush(monotonic())),
+            buffer_done=self._flush,
             confirmed=lambda applied: self._carry_out(
                 self._engine.subscriptions_confirmed(applied, monotonic())
             ),
             letters=self._retained or DISCARD,
             markers=self._probe,
             silence=self._desk,
+            mirrors=self._mirrors,
             directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -137,7 +141,25 @@ class Gateway:
         self._stimuli.follow(engine)
         return engine
 
-    def _make_mirror(self) -> RetainedMirror:
+    def _make_mirrors(self) -> MirrorPlane | None:
+        """The second way of mirrored topics; None if there are none, or no edges to lead it by."""
+        settings = self._settings
+        federation = settings.federation
+        if not settings.mirror_urls or not any(each.mirror for each in federation.topics.contracts):
+            return None
+        attach, name = kind_of(settings.head_kind).attach, f"gateway-{settings.domain}-mirror"
+        return MirrorPlane(
+            self._engine,
+            {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
+            self._ledger,
+            max_message_bytes=federation.max_message_bytes,
+            buffer_done=self._flush,
+        )
+
+    def _flush(self) -> None:
+        self._carry_out(self._engine.flush(monotonic()))
+
+    def _make_retained(self) -> RetainedMirror:
         """Who keeps the retained messages of this domain in step with those of the others."""
         settings = self._settings
         return RetainedMirror(
@@ -188,7 +210,7 @@ class Gateway:
         flow = self._engine.route_reply(domain)
         if flow is not None:
             flow.take(letter)
-            self._carry_out(self._engine.flush(monotonic()))
+            self._flush()
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         served: set[str] = set()
@@ -204,7 +226,7 @@ class Gateway:
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._journal.record(frame)
-                    self._head.deliver(frame.body, frame.hop_limit)
+                    self._head.deliver(frame.body, frame.hop_limit, frame.topic_class)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
@@ -252,14 +274,16 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                if self._mirrors is not None:
+                    tasks.create_task(self._mirrors.run(), name="mirrors")
                 if self._retained is not None:
                     tasks.create_task(self._retained.run(), name="retained messages")
                 if self._probe is not None:
                     tasks.create_task(self._probe.run(self._head), name="probe")
                 for call in self._settings.calls:
                     tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
-                if self._settings.management_url:
-                    management = self._management(self._settings.management_url)
+                if self._settings.management_urls:
+                    management = self._management(self._settings.management_urls)
                     tasks.create_task(management.run(), name="management broker")
                 self._tick()
                 log.info(GATEWAY_READY)
@@ -274,8 +298,8 @@ class Gateway:
                 server.close()
             await self._links.close()
 
-    def _management(self, url: str) -> ManagementConnection:
-        """The gateway on the management broker of its domain."""
+    def _management(self, urls: Sequence[str]) -> ManagementConnection:
+        """The gateway on the management brokers of its domain."""
         domain = self._engine.domain
         answers = {
             gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
@@ -285,7 +309,7 @@ class Gateway:
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
-        return ManagementConnection(url, f"gateway-{domain}", answers, self._mail, self._desk)
+        return ManagementConnection(urls, f"gateway-{domain}", answers, self._mail, self._desk)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""
@@ -356,6 +380,7 @@ class Gateway:
                 arrivals=self._head.arrivals.in_force,
             ),
             silence=self._desk.figures(),
+            mirroring=None if self._mirrors is None else self._mirrors.figures(),
         )
 
 

@@ -25,6 +25,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
+from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.subjects import (
@@ -95,12 +96,16 @@ class HeadConnection:
         markers: Flow | None = None,
         directions: bytes = b"",
         silence: Silence | None = None,
+        mirrors: MirrorPlane | None = None,
     ) -> None:
         """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
 
         `directions` is the answer to clients that ask for them; empty, nobody is answered. Without `silence`,
-        no publisher is ever silent.
+        no publisher is ever silent; without `mirrors`, no topic has second copies.
         """
+        self._mirrors = mirrors
+        if mirrors is not None:
+            mirrors.lead_out(partial(self._way_of, copies=False))
         self._engine = engine
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
@@ -139,6 +144,9 @@ class HeadConnection:
         self._attachment = attach(self)
         self._subscriptions = HeadSubscriptions(engine, self._attachment, confirmed, self._when_known)
         self.connected = False
+        self._writable = True
+        self._doubted = False
+        """Whether the broker has fallen silent for a moment."""
         self._letting_go = False
         self._given_up = False
         """Whether the broker was there, is away, and its subscribers are not expected any more."""
@@ -155,13 +163,15 @@ class HeadConnection:
 
     def attached(self, *, elsewhere: bool = False) -> None:
         """Subscribe to what the other domains want, and let waiting messages out."""
-        self.connected = True
+        self.connected, self._writable, self._doubted = True, True, False
         self._attached += 1
         self._all_told = self._strangers = False
         self._attachment.after_interest(partial(self._told_all, self._attached))
         self._given_up = False
         own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
         self._subscriptions.attached(own)
+        if self._mirrors is not None:
+            self._mirrors.head_attached()
         if elsewhere:
             self._engine.head_moved(monotonic())
         self._open_queue()
@@ -169,8 +179,15 @@ class HeadConnection:
     def _told_all(self, attached: int) -> None:
         self._all_told = attached == self._attached
 
-    def doubted(self) -> None:
-        """The broker may be about to be lost."""
+    def doubted(self, doubted: bool) -> None:
+        """Hold what comes in while the broker may be about to be lost."""
+        self._doubted = doubted
+        if not doubted:
+            self._open_queue()
+            return
+        self._queue.shut()
+        if self._mirrors is not None:
+            self._mirrors.head_doubted()
 
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
@@ -181,9 +198,12 @@ class HeadConnection:
         self._queue.shut()
         if not self._letting_go:
             self._engine.head_lost(monotonic())
+            if self._mirrors is not None:
+                self._mirrors.head_lost()
 
     def writable(self, writable: bool) -> None:
         """The broker can take more, or for now cannot."""
+        self._writable = writable
         self._subscriptions.writable(writable)
         if writable:
             self._open_queue()
@@ -195,7 +215,7 @@ class HeadConnection:
 
         A broker that has just restarted would throw away what comes before its subscribers have returned.
         """
-        if self.connected and self._engine.head_settled:
+        if self.connected and self._writable and self._engine.head_settled and not self._doubted:
             self._queue.open()
             self._release_markers()
 
@@ -286,6 +306,8 @@ class HeadConnection:
         if self._silence is not None:
             self._silence.wanted(add)
         self._subscriptions.change(add, remove)
+        if self._mirrors is not None:
+            self._mirrors.change_subscriptions(add, remove)
 
     def confirm(self, applied: Applied) -> None:
         """Have the broker confirm that it has taken the subscriptions so far."""
@@ -300,6 +322,8 @@ class HeadConnection:
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
         self.sorter.forget_some(subjects, self._ledger.sent)
+        if self._mirrors is not None:
+            self._mirrors.forget_routes(subjects)
 
     def _limits_changed(self, subjects: tuple[str, ...]) -> None:
         """Other subjects than before are limited on their way in."""
@@ -307,6 +331,8 @@ class HeadConnection:
 
     def _forget_lines(self) -> None:
         """What lines mean has changed: book their counts and learn them anew."""
+        if self._mirrors is not None:
+            self._mirrors.forget_lines()
         self.sorter.forget(self._ledger.sent)
         self._inbound_lines.forget(self._ledger.delivered)
 
@@ -322,7 +348,7 @@ class HeadConnection:
         if self._regrouped:
             regrouped = tuple(self._regrouped)
             self._regrouped.clear()
-            self.sorter.forget_some(regrouped, self._ledger.sent)
+            self.forget_routes(regrouped)
             self._inbound_lines.forget_some(regrouped, self._ledger.delivered)
             self._offer_again()
         self.sorter.book_requests(self._ledger.sent)
@@ -330,6 +356,10 @@ class HeadConnection:
 
     def _outbound(self, line: bytes) -> Entry:
         """Where a message from this domain's clients goes."""
+        return self._way_of(line, copies=self._mirrors is not None)
+
+    def _way_of(self, line: bytes, *, copies: bool) -> Entry:
+        """Where it goes; with `copies`, of mirrored topics only what came by no other way before."""
         try:
             message = parse_message_line(line)
         except WireError:
@@ -367,7 +397,10 @@ class HeadConnection:
         flow_out = self._way_out(line, message, subject, reply, routes)
         if subject is not message.subject:
             return Entry(message.skip, flow_out, once=True)
-        return self.departures.entry(line, message, flow_out, request=bool(reply))
+        entry = self.departures.entry(line, message, flow_out, request=bool(reply))
+        if copies and self._mirrors is not None and self._mirrors.mirrored(subject):
+            return self._mirrors.departure(line, message, subject, entry)
+        return entry
 
     def _way_out(
         self, line: bytes, message: Message, subject: str, reply: str, routes: tuple[Route, ...]
@@ -384,8 +417,13 @@ class HeadConnection:
 
     # -- inward -------------------------------------------------------------------------------------------
 
-    def deliver(self, body: bytes, hop_limit: int = HOP_LIMIT) -> None:
-        """Hand the messages of a frame to the head broker, now or when it can take them."""
+    def deliver(self, body: bytes, hop_limit: int = HOP_LIMIT, topic_class: int | None = None) -> None:
+        """Hand the messages of a frame to the head broker, now or when it can take them.
+
+        Second copies of mirrored topics go to the edges at once, whatever the head does.
+        """
+        if self._mirrors is not None and topic_class is not None:
+            body = self._mirrors.arrived(body, topic_class)
         if self._given_up:
             body, jobs = jobs_apart(body)
             if jobs:

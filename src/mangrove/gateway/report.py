@@ -11,6 +11,7 @@ from mangrove.model.status import (
     LimitFigures,
     LinkFigures,
     LinkStatus,
+    MirrorFigures,
     SilenceFigures,
     SiteLatency,
 )
@@ -31,6 +32,7 @@ def gateway_report(
     inside: SiteLatency | None = None,
     limits: LimitFigures | None = None,
     silence: SilenceFigures | None = None,
+    mirroring: MirrorFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -75,6 +77,7 @@ def gateway_report(
         asks=overlay.asks,
         limits=limits or LimitFigures(),
         silence=silence or SilenceFigures(),
+        mirroring=mirroring or MirrorFigures(),
     )
 
 

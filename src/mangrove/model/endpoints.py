@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
 from mangrove.model.address import Address
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
-from mangrove.model.federation import Domain, External, Federation
+from mangrove.model.federation import Domain, External, Federation, Host
 
-# Offsets from a domain's base port. A domain takes EDGE_OFFSET + EDGE_STRIDE × edges ports.
+# Offsets from a domain's base port: each of its own, so that hosts may share an address.
 HEAD_CLIENT, HEAD_MQTT, HEAD_MONITOR, HEAD_LEAF, MGMT_CLIENT, MGMT_MONITOR, GATEWAY = range(7)
+SECOND_GATEWAY, MGMT_ROUTE = 7, 8
 EDGE_OFFSET = 10
-EDGE_STRIDE = 3
-EDGE_CLIENT, EDGE_MQTT, EDGE_MONITOR = range(3)
+EDGE_STRIDE = 4
+EDGE_CLIENT, EDGE_MQTT, EDGE_MONITOR, EDGE_LEAF = range(4)
+# Further management brokers come after the edges, and only where there are hosts for them.
+MANAGEMENT_CLUSTER = 3
+MEMBER_STRIDE = 3
+MEMBER_CLIENT, MEMBER_MONITOR, MEMBER_ROUTE = range(3)
+
+
+def management_brokers(hosts: int) -> int:
+    """How many management brokers a domain has: one that dies must leave a majority, which takes three."""
+    return MANAGEMENT_CLUSTER if hosts >= MANAGEMENT_CLUSTER else 1
+
+
+def port_span(edge_slots: int, hosts: int = 1) -> int:
+    """How many ports a domain takes from its base port on."""
+    return EDGE_OFFSET + EDGE_STRIDE * edge_slots + MEMBER_STRIDE * (management_brokers(hosts) - 1)
 
 
 class PortsBehind(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +39,8 @@ class PortsBehind(msgspec.Struct, frozen=True, kw_only=True):
     client_port: int
     mqtt_port: int | None = None
     leaf_port: int | None = None
-    uplink_port: int | None = None
-    """Where the emulator takes the broker's own connection to its head."""
+    uplink_ports: tuple[int, ...] = ()
+    """Where the emulator takes the broker's own connections to the brokers before it, in their order."""
 
 
 class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,13 +52,15 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     monitor_port: int | None = None
     mqtt_port: int | None = None
     leaf_port: int | None = None
+    route_port: int | None = None
+    """Where the other members of its cluster reach it."""
     external: bool = False
     user_info: str = ""
     kind: BrokerKind = BrokerKind.NATS
     behind: PortsBehind | None = None
     """None: it listens there itself."""
     machine: str = ""
-    """The host of the federation file on which it runs; empty where a domain has but one."""
+    """The host of the federation file on which it runs; empty where the file names none."""
 
     @property
     def itself(self) -> BrokerEndpoints:
@@ -83,20 +100,36 @@ class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     head: BrokerEndpoints
     edges: tuple[BrokerEndpoints, ...]
-    management: BrokerEndpoints
-    gateway_host: str
-    gateway_port: int
+    managements: tuple[BrokerEndpoints, ...]
+    gateways: tuple[Address, ...]
+    """Where the gateway listens for its neighbours, and where the one that stands by does."""
+    spares: tuple[BrokerEndpoints, ...] = ()
+    """Edges that do not run until they are needed; they come after the others in the succession."""
+
+    @property
+    def management(self) -> BrokerEndpoints:
+        """The first management broker."""
+        return self.managements[0]
 
     @property
     def gateway(self) -> Address:
-        """Where the gateway listens for its neighbours."""
-        return Address(self.gateway_host, self.gateway_port)
+        """Where the first gateway listens for its neighbours."""
+        return self.gateways[0]
+
+    @property
+    def succession(self) -> tuple[BrokerEndpoints, ...]:
+        """Data brokers, in the order in which they are head: each attaches to the first living one before it.
+
+        So whatever dies or returns, those that live form one tree
+        (docs/decisions/0060-each-broker-attaches-to-an-earlier-one.md).
+        """
+        return (self.head, *self.edges, *self.spares)
 
     def brokers(self) -> Iterator[BrokerEndpoints]:
-        """Head, edges and management broker."""
+        """Head, edges and management brokers."""
         yield self.head
         yield from self.edges
-        yield self.management
+        yield from self.managements
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,28 +147,22 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
 def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
     """Where everything of a domain listens, with `port_at(offset)` as the port for each offset."""
-    host = domain.address
+    hosts = domain.all_hosts
+    machines = {broker: host for host in hosts for broker in host.brokers}
     if domain.external is None:
         head = BrokerEndpoints(
             name=f"{domain.name}-head",
-            host=host,
+            host=machines["head"].address,
             client_port=port_at(HEAD_CLIENT),
             mqtt_port=port_at(HEAD_MQTT),
             monitor_port=port_at(HEAD_MONITOR),
             leaf_port=port_at(HEAD_LEAF),
+            machine=machines["head"].name,
         )
     else:
         head = _external_head(domain, domain.external)
-    edges = [
-        BrokerEndpoints(
-            name=f"{domain.name}-edge{number + 1}",
-            host=host,
-            client_port=port_at(EDGE_OFFSET + EDGE_STRIDE * number + EDGE_CLIENT),
-            mqtt_port=port_at(EDGE_OFFSET + EDGE_STRIDE * number + EDGE_MQTT),
-            monitor_port=port_at(EDGE_OFFSET + EDGE_STRIDE * number + EDGE_MONITOR),
-        )
-        for number in range(len(domain.edges))
-    ]
+    edges = [_edge(domain, number, machines, port_at) for number in range(domain.edge_slots)]
+    edges, spares = edges[: len(domain.edges)], edges[len(domain.edges) :]
     if domain.external is not None:
         edges += [
             _external_broker(f"{domain.name}-edge{number + 1}", url, domain.external.kind)
@@ -145,15 +172,55 @@ def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
         domain=domain.name,
         head=head,
         edges=tuple(edges),
-        management=BrokerEndpoints(
-            name=f"{domain.name}-management",
-            host=host,
-            client_port=port_at(MGMT_CLIENT),
-            monitor_port=port_at(MGMT_MONITOR),
+        spares=tuple(spares),
+        managements=_managements(domain, hosts, port_at),
+        gateways=tuple(
+            Address(hosts[number % len(hosts)].address, port_at((GATEWAY, SECOND_GATEWAY)[number]))
+            for number in range(domain.gateways)
         ),
-        gateway_host=host,
-        gateway_port=port_at(GATEWAY),
     )
+
+
+def _edge(
+    domain: Domain, number: int, machines: Mapping[str, Host], port_at: Callable[[int], int]
+) -> BrokerEndpoints:
+    first = EDGE_OFFSET + EDGE_STRIDE * number
+    host = machines[f"edge{number + 1}"]
+    return BrokerEndpoints(
+        name=f"{domain.name}-edge{number + 1}",
+        host=host.address,
+        client_port=port_at(first + EDGE_CLIENT),
+        mqtt_port=port_at(first + EDGE_MQTT),
+        monitor_port=port_at(first + EDGE_MONITOR),
+        leaf_port=port_at(first + EDGE_LEAF),
+        machine=host.name,
+    )
+
+
+def _managements(
+    domain: Domain, hosts: tuple[Host, ...], port_at: Callable[[int], int]
+) -> tuple[BrokerEndpoints, ...]:
+    count = management_brokers(len(hosts))
+    after_edges = EDGE_OFFSET + EDGE_STRIDE * domain.edge_slots
+    found = []
+    for number, host in enumerate(hosts[:count]):
+        first = after_edges + MEMBER_STRIDE * (number - 1)
+        client, monitor, route = (
+            (MGMT_CLIENT, MGMT_MONITOR, MGMT_ROUTE)
+            if number == 0
+            else (first + MEMBER_CLIENT, first + MEMBER_MONITOR, first + MEMBER_ROUTE)
+        )
+        found.append(
+            BrokerEndpoints(
+                name=f"{domain.name}-management" + (str(number + 1) if number else ""),
+                host=host.address,
+                client_port=port_at(client),
+                monitor_port=port_at(monitor),
+                route_port=port_at(route) if count > 1 else None,
+                machine=host.name,
+            )
+        )
+    return tuple(found)
 
 
 def fixed_endpoints(domain: Domain) -> DomainEndpoints:

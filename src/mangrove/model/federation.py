@@ -120,6 +120,24 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     """Gateway processes, on different hosts where there are several: one carries, the others stand by."""
     elastic: Elastic = Elastic()
 
+    @property
+    def all_hosts(self) -> tuple[Host, ...]:
+        """The machines of the domain: those that are named, or the one that has no name."""
+        brokers = ("head", *(f"edge{number + 1}" for number in range(self.edge_slots)))
+        if not self.hosts:
+            return (Host(name="", address=self.address, brokers=brokers),)
+        placed = {broker for host in self.hosts for broker in host.brokers}
+        taken = {host.name: list(host.brokers) for host in self.hosts}
+        for broker in brokers:
+            if broker not in placed and broker != "head":  # an edge that may be added one day
+                min(taken.values(), key=len).append(broker)
+        return tuple(msgspec.structs.replace(host, brokers=tuple(taken[host.name])) for host in self.hosts)
+
+    @property
+    def edge_slots(self) -> int:
+        """Edges of ours, those that may be added on demand included."""
+        return max(len(self.edges), self.elastic.max_edges if self.elastic.enabled else 0)
+
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """An overlay link between two domains; the emulated figures only matter to the testbed."""

@@ -26,7 +26,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     head_urls: tuple[str, ...]
     """Where the gateway attaches: at the head broker, or at the first after it, in the order of succession,
     that answers."""
-    management_url: str | None
+    management_urls: tuple[str, ...] = ()
+    """Of the management brokers; none: nobody is answered."""
     listen: tuple[Address, ...]
     calls: tuple[Call, ...]
     events_path: str = ""

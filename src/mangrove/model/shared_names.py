@@ -27,6 +27,12 @@ MIRROR_PREFIX = "_MGR._MIRROR."
 """Before the subject of a message's second copy: it travels from a publisher to the mirror broker, and from
 there to those who are connected to it, and never between brokers."""
 
+MIRROR_AGAIN = f"{MIRROR_PREFIX}_AGAIN"
+"""Where a subscriber asks the publishers that are connected to the same mirror broker to say again, with the
+same ids, what they said last: the payload is what it subscribes to. They go on to say everything twice for
+`MIRROR_LEASE_S`, and longer if they are asked again."""
+MIRROR_LEASE_S = 10.0
+
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 

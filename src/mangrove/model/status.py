@@ -247,6 +247,21 @@ class LimitFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the agent on what enters the domain."""
 
 
+class MirrorFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway did for mirrored topics. Second copies are no messages of topics, nor their loss one."""
+
+    edges: dict[str, bool] = {}
+    """Whether the gateway is attached to each edge broker for second copies."""
+    repeated_departing: int = 0
+    """Copies from publishers of the domain of which another one had left before."""
+    repeated_arriving: int = 0
+    """Copies from other domains of which another one had arrived before."""
+    copies: int = 0
+    """Second copies that were written to edges."""
+    left_out: int = 0
+    """Runs of copies that an edge could not take; the first copies went by the head."""
+
+
 class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway's account of itself."""
 
@@ -304,6 +319,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     asks: tuple[AskStatus, ...] = ()
     limits: LimitFigures = LimitFigures()
     silence: SilenceFigures = SilenceFigures()
+    mirroring: MirrorFigures = MirrorFigures()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

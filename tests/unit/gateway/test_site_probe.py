@@ -102,7 +102,7 @@ async def test_while_somebody_would_see_markers_there_are_none(site: Site) -> No
     running = asyncio.create_task(site.probe.run(site.head))
     await site.until(lambda: bool(site.told), "something should be told")
     assert (site.head.markers, site.probe.latency().by) == (0, "pings")
-    assert list(site.told[-1]) == pytest.approx([10.0, 10.0], abs=5)
+    assert min(site.told[-1]) >= 9.5, "a way takes half a round trip, and waits are never below it"
     site.head.onlookers = False
     await site.until(lambda: site.head.markers > 0, "markers should be sent again")
     running.cancel()

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from mangrove.errors import EXIT_BAD_INPUT, InvalidDocumentError
+from mangrove.model.topics import Mirror
+from mangrove.planning.judgement.assessment import assess
 from mangrove.planning.problem.document import read_problem
 from mangrove.planning.problem.problem import Objective
 
@@ -87,6 +89,21 @@ MODEL = {"t_rcv": 1e-3, "t_fltr": 0.0, "t_tx": 0.0}
         ({"utilisation_threshold": 1.2}, "utilisation_threshold"),
         ({"size_bytes": [1, 2]}, "size_bytes"),
         ({"reward": [1, 2, -3]}, "reward[2]"),
+        ({"mirrored": "both"}, "mirrored"),
+        ({"mirrored": [True, False]}, "mirrored"),
+        ({"mirrored": [True, "often", None]}, "mirrored[1]"),
+        ({"mirrored": {"q": True}}, "mirrored.q"),
+        ({"mirrored": {"b": 1}}, "mirrored.b"),
+        ({"hosts": ["x"]}, "hosts"),
+        ({"hosts": {"h": ["x"]}}, "hosts"),
+        ({"hosts": {"h": ["x", "y"], "g": ["q"]}}, "hosts.g[0]"),
+        ({"hosts": {"h": ["x", "y"], "g": ["y"]}}, "hosts.g[0]"),
+        ({"hosts": {"h": "x", "g": ["x", "y"]}}, "hosts.h"),
+        ({"topics": {"a": []}}, "topics.a"),
+        ({"topics": [["t"], ["u"], [3]]}, "topics[2]"),
+        ({"federation": 3}, "federation"),
+        ({"data_until": math.nan}, "data_until"),
+        ({"data_until": 1.7e12}, "data_until"),
     ],
 )
 def test_each_mistake_names_its_field(changes: dict[str, Any], expected: str) -> None:
@@ -128,6 +145,28 @@ def test_defaults_and_notes() -> None:
     assert (problem.penalty == problem.mean_rate_msg_s).all()
     assert read.warnings == ("ignored unknown fields: source",)
     assert not problem.constraints.bind_brokers
+
+
+def test_contracts_hosts_and_origin_are_read_and_change_no_allocation() -> None:
+    said = {
+        "mirrored": [True, "standby", False],
+        "hosts": {"h": ["y"], "g": ["x"]},
+        "topics": {"a": ["alarm.>"]},
+        "federation": "roads",
+        "data_until": 1.7e9,
+    }
+    read = read_problem(document(**said), "p")
+    assert read.problem.mirrored == (Mirror.BOTH, Mirror.STANDBY, Mirror.NONE)
+    assert read.problem.hosts == ("g", "h")
+    assert read.provenance.topics_of("a") == ("alarm.>",)
+    assert read.provenance.topics_of("b") == ("b",)
+    assert (read.provenance.federation, read.provenance.data_until) == ("roads", 1.7e9)
+    assert read.warnings == ()
+    plain = read_problem(document(), "p").problem
+    assert plain.mirrored == plain.hosts == ()
+    assert assess(plain, (0, 1, 0)) == assess(read.problem, (0, 1, 0))
+    some = read_problem(document(mirrored={"b": "both"}), "p").problem
+    assert some.mirrored == (Mirror.NONE, Mirror.BOTH, Mirror.NONE)
 
 
 def test_one_model_for_all_brokers_or_one_for_each() -> None:

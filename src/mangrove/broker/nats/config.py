@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.shared_names import MIRROR_PREFIX
 
 # MQTT keeps its sessions in JetStream; these bounds are ample for that and keep a broker from filling a disk.
 SESSION_MEMORY = "64MB"
@@ -28,11 +30,15 @@ def data_broker_config(
     *,
     max_message_bytes: int,
     jetstream_domain: str,
-    head_leaf_url: str | None = None,
+    attach_to: Sequence[str] = (),
     own_jetstream: bool = True,
     system_user: Credentials | None = None,
 ) -> str:
-    """Configuration of a head broker, or of an edge broker that is a leaf node of `head_leaf_url`.
+    """Configuration of a head broker, or of an edge broker that is a leaf node of one of `attach_to`.
+
+    It attaches to the first of them that lives, to another when that dies, and to no address that it is
+    told on the way; and mirror copies stay where they are
+    (docs/decisions/0060-each-broker-attaches-to-an-earlier-one.md).
 
     The MQTT sessions and messages of a broker are kept in `jetstream_domain`: by itself, or, without
     `own_jetstream`, by the head (docs/decisions/0010-one-jetstream-domain-for-each-site.md). The
@@ -51,13 +57,19 @@ def data_broker_config(
             f"mqtt {{ listen: {_listen(endpoints.host, endpoints.mqtt_port)}, "
             f"js_domain: {_quoted(jetstream_domain)} }}"
         )
+    leaf_nodes = []
     if endpoints.leaf_port is not None:
-        sections.append(f"leafnodes {{ listen: {_listen(endpoints.host, endpoints.leaf_port)} }}")
-    if head_leaf_url is not None:
-        sections += [
-            f'leafnodes {{ reconnect: "{RECONNECT}", remotes: [ {{ url: {_quoted(head_leaf_url)} }} ] }}',
-            f"reconnect_error_reports: {RECONNECTS_FOR_A_REPORT}",
+        leaf_nodes.append(f"listen: {_listen(endpoints.host, endpoints.leaf_port)}")
+    if attach_to:
+        denied = f"[ {_quoted(MIRROR_PREFIX + '>')} ]"
+        leaf_nodes += [
+            f'reconnect: "{RECONNECT}"',
+            f"remotes: [ {{ urls: [ {', '.join(map(_quoted, attach_to))} ], no_randomize: true, "
+            f"ignore_discovered_servers: true, deny_imports: {denied}, deny_exports: {denied} }} ]",
         ]
+        sections.append(f"reconnect_error_reports: {RECONNECTS_FOR_A_REPORT}")
+    if leaf_nodes:
+        sections.append(f"leafnodes {{ {', '.join(leaf_nodes)} }}")
     if system_user is not None:
         user = f"{{ user: {_quoted(system_user.user)}, password: {_quoted(system_user.password)} }}"
         sections.append(f"accounts {{ $SYS {{ users: [ {user} ] }} }}")

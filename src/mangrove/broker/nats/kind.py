@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
@@ -47,20 +48,20 @@ class NatsKind:
         *,
         max_message_bytes: int,
         site: str,
-        attach_to: str | None = None,
+        attach_to: Sequence[str] = (),
         head_is_ours: bool = True,
         system_user: Credentials | None = None,
     ) -> ManagedProcess:
-        """A head broker, or an edge broker that is a leaf node of the head at `attach_to`."""
-        alone = attach_to is not None and not head_is_ours
+        """A head broker, or an edge broker that is a leaf node of the first living one of `attach_to`."""
+        alone = bool(attach_to) and not head_is_ours
         config = data_broker_config(
             broker,
             directory,
             max_message_bytes=max_message_bytes,
             # Nobody knows what somebody else's head broker keeps, so an edge of it keeps its own sessions.
             jetstream_domain=broker.name if alone else site,
-            head_leaf_url=attach_to,
-            own_jetstream=attach_to is None or alone,
+            attach_to=attach_to,
+            own_jetstream=not attach_to or alone,
             system_user=system_user,
         )
         return nats_server(broker.name, config, directory)

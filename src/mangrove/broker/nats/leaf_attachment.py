@@ -106,9 +106,9 @@ class LeafAttachment:
                     await protocol.closed.wait()
             except TimeoutError:
                 life = watch.look(monotonic(), protocol.heard)
-                if life is Life.DOUBTED and not doubted and protocol.ready:
-                    self._owner.doubted()
-                doubted = life is Life.DOUBTED
+                if protocol.ready and doubted != (life is not Life.ALIVE):
+                    doubted = not doubted
+                    self._owner.doubted(doubted)
                 if life is Life.SILENT:
                     self._silent_at[url] = monotonic()
                     protocol.abandon("it has fallen silent")

@@ -17,7 +17,7 @@ from mangrove.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.agents.directory import ServedTopic
+    from mangrove.model.agents.directory import DirectoryRecord, ServedTopic
     from mangrove.model.endpoints import DomainEndpoints
 
 SHOWN = 60
@@ -36,7 +36,7 @@ def directory(
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who publishes a topic, which brokers serve it, since when and by which decision."""
+    """Show who publishes a topic, its primary and mirror broker, since when and by which decision."""
     from mangrove.host.runtime_file import find_running
     from mangrove.model.subjects import subject_problem
 
@@ -122,7 +122,8 @@ def show_directory(found: dict[str, list[ServedTopic]], more: set[str], topic: s
             f"Directory of {domain}" + (" (the first topics)" if domain in more else ""),
             name_column("topic"),
             name_column("published in"),
-            name_column("served at"),
+            name_column("primary"),
+            name_column("mirror"),
             word_column("since"),
             word_column("decision"),
             number_column("subscribers", USEFUL),
@@ -137,6 +138,7 @@ def show_directory(found: dict[str, list[ServedTopic]], more: set[str], topic: s
                 each.topic,
                 ", ".join(source.source for source in each.published_by) or "–",
                 ", ".join(record.edges) if record is not None and record.edges else "–",
+                _mirror(record),
                 _since(record.since) if record is not None and record.since else "",
                 record.decision if record is not None else "",
                 f"{each.subscribers:,}",
@@ -147,6 +149,13 @@ def show_directory(found: dict[str, list[ServedTopic]], more: set[str], topic: s
         table.show(console)
         if domain in more:
             console.print("… and more; --limit N shows N of them, --json all")
+
+
+def _mirror(record: DirectoryRecord | None) -> str:
+    """The broker that has it a second time, and how it is used."""
+    if record is None or not record.mode:
+        return "–"
+    return f"{record.mirror} ({record.mode.value})" if record.mirror else "no second broker"
 
 
 def _since(at: float) -> str:

@@ -113,7 +113,7 @@ def mirror(
     repair_covariance: RepairOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose where each broker's items go if it fails."""
+    """Choose mirrors for the items that ask, and say what each failure then means."""
     from mangrove.cli.planning.tables import show_allocation, show_mirrors
     from mangrove.planning.judgement.answer import answer
     from mangrove.planning.policies.mirroring import mirror as plan_mirrors
@@ -122,15 +122,11 @@ def mirror(
 
     read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
     started = time.monotonic()
-    primary = None
+    given = None if allocation is None else _read_allocation(allocation, read)
     with _watched(time_limit, started) as stop:
-        if allocation is None:
-            primary = _solve(read, solver, stop, seed)
-            assignment = primary.assignment
-        else:
-            assignment = _read_allocation(allocation, read)
-        plan = plan_mirrors(read, assignment, stop, seed, SolverName(solver.value))
+        plan = plan_mirrors(read, given, stop, seed, SolverName(solver.value))
     seconds = time.monotonic() - started
+    primary = plan.placement.alone if given is None else None
     if as_json:
         document = mirror_document(plan, seconds=seconds)
         if primary is not None:
@@ -141,9 +137,9 @@ def mirror(
         if primary is not None:
             show_allocation(primary, _baseline(read), seconds, stdout_console())
         show_mirrors(plan, stdout_console())
-        for failover in plan.infeasible:
-            stdout_console().print(f"[red]if {failover.broker} fails[/red]: {failover.after.reason}")
-    if plan.infeasible or (primary is not None and not primary.feasible):
+        for reason in plan.reasons:
+            stdout_console().print(f"[red]infeasible[/red] {reason}")
+    if plan.reasons or (primary is not None and not primary.feasible):
         raise typer.Exit(EXIT_NEGATIVE)
 
 

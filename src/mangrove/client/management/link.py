@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,12 +25,13 @@ RETRY_S = 1.0
 class ManagementLink:
     """Connects when it is first used, and for ever again; a management broker that is away hinders nobody."""
 
-    def __init__(self, domain: str, url: str, name: str) -> None:
+    def __init__(self, domain: str, urls: Sequence[str], name: str) -> None:
+        """The management brokers of a domain are tried in turn."""
         self.domain = domain
         self._on_connect: Callable[[], None] | None = None
         self.on_lost: Callable[[], None] | None = None
         """Called each time the management broker is gone."""
-        self._wire = client_connection(BrokerKind.NATS, [url], name, self)
+        self._wire = client_connection(BrokerKind.NATS, list(urls), name, self)
         self._connecting: asyncio.Task[None] | None = None
         self._there = asyncio.Event()
 

@@ -167,7 +167,9 @@ class SubscriptionMoves:
         if order.domain in ("", self._home.domain):
             link = self._home
         elif link is None:
-            link = self._foreign[order.domain] = ManagementLink(order.domain, order.management_url, SDK_NAME)
+            link = self._foreign[order.domain] = ManagementLink(
+                order.domain, [order.management_url], SDK_NAME
+            )
         readiness = Readiness(GatewayQuestions(link))
 
         async def ask(subject: str, timeout: float) -> None:

@@ -17,6 +17,7 @@ from mangrove.control.clients.registry import Client, Clients
 from mangrove.control.directory.directory import Directory
 from mangrove.control.distribution import Candidate, Distributor, Newcomer, Place
 from mangrove.control.events.happenings import TopicPlaced
+from mangrove.control.mirrors.mirrors import Mirrors
 from mangrove.control.site import Site
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.load import BrokerLoad
@@ -60,6 +61,7 @@ class Registrar:
         target: Target,
         expected: Target,
         ordered: Callable[[Served], bool],
+        mirrors: Mirrors,
         clock_shift_s: float,
     ) -> None:
         """`target` is where a session of this domain moves a topic, `expected` where one of another does.
@@ -75,6 +77,7 @@ class Registrar:
         self._target = target
         self._expected = expected
         self._ordered = ordered
+        self._mirrors = mirrors
         self._clock_shift_s = clock_shift_s
         self._topics_at: Counter[str] = Counter()
         self._began = -math.inf
@@ -162,6 +165,8 @@ class Registrar:
         if served.wish.role is ClientRole.PUBLISHER:
             default = self._directory.publish_at(served.topic) or self._site.head
             self._clients.place(served, said or default)
+            if self._mirrors.mode(served.topic):
+                self.follow(served.topic, now, self._led_by)
             return
         if elsewhere or (said and self.believes(now)):
             self._clients.place(served, said)
@@ -174,7 +179,10 @@ class Registrar:
             target=self._target(served.topic) or self._expected(served.topic),
             rtt_ms=client.rtt_ms,
         )
-        candidates = [Candidate(loads[name], self._topics_at[name]) for name in self._site.serving]
+        candidates = [
+            Candidate(loads[name], self._topics_at[name] + self._mirrors.at(name))
+            for name in self._site.serving
+        ]
         place = self._distributor.assign(newcomer, candidates, now)
         decision = None
         if place.broker not in newcomer.serving and place.broker != newcomer.target:
@@ -207,7 +215,13 @@ class Registrar:
         )
 
     def _records(self, answered: list[Served]) -> tuple[DirectoryRecord, ...]:
+        """Those of the topics, and those of other topics whose mirrors a publisher must know of."""
         topics = dict.fromkeys(served.topic for served in answered[:MAX_RECORDS_AN_ANSWER])
+        for served in answered:
+            if len(topics) >= MAX_RECORDS_AN_ANSWER:
+                break
+            if served.wish.role is ClientRole.PUBLISHER:
+                topics |= dict.fromkeys(self._mirrors.over(served.topic))
         found = map(self._directory.get, topics)
         return tuple(record for record in found if record is not None)
 
@@ -219,7 +233,10 @@ class Registrar:
         self.follow(topic, now, decision)
 
     def follow(self, topic: str, now: float, decision: EventId | None = None) -> None:
-        """Make a topic's record say where its subscribers are, or are being moved to."""
+        """Make a topic's record say where its subscribers are, or are being moved to.
+
+        A mirrored topic has a record also when it is only published here: its publishers must know.
+        """
         before = self._directory.edges(topic)
         serving = self._clients.placements.brokers(ClientRole.SUBSCRIBER, topic)
         here = [broker for broker in serving if self._site.has(broker)]
@@ -232,7 +249,7 @@ class Registrar:
         first = [target] if target and self._site.has(target) else []
         ordered = dict.fromkeys([*first, *(edge for edge in before if edge in serving), *here])
         edges = tuple(ordered)
-        if edges == before:
+        if edges == before and not self._mirrors.mode(topic):
             return
         self._topics_at.subtract(before)
         self._topics_at.update(edges)

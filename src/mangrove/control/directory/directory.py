@@ -7,23 +7,48 @@ later than all that any earlier one did, whatever became of its last writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.topics import Mirror
 
 TERM_SHIFT = 32
 MAX_RECORDS = 1_000_000
 
 
+class MirrorPolicy(Protocol):
+    """Who chooses mirrors: asked with every decision, so that a record is never of two minds."""
+
+    def choose(
+        self, topic: str, edges: tuple[str, ...], publish_at: str, present: str, since: float
+    ) -> tuple[str, Mirror]:
+        """The mirror of a topic that is served and published there, and how it is used."""
+
+    def recorded(self, before: DirectoryRecord | None, after: DirectoryRecord | None) -> None:
+        """What is in force from now on, if anything."""
+
+
+class _Said(NamedTuple):
+    """What a record says."""
+
+    edges: tuple[str, ...] = ()
+    publish_at: str = ""
+    mirror: str = ""
+    mode: Mirror = Mirror.NONE
+
+
 class Directory:
     """Records in force, and which of them are still to be told and to be stored.
 
-    A record without brokers is withdrawn: it is told once more and then forgotten.
+    A record without brokers, of a topic that is not mirrored either, is withdrawn: it is told once more and
+    then forgotten.
     """
 
-    def __init__(self, domain: str) -> None:
+    def __init__(self, domain: str, mirrors: MirrorPolicy | None = None) -> None:
         self._domain = domain
+        self._mirrors = mirrors
         self._term = 0
         self._count = 0
         self._records: dict[str, DirectoryRecord] = {}
@@ -48,12 +73,13 @@ class Directory:
             stale = known is not None and known.epoch >= record.epoch
             if stale or record.domain != self._domain or record.epoch >> TERM_SHIFT > term:
                 self.ignored += 1
-            elif record.edges or record.publish_at:
-                self._records[record.topic] = record
+            elif record.edges or record.publish_at or record.mode:
+                self._put(record.topic, known, record)
 
     def clear(self) -> None:
         """Somebody else keeps the directory."""
-        self._records.clear()
+        for topic, record in list(self._records.items()):
+            self._put(topic, record, None)
         self._untold.clear()
         self._unstored.clear()
 
@@ -85,12 +111,22 @@ class Directory:
         decision: str,
         since: float,
     ) -> DirectoryRecord | None:
-        """Put a new record in force; None if it would say the same, or if there are too many."""
+        """Put a new record in force; None if it would say the same, or if there are too many.
+
+        The mirror is chosen anew each time, so whoever moves a topic need not think of it.
+        """
         before = self._records.get(topic)
-        old_edges, old_place = ((), "") if before is None else (before.edges, before.publish_at)
-        new_edges = old_edges if edges is None else edges
-        new_place = old_place if publish_at is None else publish_at
-        if (new_edges, new_place) == (old_edges, old_place):
+        old = (
+            _Said() if before is None else _Said(before.edges, before.publish_at, before.mirror, before.mode)
+        )
+        new = old._replace(
+            edges=old.edges if edges is None else edges,
+            publish_at=old.publish_at if publish_at is None else publish_at,
+        )
+        if self._mirrors is not None:
+            mirror, mode = self._mirrors.choose(topic, new.edges, new.publish_at, old.mirror, since)
+            new = new._replace(mirror=mirror, mode=mode)
+        if new == old:
             return None
         if before is None and len(self._records) >= MAX_RECORDS:
             return None
@@ -99,15 +135,14 @@ class Directory:
             topic=topic,
             domain=self._domain,
             epoch=(self._term << TERM_SHIFT) + self._count,
-            edges=new_edges,
-            publish_at=new_place,
+            edges=new.edges,
+            publish_at=new.publish_at,
+            mirror=new.mirror,
+            mode=new.mode,
             since=since,
             decision=decision,
         )
-        if new_edges or new_place:
-            self._records[topic] = record
-        else:
-            self._records.pop(topic, None)
+        self._put(topic, before, record if new.edges or new.publish_at or new.mode else None)
         self._untold[topic] = record
         self._unstored[topic] = record
         return record
@@ -120,6 +155,14 @@ class Directory:
             epoch = (self._term << TERM_SHIFT) + self._count
             renewed = msgspec.structs.replace(record, epoch=epoch, decision=decision, since=since)
             self._records[topic] = self._untold[topic] = self._unstored[topic] = renewed
+
+    def _put(self, topic: str, before: DirectoryRecord | None, after: DirectoryRecord | None) -> None:
+        if after is None:
+            self._records.pop(topic, None)
+        else:
+            self._records[topic] = after
+        if self._mirrors is not None and before is not after:
+            self._mirrors.recorded(before, after)
 
     @property
     def untold(self) -> bool:

@@ -48,6 +48,8 @@ class LoadDetector:
         """When the last sample that could be used came."""
         self._misses = 0
         self._problem = "not measured yet"
+        self._dead = ""
+        """Why the broker is not to be used, whatever is measured; empty: it may be."""
 
     def sample(self, sample: BrokerSample, now: float) -> BrokerLoad:
         """Take a sample in."""
@@ -88,6 +90,10 @@ class LoadDetector:
             self._meter.forget()
             self._begin_anew()
         return self.load(now)
+
+    def set_dead(self, problem: str) -> None:
+        """The broker is proven dead, or, with an empty `problem`, no longer."""
+        self._dead = problem
 
     def set_busy(self, session: str) -> bool:
         """The broker takes part in a session; False if it takes part in another already."""
@@ -137,8 +143,8 @@ class LoadDetector:
             connections=0 if last is None else last.connections,
             session=self.session,
             rising=self._rising(utilisation),
-            reachable=self._misses < UNREACHABLE_PERIODS and not silent,
-            problem=self._problem or ("nothing was heard of it lately" if silent else ""),
+            reachable=self._misses < UNREACHABLE_PERIODS and not silent and not self._dead,
+            problem=self._dead or self._problem or ("nothing was heard of it lately" if silent else ""),
         )
 
     def _rising(self, utilisation: dict[Metric, float]) -> bool:

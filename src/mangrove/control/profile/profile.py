@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from mangrove.control.offloading.problem import Bundle
 from mangrove.control.profile.bundles import (
     AudienceOf,
@@ -19,8 +21,9 @@ from mangrove.control.profile.plain_clients import PlainClients, PlainLoad
 from mangrove.control.profile.traffic import ClientTraffic, Stream, report_problem
 from mangrove.control.stimuli import PlainClientsSeen
 from mangrove.model.agents.load import BrokerLoad
-from mangrove.model.agents.registration import ClientRole, Report, Wish
+from mangrove.model.agents.registration import MIRRORED_KEY, ClientRole, Report, Wish
 from mangrove.model.balancing import Balancing
+from mangrove.model.shared_names import MIRROR_PREFIX
 from mangrove.model.topics import TopicRules
 
 MAX_STREAMS = 1_000_000
@@ -82,6 +85,18 @@ class LoadProfile:
         self._streams += 1
         self._put(stream, broker)
         return True
+
+    def mirror(self, client: str, wish: Wish, broker: str) -> None:
+        """A subscription has every message a second time from this broker, or, if empty, no longer.
+
+        Such copies cost a mirror its input, matching and output; they stay there when subscribers move.
+        """
+        key = wish.key + MIRRORED_KEY
+        if broker:
+            subject = MIRROR_PREFIX + wish.subject
+            self.place(client, replace(wish, key=key, subject=subject, movable=False), broker)
+        else:
+            self.end(client, key)
 
     def moved(self, client: str, key: str, broker: str) -> bool:
         """A wish is served by another broker; False if it is not known."""

@@ -38,6 +38,10 @@ class Closing:
             self._unwritten.pop(key, None)
         return [Store(number, tuple(StoreWrite(SESSIONS, key, value) for key, value in values.items()))]
 
+    def pending(self, key: str) -> bool:
+        """Whether the last value of a key is not in the store yet."""
+        return key in self._latest or key in self._unwritten
+
     def tell(self, session: str, peers: Iterable[str], now: float) -> list[Instruction]:
         """Neighbours are to know that a session is over."""
         told: list[Instruction] = []

@@ -517,6 +517,10 @@ class Coordinator:
         """All that are open."""
         return tuple(session.status(now) for session in self._sessions.values())
 
+    def moves_topic(self, topic: str) -> bool:
+        """Whether an open session moves a topic's subscribers, or is about to."""
+        return any(topic in each.moves and not each.publishers for each in self._sessions.values())
+
     def busy(self) -> dict[str, str]:
         """Brokers of this domain that take part in sessions, and in which."""
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import nats
 import nats.errors
@@ -29,9 +29,14 @@ class ManagementConnection:
     """Answers questions, and carries what the own agent and those of linked domains say to each other."""
 
     def __init__(
-        self, url: str, name: str, answers: Mapping[str, Answer], mail: AgentMail, desk: AudienceDesk
+        self,
+        urls: Sequence[str],
+        name: str,
+        answers: Mapping[str, Answer],
+        mail: AgentMail,
+        desk: AudienceDesk,
     ) -> None:
-        self._url = url
+        self._urls = list(urls)
         self._name = name
         self._answers = answers
         self._mail = mail
@@ -42,14 +47,14 @@ class ManagementConnection:
         while True:
             try:
                 connection = await nats.connect(
-                    self._url,
+                    self._urls,
                     name=self._name,
                     max_reconnect_attempts=-1,
                     error_cb=self._failed,
                     reconnect_time_wait=RECONNECT_S,
                 )
             except (OSError, nats.errors.Error) as error:
-                log.warning("management broker %s: %s; trying again", self._url, error)
+                log.warning("management broker %s: %s; trying again", ", ".join(self._urls), error)
                 await asyncio.sleep(RETRY_S)
                 continue
             try:

@@ -32,11 +32,20 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     head: BrokerDirection
     edges: tuple[BrokerDirection, ...] = ()
+    succession: bool = False
+    """Whether edges take over from the head, in their order."""
     management_url: str = ""
+    """The first of `management_urls`."""
+    management_urls: tuple[str, ...] = ()
     placement: str = "lan"
     terms: tuple[TopicTerms, ...] = ()
     """Of contracts, in the order in which the first that matches counts."""
     client_limits: Limits = Limits()
+
+    @property
+    def head_urls(self) -> tuple[str, ...]:
+        """Where to publish: at the first of these that is there."""
+        return (self.head.url, *(edge.url for edge in self.edges if self.succession))
 
     def seen_from(self, url: str) -> Directions:
         """The same for a client that asked at this URL.
@@ -66,6 +75,7 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
             head=moved(self.head),
             edges=tuple(map(moved, self.edges)),
             management_url=reached(self.management_url),
+            management_urls=tuple(map(reached, self.management_urls)),
         )
 
 
@@ -92,7 +102,9 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         domain=domain.name,
         head=direction(endpoints.head),
         edges=tuple(map(direction, endpoints.edges)),
+        succession=not endpoints.head.external,
         management_url=url(endpoints.management),
+        management_urls=tuple(map(url, endpoints.managements)),
         placement=domain.placement.value,
         terms=federation.topics.terms(),
         client_limits=federation.limits.client,

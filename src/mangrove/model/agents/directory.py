@@ -16,14 +16,16 @@ class DirectoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """Grows with every decision of the domain: a leader's term in the upper 32 bits, a count below."""
     edges: tuple[str, ...] = ()
-    """Names of the brokers that serve subscribers; none: withdrawn."""
+    """Names of the brokers that serve subscribers, the primary first. None: nobody here subscribes; without a
+    `mode` it is withdrawn."""
     publish_at: str = ""
     """Where local publishers publish it; empty: at the head."""
     mirror: str = ""
-    """The broker that has every message a second time, or could at once: never one of `edges`, nor where it
-    is published, nor on one host with those where there are several hosts. Empty: it has none."""
+    """The broker that has every message a second time, or could at once: never the primary, nor where it is
+    published, nor on one host with the primary where there are several. Empty: it has none; with a `mode`,
+    there is no second broker that would do."""
     mode: Mirror = Mirror.NONE
-    """How `mirror` is used, by the contract."""
+    """How `mirror` is used, by the strictest contract of what falls under `topic`."""
     since: float = 0.0
     """Seconds since 1970."""
     decision: str = ""

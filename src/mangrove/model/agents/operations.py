@@ -24,8 +24,13 @@ class HandOverAsked(msgspec.Struct, frozen=True, kw_only=True, tag="hand-over"):
 class PlanApplied(msgspec.Struct, frozen=True, kw_only=True, tag="plan-apply"):
     """Put a plan in force; with `check`, only say what would happen."""
 
-    plan: bytes
+    plan: bytes = b""
+    """A document, compressed or not."""
+    proposed: str = ""
+    """Instead of a document, the name of a plan that the agent has found."""
     check: bool = False
+    anyway: bool = False
+    """Also if it is worse than what is in force."""
     at_once: bool = True
     """Whether not to wait for the window of the federation file."""
     by: str = ""

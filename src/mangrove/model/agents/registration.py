@@ -110,6 +110,10 @@ class Traffic(msgspec.Struct, frozen=True, array_like=True):
     size_bytes: int
 
 
+MIRRORED_KEY = "~"
+"""What a mirror brings for a subscription is reported under the subscription's key with this behind."""
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     """What a client carried in the last `span_s`; also renews its lease."""
 

@@ -84,6 +84,10 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     clients: int = 0
     subscriptions: int = 0
     records: int = 0
+    mirrored: int = 0
+    """Topics with a mirror."""
+    unmirrored: int = 0
+    """Topics whose contract wants a mirror, and for which there is no second broker."""
     advertised: int = 0
     moves: int = 0
     """Subscriptions and publishers moved since the agent started."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.plans.figures import PlanFigures
+
 FORMAT_VERSION = 1
 
 
@@ -39,6 +41,11 @@ class PlanCase(msgspec.Struct, frozen=True, kw_only=True):
     feasible: bool = True
     reason: str = ""
 
+    @property
+    def unused(self) -> frozenset[str]:
+        """Brokers that it does without."""
+        return frozenset(self.failed) | frozenset(self.off)
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent puts in force. The first case is that of the normal state."""
@@ -56,3 +63,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cases: tuple[PlanCase, ...] = ()
     source: str = ""
     """For people: which command made it of what."""
+    figures: PlanFigures | None = None
+    """What it was computed from, so that another plan can be judged by the same."""
+
+    @property
+    def normal(self) -> PlanCase:
+        """The case of the normal state."""
+        return self.cases[0]
+
+    def case_for(self, failed: frozenset[str], load: float = 1.0) -> PlanCase | None:
+        """The case of a state, or else the nearest one that covers it; None when nothing does.
+
+        A case covers a state when it needs no broker that is down and was made for at least this load.
+        Nearest: keeps its bounds, then leaves the fewest working brokers unused, then has the least load to
+        spare (RQMOM §4.3.1).
+        """
+        for case in self.cases:
+            if frozenset(case.failed) == failed and case.load == load:
+                return case
+        covering = [case for case in self.cases if case.unused >= failed and case.load >= load]
+        return min(
+            covering,
+            key=lambda case: (not case.feasible, len(case.unused - failed), case.load - load),
+            default=None,
+        )

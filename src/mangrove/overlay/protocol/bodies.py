@@ -88,10 +88,10 @@ class Rewrite:
         self._flow = flow
 
     def take(self, messages: bytes) -> None:
-        """Exchange the lines."""
-        for start in range(0, len(messages), self._length):
-            rest = messages[start + self._line : start + self._length]
-            self._flow.take(self._new_line + rest)
+        """Exchange the lines; a run stays whole."""
+        line, length = self._line, self._length
+        rests = [messages[start + line : start + length] for start in range(0, len(messages), length)]
+        self._flow.take(self._new_line + self._new_line.join(rests))
 
 
 class Gathered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from mangrove.planning.policies import case_base
 from mangrove.planning.policies.case_base import Case, State
 from mangrove.planning.problem.document import read_problem
 from mangrove.planning.solvers.registry import SolverName
-from mangrove.planning.solvers.stop import Never
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,24 +23,22 @@ if TYPE_CHECKING:
 JOB = "cases"
 
 
-def spread_over(spark: SparkSession, document: object, seed: int, solver: SolverName) -> case_base.Mapper:
+def spread_over(spark: SparkSession) -> case_base.Mapper:
     """A `map` for `case_base.build` that gives each state a task of its own on the cluster."""
 
-    def compute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        problem = read_problem(document, "problem.json").problem
-        for batch in batches:
-            for row in batch.to_pylist():
-                state = msgspec.json.decode(row["state"], type=State)
-                case = case_base.compute_case(problem, state, seed=seed, solver=solver, stop=Never())
-                answer = {"place": [row["place"]], "case": [msgspec.json.encode(case).decode()]}
-                yield pa.RecordBatch.from_pydict(answer)
+    def mapper(compute: Callable[[State], Case], states: Sequence[State]) -> Iterable[Case]:
+        def computed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    case = compute(msgspec.json.decode(row["state"], type=State))
+                    answer = {"place": [row["place"]], "case": [msgspec.json.encode(case).decode()]}
+                    yield pa.RecordBatch.from_pydict(answer)
 
-    def mapper(_: object, states: Sequence[State]) -> Iterable[Case]:
         rows = [(place, msgspec.json.encode(state).decode()) for place, state in enumerate(states)]
         frame = spark.createDataFrame(rows, "place bigint, state string")
         # By range: hashing would put several states in one partition and leave others empty.
         tasks = frame.repartitionByRange(len(rows), "place")
-        answers = tasks.mapInArrow(compute, "place bigint, case string").collect()
+        answers = tasks.mapInArrow(computed, "place bigint, case string").collect()
         for row in sorted(answers, key=lambda row: row["place"]):
             yield msgspec.json.decode(row["case"], type=Case)
 
@@ -71,7 +68,7 @@ def run(
     bounded = bool((read.problem.constraints.max_risk < 1).all())
     states = case_base.states(read.problem, case_base.LOW_LOADS if bounded else (), double=double)
     name = SolverName(solver)
-    base = case_base.build(read.problem, states, seed, name, spread_over(spark, document, seed, name))
+    base = case_base.build(read.problem, states, seed, name, spread_over(spark))
     infeasible = [
         f"{case.state.kind.value} {', '.join(case.state.failed)} at load {case.state.load:g}: {case.reason}"
         for case in base.cases

@@ -1,34 +1,36 @@
 """Policies computed before they are needed: the case base (thesis §4.3.1).
 
-A case is an allocation for one state of the domain: which brokers are down, and how high the load is. The
-states are the normal one, every single and every double failure, and low loads, at which the fewest brokers
-that keep the risk bound stay on. Each case is computed by a plain function of plain arguments, so that any
-`map`, of a process pool or of a cluster, can spread the work.
+A case is an allocation for one state of the domain: which brokers are down, and how high the load is; with
+mirrors for the items that ask. The states are the normal one, every single and every double failure, the
+failure of every host, and low loads, at which the fewest brokers that keep the risk bound stay on. Each case
+is computed by a plain function of plain arguments, so that any `map`, of a process pool or of a cluster, can
+spread the work.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.planning.judgement.result import Result
+from mangrove.model.topics import Mirror
+from mangrove.planning.policies.continuity import Keeping, keep_what_can_be
+from mangrove.planning.policies.fewest_brokers import fewest_brokers
+from mangrove.planning.policies.placement import Placer
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.solvers.registry import SolverName, best_effort, solve
+from mangrove.planning.solvers.registry import SolverName
 from mangrove.planning.solvers.stop import Never, Stop
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Shares of the load for which a policy with fewer brokers is worth having, where none are named.
 LOW_LOADS = (0.25, 0.5, 0.75)
-# Sets of brokers tried at one count when looking for the fewest that suffice.
-MAX_TRIES = 64
 
 
 class CaseKind(Enum):
@@ -37,6 +39,7 @@ class CaseKind(Enum):
     NORMAL = "normal"
     SINGLE_FAILURE = "single-failure"
     DOUBLE_FAILURE = "double-failure"
+    HOST_FAILURE = "host-failure"
     LOW_LOAD = "low-load"
 
 
@@ -64,6 +67,12 @@ class Case(msgspec.Struct, frozen=True):
     released_pins: tuple[str, ...]
     """Items pinned to a failed broker, which had to go elsewhere."""
     seed: int
+    mirrors: dict[str, str] = {}
+    """Item → mirror, for items that ask for one."""
+    unmirrored: tuple[str, ...] = ()
+    """Items that ask for a mirror and have none: nothing is left to put it on."""
+    continued: tuple[str, ...] = ()
+    """Items whose primary has failed and whose mirror has taken its place."""
 
     @property
     def unavailable(self) -> frozenset[str]:
@@ -128,20 +137,35 @@ def digest(problem: Problem) -> str:
         bounds.max_replication,
         sorted(bounds.pinned.items()),
         sorted(bounds.forbidden),
+        [mode.value for mode in problem.mirrored],
+        problem.hosts,
     )
     sha.update(repr(rest).encode())
     return sha.hexdigest()
 
 
 def states(problem: Problem, low_loads: Sequence[float] = (), *, double: bool = True) -> list[State]:
-    """The states worth a case. At least one broker must be left."""
+    """The states worth a case, each once. At least one broker must be left."""
     brokers = problem.brokers
-    found = [State(CaseKind.NORMAL)]
-    if len(brokers) > 1:
-        found += [State(CaseKind.SINGLE_FAILURE, (broker,)) for broker in brokers]
-    if double and len(brokers) > 2:
-        found += [State(CaseKind.DOUBLE_FAILURE, pair) for pair in combinations(brokers, 2)]
-    return found + [State(CaseKind.LOW_LOAD, (), load) for load in low_loads]
+    wanted = [State(CaseKind.NORMAL)]
+    wanted += [State(CaseKind.SINGLE_FAILURE, (broker,)) for broker in brokers]
+    if len(set(problem.hosts)) > 1:
+        wanted += [State(CaseKind.HOST_FAILURE, members) for members in _hosts(problem)]
+    if double:
+        wanted += [State(CaseKind.DOUBLE_FAILURE, pair) for pair in combinations(brokers, 2)]
+    found: dict[frozenset[str], State] = {}
+    for state in wanted:
+        if len(state.failed) < len(brokers):
+            found.setdefault(frozenset(state.failed), state)
+    return [*found.values(), *(State(CaseKind.LOW_LOAD, (), load) for load in low_loads)]
+
+
+def _hosts(problem: Problem) -> list[tuple[str, ...]]:
+    """The brokers of each host."""
+    members: dict[str, list[str]] = {}
+    for broker, host in zip(problem.brokers, problem.hosts, strict=True):
+        members.setdefault(host, []).append(broker)
+    return [tuple(each) for each in members.values()]
 
 
 Mapper = Callable[[Callable[[State], Case], Sequence[State]], Iterable[Case]]
@@ -154,17 +178,39 @@ def build(
     solver: SolverName = SolverName.AUTO,
     mapper: Mapper = map,
     stop: Stop | None = None,
+    *,
+    stay: bool = False,
 ) -> CaseBase:
-    """Compute all cases. `mapper` may be the `map` of a pool of workers: everything passed is plain data."""
-    compute = partial(compute_case, problem, seed=seed, solver=solver, stop=stop or Never())
-    cases = tuple(mapper(compute, wanted))
+    """Compute all cases. `mapper` may be the `map` of a pool of workers: everything passed is plain data.
+
+    The case of the normal state comes first where others begin with it: see `compute_case`.
+    """
+    compute = partial(compute_case, problem, seed=seed, solver=solver, stop=stop or Never(), stay=stay)
+    if stay or problem.asking(Mirror.STANDBY, Mirror.BOTH):
+        normal = compute(State(CaseKind.NORMAL))
+        rest = [state for state in wanted if state.kind is not CaseKind.NORMAL]
+        others = iter(tuple(mapper(partial(compute, before=normal), rest)))
+        cases = tuple(normal if state.kind is CaseKind.NORMAL else next(others) for state in wanted)
+    else:
+        cases = tuple(mapper(compute, wanted))
     return CaseBase(FORMAT_VERSION, digest(problem), problem.brokers, problem.items, cases)
 
 
 def compute_case(
-    problem: Problem, state: State, *, seed: int, solver: SolverName = SolverName.AUTO, stop: Stop
+    problem: Problem,
+    state: State,
+    *,
+    seed: int,
+    solver: SolverName = SolverName.AUTO,
+    stop: Stop,
+    before: Case | None = None,
+    stay: bool = False,
 ) -> Case:
-    """The policy for one state."""
+    """The policy for one state.
+
+    `before` is what was in force when brokers failed. Mirrors of failed primaries then take their place, and
+    with `stay` items on working brokers stay there; both only as long as the constraints can be kept so.
+    """
     failed = {problem.brokers.index(name) for name in state.failed}
     if not failed < set(range(problem.broker_count)):
         raise InputError("failed: at least one broker must be left")
@@ -173,72 +219,32 @@ def compute_case(
     holding = {item: broker for item, broker in pinned.items() if broker not in failed}
     released = tuple(problem.items[item] for item in sorted(set(pinned) - set(holding)))
     scaled = problem if state.load == 1.0 else problem.scaled(state.load)
+    placer = Placer(solver, stop, seed)
+    keeping = (
+        Keeping(problem, before.allocation, before.mirrors, failed) if before is not None and failed else None
+    )
     if state.kind is CaseKind.LOW_LOAD:
-        result, fewest = _fewest_brokers(scaled, alive, holding, seed, solver, stop)
+        placement, proven = fewest_brokers(scaled, alive, holding, placer)
     else:
-        result, fewest = best_effort(scaled.with_brokers(alive, holding), solver, stop, seed), True
-    used = result.problem.brokers
-    loads = dict(zip(used, result.assessment.loads, strict=True))
+        placement, proven = keep_what_can_be(scaled, alive, holding, placer, keeping, stay=stay)
+    together = placement.together
+    used = placement.problem.brokers
     return Case(
         state=state,
         off=tuple(problem.brokers[b] for b in alive if problem.brokers[b] not in used),
-        allocation=result.allocation,
-        risk={broker: load.risk for broker, load in loads.items()},
-        joint_ok=result.assessment.joint_ok,
-        feasible=result.feasible,
-        reason=result.reason,
-        solver=result.solver,
-        proven=result.proven_optimal and fewest,
+        allocation=placement.alone.allocation,
+        risk={broker: load.risk for broker, load in zip(used, together.assessment.loads, strict=True)},
+        joint_ok=together.assessment.joint_ok,
+        feasible=together.feasible,
+        reason=together.reason,
+        solver=together.solver,
+        proven=together.proven_optimal and proven,
         released_pins=released,
         seed=seed,
+        mirrors=placement.mirror_names,
+        unmirrored=placement.unmirrored,
+        continued=() if keeping is None else keeping.continued(placement.alone.allocation),
     )
-
-
-def _fewest_brokers(
-    problem: Problem, alive: list[int], pinned: dict[int, int], seed: int, solver: SolverName, stop: Stop
-) -> tuple[Result, bool]:
-    """The smallest set of brokers that keeps the constraints; True when no smaller one can.
-
-    Without an answer at any size the result is that of all brokers, with its reason.
-    """
-    needed = set(pinned.values())
-    reach = problem.utilisation_threshold * problem.best_capacity_msg_s
-    total = float(problem.mean_rate_msg_s.sum())
-    # A broker whose mean exceeds its reach is overloaded more often than not.
-    strict = bool((problem.constraints.max_risk < 0.5).all())
-    certain = True
-    for count in range(max(1, len(needed)), len(alive) + 1):
-        groups = list(islice(_groups(problem, alive, pinned, count), MAX_TRIES + 1))
-        certain = certain and len(groups) <= MAX_TRIES
-        for group in groups[:MAX_TRIES]:
-            if not needed <= set(group) or (strict and float(reach[group].sum()) < total):
-                continue
-            result = solve(problem.with_brokers(group, pinned), solver, stop, seed)
-            if result.feasible:
-                return result, certain
-            certain = certain and result.infeasibility_proven
-    return best_effort(problem.with_brokers(alive, pinned), solver, stop, seed), False
-
-
-def _groups(problem: Problem, alive: list[int], pinned: dict[int, int], count: int) -> Iterator[list[int]]:
-    """Sets of `count` brokers, one of each kind of equal sets, those with the largest brokers first."""
-    classes = problem.with_brokers(alive, pinned).broker_classes()
-    members: dict[int, list[int]] = {}
-    for broker, kind in zip(alive, classes, strict=True):
-        members.setdefault(int(kind), []).append(broker)
-    capacity = problem.best_capacity_msg_s
-    ordered = sorted(members.values(), key=lambda brokers: -float(capacity[brokers[0]]))
-
-    def choose(position: int, left: int) -> Iterator[list[int]]:
-        if left == 0:
-            yield []
-        elif position < len(ordered):
-            here = ordered[position]
-            for taken in range(min(len(here), left), -1, -1):
-                for rest in choose(position + 1, left - taken):
-                    yield here[:taken] + rest
-
-    return choose(0, count)
 
 
 def encode(base: CaseBase) -> bytes:
@@ -251,7 +257,10 @@ def decode(data: bytes) -> CaseBase:
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if version != FORMAT_VERSION:
-            raise InputError(f"version: {version}; this release reads {FORMAT_VERSION}")
+            raise InputError(
+                f"version: {version}; this release reads {FORMAT_VERSION}",
+                hint="compute it again: mangrove plan cases PROBLEM.json --output CASES.json",
+            )
         return msgspec.json.decode(data, type=CaseBase)
     except msgspec.MsgspecError as error:
         raise InputError(f"not a case base: {error}") from error

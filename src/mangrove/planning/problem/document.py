@@ -14,13 +14,14 @@ import numpy as np
 from mangrove.errors import InvalidDocumentError, Mistake
 from mangrove.planning.problem import covariance as covariances
 from mangrove.planning.problem.arrays import FloatArray
+from mangrove.planning.problem.deployment import Provenance, read_hosts, read_mirrored, read_provenance
 from mangrove.planning.problem.problem import AllocationConstraints, Objective, Problem
 from mangrove.planning.problem.reading import Reader, number
 
 FIELDS = frozenset(
     {"items", "mean_rate", "covariance", "brokers", "capacity", "model", "filters", "replication"}
     | {"size_bytes", "constraints", "objective", "reward", "penalty", "penalty_per_message"}
-    | {"utilisation_threshold"}
+    | {"utilisation_threshold", "mirrored", "hosts", "topics", "federation", "domain", "data_until"}
 )
 CONSTRAINTS = frozenset(
     {"max_risk", "pinned", "forbidden", "max_items", "max_volume", "max_delay_s", "max_replication"}
@@ -30,10 +31,11 @@ MODEL = ("t_rcv", "t_fltr", "t_tx")
 
 @dataclass(frozen=True, slots=True)
 class ReadProblem:
-    """A valid problem, and what the user should know about the document."""
+    """A valid problem, what the user should know about the document, and where its items come from."""
 
     problem: Problem
     warnings: tuple[str, ...]
+    provenance: Provenance
 
 
 def read_problem(document: object, source: str, *, always_repair: bool = False) -> ReadProblem:
@@ -64,6 +66,9 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
     per_message = _scalar(reader, "penalty_per_message", 1.0)
     objective = _objective(reader)
     constraints = _Constraints(reader, items, brokers).read()
+    mirrored = read_mirrored(reader, items)
+    hosts = read_hosts(reader, brokers)
+    provenance = read_provenance(reader, items)
     reader.mistakes.raise_if_any()
     assert mean is not None
     assert matrix is not None
@@ -84,10 +89,12 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
         utilisation_threshold=threshold,
         objective=objective,
         semidefinite=checked.semidefinite,
+        mirrored=mirrored,
+        hosts=hosts,
     )
     ignored = sorted(str(name) for name in document if name not in FIELDS)
     notes = (f"ignored unknown fields: {', '.join(ignored)}",) if ignored else ()
-    return ReadProblem(problem, checked.warnings + notes)
+    return ReadProblem(problem, checked.warnings + notes, provenance)
 
 
 def _capacity(

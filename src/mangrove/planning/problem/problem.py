@@ -8,6 +8,7 @@ from enum import Enum
 
 import numpy as np
 
+from mangrove.model.topics import Mirror
 from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -58,6 +59,9 @@ class Problem:
     `service_time_s[b, i]` is the processing time of a message of item i on broker b. The mean processing time
     of a set is their rate-weighted mean, which equals the model applied to the set's rate-weighted filters
     and replication, because the model is linear in both.
+
+    `mirrored` says what each item asks for, `hosts` on which host each broker runs; empty: nothing was said.
+    Neither changes what an allocation of primaries is worth.
     """
 
     items: tuple[str, ...]
@@ -75,6 +79,8 @@ class Problem:
     utilisation_threshold: float = 1.0
     objective: Objective = Objective.JOINT
     semidefinite: bool = True
+    mirrored: tuple[Mirror, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @property
     def item_count(self) -> int:
@@ -103,6 +109,20 @@ class Problem:
         if self.capacity_msg_s is not None:
             mask[:, 1.0 / self.capacity_msg_s > self.constraints.max_delay_s] = False
         return mask
+
+    def asking(self, *modes: Mirror) -> list[int]:
+        """Items that ask for a mirror in one of these modes."""
+        return [item for item, mode in enumerate(self.mirrored) if mode in modes]
+
+    def groups(self) -> tuple[int, ...]:
+        """The group of each broker; primary and mirror of an item are never in one.
+
+        Brokers of one host are a group where the brokers are on several hosts; else each is one by itself.
+        """
+        if len(set(self.hosts)) < 2:
+            return tuple(range(self.broker_count))
+        order = {host: index for index, host in enumerate(dict.fromkeys(self.hosts))}
+        return tuple(order[host] for host in self.hosts)
 
     def broker_classes(self) -> IntArray:
         """Brokers that are equal in everything share a class; exchanging their items changes nothing."""
@@ -142,6 +162,7 @@ class Problem:
             brokers=tuple(self.brokers[b] for b in order),
             capacity_msg_s=None if self.capacity_msg_s is None else self.capacity_msg_s[order],
             service_time_s=None if self.service_time_s is None else self.service_time_s[order],
+            hosts=tuple(self.hosts[b] for b in order) if self.hosts else (),
             constraints=replace(
                 bounds,
                 max_risk=bounds.max_risk[order],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -54,22 +54,28 @@ class EmulatedBrokers:
         )
 
     def _led_through(self, domain: DomainEndpoints) -> DomainEndpoints:
-        head = domain.head if domain.head.external else self._behind(domain.head)
-        edges = tuple(
-            edge if edge.external or head.external else self._behind(edge, head) for edge in domain.edges
+        """Brokers of ours behind doors; what attaches to somebody else's head goes there as it is."""
+        if domain.head.external:
+            return domain
+        behind: list[BrokerEndpoints] = []
+        for broker in domain.succession:
+            behind.append(self._behind(broker, behind))
+        last = 1 + len(domain.edges)
+        return msgspec.structs.replace(
+            domain, head=behind[0], edges=tuple(behind[1:last]), spares=tuple(behind[last:])
         )
-        return msgspec.structs.replace(domain, head=head, edges=edges)
 
-    def _behind(self, broker: BrokerEndpoints, head: BrokerEndpoints | None = None) -> BrokerEndpoints:
-        """A broker behind doors; an edge goes to its head through one, too."""
-        uplink = None
-        if head is not None and head.leaf_port is not None:
-            uplink = self._ports.take(broker.host)
+    def _behind(self, broker: BrokerEndpoints, earlier: Sequence[BrokerEndpoints]) -> BrokerEndpoints:
+        """A broker behind doors; it goes to those before it in the succession through doors, too."""
+        uplinks = []
+        for other in earlier:
+            assert other.leaf_port is not None
+            uplinks.append(self._ports.take(broker.host))
             self._doors.append(
                 Door(
                     broker=broker.name,
-                    listen=Address(broker.host, uplink),
-                    target=Address(head.host, head.leaf_port),
+                    listen=Address(broker.host, uplinks[-1]),
+                    target=Address(other.host, other.leaf_port),
                     outward=True,
                 )
             )
@@ -79,7 +85,7 @@ class EmulatedBrokers:
                 client_port=self._door(broker, broker.client_port),
                 mqtt_port=None if broker.mqtt_port is None else self._door(broker, broker.mqtt_port),
                 leaf_port=None if broker.leaf_port is None else self._door(broker, broker.leaf_port),
-                uplink_port=uplink,
+                uplink_ports=tuple(uplinks),
             ),
         )
 

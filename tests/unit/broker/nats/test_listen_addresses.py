@@ -25,7 +25,7 @@ def test_nats_server_accepts_its_configuration(address: str, tmp_path: Path) -> 
             tmp_path,
             max_message_bytes=1024,
             jetstream_domain="a",
-            head_leaf_url=endpoints.head.leaf_url,
+            attach_to=[endpoints.head.leaf_url],
             own_jetstream=False,
         ),
         "management": management_broker_config(endpoints.management, tmp_path),

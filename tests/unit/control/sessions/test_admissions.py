@@ -95,7 +95,7 @@ def test_domains_that_are_not_named_get_nothing() -> None:
 def test_what_is_taken_makes_its_broker_busy_until_the_end() -> None:
     admissions, domain = taking()
     told = ask(admissions, move())
-    assert told.urls == {"t": ("oslo-edge2", "nats://127.0.0.1:4013")}
+    assert told.urls == {"t": ("oslo-edge2", "nats://127.0.0.1:4014")}
     assert told.management_url == "nats://127.0.0.1:4004"
     assert ask(admissions, move(load=1e9), now=1.0) == told, "asked again it says the same"
     assert domain.busy == {"oslo-edge2": "bonn-1-1"} == admissions.busy()

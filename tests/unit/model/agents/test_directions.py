@@ -30,7 +30,7 @@ def test_all_brokers_are_told() -> None:
     found = told("10.0.0.7")
     assert (found.federation, found.domain, found.placement) == ("f", "a", "wan")
     assert (found.head.name, found.head.url) == ("a-head", "nats://10.0.0.7:7000")
-    assert [edge.url for edge in found.edges] == ["nats://10.0.0.7:7010", "nats://10.0.0.7:7013"]
+    assert [edge.url for edge in found.edges] == ["nats://10.0.0.7:7010", "nats://10.0.0.7:7014"]
     assert found.management_url == "nats://10.0.0.7:7004"
 
 
@@ -45,7 +45,7 @@ def test_an_address_for_neighbours_serves_clients_where_brokers_listen_everywher
 def test_without_one_the_client_goes_where_it_has_asked(everywhere: str) -> None:
     found = told(everywhere).seen_from("nats://user:secret@site.example:4222")
     assert found.head.url == "nats://site.example:7000"
-    assert [edge.url for edge in found.edges] == ["nats://site.example:7010", "nats://site.example:7013"]
+    assert [edge.url for edge in found.edges] == ["nats://site.example:7010", "nats://site.example:7014"]
     assert found.management_url == "nats://site.example:7004"
     assert told(everywhere).seen_from("nats://[2001:db8::1]:4222").head.url == "nats://[2001:db8::1]:7000"
 

@@ -1,0 +1,1 @@
+"""Which broker has each mirrored topic a second time (GEMOM §V)."""

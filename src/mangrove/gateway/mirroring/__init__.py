@@ -1,0 +1,1 @@
+"""Mirrored topics at a gateway: second copies of messages, by brokers and on paths of their own."""
