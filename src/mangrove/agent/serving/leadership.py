@@ -110,5 +110,6 @@ class Leadership:
                     if directory.unusable:
                         self._refused[UNUSABLE] += directory.unusable
                     self._told_term = term
+                    log.info("leads in term %d", term)
                     self._taken(LeadershipTaken(term, directory.records, sessions))
                     self.settled.set()
