@@ -11,7 +11,7 @@ import signal
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.kit.two_sites import Site, Talk, joined, two_sites
+from tests.kit.two_sites import Site, Talk, at_head, joined, two_sites
 from tests.kit.waiting import eventually
 
 from mangrove.model.topics import Contract, Mirror, TopicRules
@@ -29,6 +29,8 @@ async def sites(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[
 async def talk_while(sites: dict[str, Site], subject: str, victim: str, number: int) -> Talk:
     """Let somebody die, or freeze, while messages cross; then all is put right again."""
     domain, _, name = victim.partition(".")
+    for site in sites.values():
+        await at_head(site)
     talk = Talk(sites, subject, mirrored=subject.startswith("twice."))
     await talk.open()
     await talk.publish(RATE_S, 1.6, 0.3, lambda: sites[domain].signal(name, number))
@@ -45,6 +47,8 @@ async def talk_while(sites: dict[str, Site], subject: str, victim: str, number: 
 async def test_no_message_is_lost_nor_passed_on_twice_when_a_broker_dies(
     sites: dict[str, Site], victim: str
 ) -> None:
+    for site in sites.values():
+        await at_head(site)
     before = {name: await site.status() for name, site in sites.items()}
     talk = await talk_while(sites, "twice.x", victim, signal.SIGKILL)
     assert talk.missing() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,6 +32,24 @@ from mangrove.model.topics import TopicRules
 
 HOST = "127.0.0.1"
 BROKERS = ("head", "edge1", "edge2")
+NOT_UP = GatewayStatus(
+    domain="",
+    epoch=0,
+    uptime_s=0,
+    head_connected=False,
+    links=(),
+    interest={},
+    subscribed=0,
+    sent=0,
+    delivered=0,
+    duplicates=0,
+    colour=0,
+    failed_links=(),
+    parked_bytes=0,
+    routes=(),
+    arrivals=(),
+    drops=(),
+)
 MIRRORS = f"{MIRROR_PREFIX}>"
 
 
@@ -72,8 +91,10 @@ class Site:
     async def status(self) -> GatewayStatus:
         client = await nats.connect(f"nats://{HOST}:{self.management}")
         try:
-            answer = await client.request(gateway_status_subject(self.domain), b"", timeout=5)
+            answer = await client.request(gateway_status_subject(self.domain), b"", timeout=1)
             return msgspec.json.decode(answer.data, type=GatewayStatus)
+        except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
+            return NOT_UP
         finally:
             await client.close()
 
@@ -132,6 +153,17 @@ async def joined(site: Site) -> bool:
     status = await site.status()
     mirrors = all(status.mirroring.edges.values())
     return status.head_connected and mirrors and all(link.up for link in status.links)
+
+
+async def at_head(site: Site) -> None:
+    """A gateway does not go back to its head by itself; a new one begins there."""
+    if (await site.status()).head_broker != f"{site.domain}-head":
+        site.signal("gateway", signal.SIGKILL)
+
+    async def there() -> bool:
+        return (await site.status()).head_broker == f"{site.domain}-head" and await joined(site)
+
+    await eventually(there, f"the gateway of {site.domain} should be at its head")
 
 
 async def _quiet(_: Exception) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,12 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.agent.serving.broker_probes import BrokerProbes
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.plan_directory import PlanDirectory
 from mangrove.agent.serving.policy_reader import PolicyReader
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
@@ -110,11 +113,12 @@ class Agent:
         policies = PolicyReader(buckets, self._shell.tell)
         writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads_in)
         watches = self._watches()
+        probes = self._probes()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._until_closed(), name="connection")
                 tasks.create_task(self._shell.outbox.run(connection, self._leads), name="outbox")
-                self._shell.begin(leadership.lease, writer, watches, policies)
+                self._shell.begin(leadership.lease, writer, watches, policies=policies, probes=probes)
                 await self._listen(connection)
                 tasks.create_task(leadership.run(), name="leadership")
                 tasks.create_task(writer.run(), name="store writer")
@@ -122,6 +126,14 @@ class Agent:
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
+                tasks.create_task(probes.run(), name="probes")
+                found = PlanDirectory(
+                    self._settings.federation.plans,
+                    self._shell.tell,
+                    lambda: self._shell.leads_in,
+                    self._shell.refused,
+                )
+                tasks.create_task(found.run(), name="plans")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
@@ -189,6 +201,16 @@ class Agent:
             )
             for broker in (endpoints.head, *endpoints.edges)
         ]
+
+    def _probes(self) -> BrokerProbes:
+        endpoints, user = self._settings.endpoints, self._settings.system_user
+        return BrokerProbes(
+            [
+                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, user))
+                for broker in (endpoints.head, *endpoints.edges)
+            ],
+            self._shell.tell,
+        )
 
     async def _listen(self, connection: Client) -> None:
         """One subscription for all clients and questions: what a client says is heard in its order."""

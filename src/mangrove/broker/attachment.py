@@ -50,8 +50,8 @@ class AttachmentOwner(Protocol):
     def undelivered(self, reason: str, count: int) -> None:
         """So many messages did not reach all whom they were for, or perhaps not."""
 
-    def attached(self, *, elsewhere: bool = False) -> None:
-        """The broker is there. It knows nothing of the owner's earlier subscriptions.
+    def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
+        """The broker of this name is there. It knows nothing of the owner's earlier subscriptions.
 
         `elsewhere`: it is another broker of the domain than the one that was lost.
         """

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.broker.heartbeat import Heartbeat, Refused
 from mangrove.broker.nats.kind import NatsKind
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
@@ -67,6 +68,11 @@ class Kind(Protocol):
 
     def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
         """How an agent watches a broker; without credentials, as anybody could."""
+
+    def heartbeat(
+        self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused
+    ) -> Heartbeat:
+        """How an agent notices that a broker has died; made while the loop runs."""
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""

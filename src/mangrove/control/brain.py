@@ -11,12 +11,15 @@ import math
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.congestion.domain.capacities import capacity_problem
 from mangrove.control.events.happenings import AgentFollows
+from mangrove.control.failures.states import Health
+from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import AnswerRegistration, Instruction
 from mangrove.control.leadership import Leadership
 from mangrove.control.policies.colleagues import Colleagues
 from mangrove.control.policies.membership import Membership
 from mangrove.control.site import Site
 from mangrove.control.stimuli import (
+    BrokerProbed,
     BrokerSampled,
     BrokerUnreachable,
     CapacityChanged,
@@ -76,6 +79,7 @@ class AgentBrain:
         self._watch = BrokerWatch(self._site, self._log)
         membership = Membership(agents_of(federation.domains[domain]), agent, score)
         self._colleagues = Colleagues(membership, life)
+        self._failures = FailureWatch(self._site, self._log)
         self._lead: Leadership | None = None
         self._last_term = 0
         self._started: float | None = None
@@ -114,12 +118,26 @@ class AgentBrain:
                 self._watch.sampled(sample, now, noting=self._lead is not None)
             case BrokerUnreachable(broker=broker, problem=problem):
                 self._watch.unreachable(broker, problem, now, noting=self._lead is not None)
+            case BrokerProbed():
+                turn = self._probed(stimulus, now)
+                return [] if turn is None or self._lead is None else self._lead.turned(turn, now)
             case ClientRegistered() if self._lead is None:
                 refusal = Registered(term=self._last_term, problem=NOT_LEADING)
                 return [AnswerRegistration(stimulus.token, refusal)]
             case _:
                 pass
         return [] if self._lead is None else self._lead_on(self._lead, stimulus, now)
+
+    def _probed(self, probe: BrokerProbed, now: float) -> Turn | None:
+        """A broker that is dead, or not to be relied on yet, is no candidate for anything from now on."""
+        noting = self._lead is not None
+        turn = self._failures.probed(probe.broker, probe.answered, probe.closed, now, noting=noting)
+        if turn is not None:
+            down = self._failures.unreliable
+            self._site.set_down(down, self._failures.failed)
+            why = {Health.FAILED: "it is dead", Health.RETURNING: "it has been dead until a moment ago"}
+            self._watch.set_dead(turn.broker, why.get(turn.after, ""))
+        return turn
 
     def _lead_on(self, lead: Leadership, stimulus: Stimulus, now: float) -> list[Instruction]:
         match stimulus:
@@ -162,6 +180,7 @@ class AgentBrain:
         self._lead = Leadership(
             self._site,
             self._watch,
+            self._failures,
             self._log,
             taken,
             self._colleagues,

@@ -23,6 +23,10 @@ from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
 from mangrove.control.events.member_happenings import LeadershipHandedOver
+from mangrove.control.failures.department import FailureDepartment
+from mangrove.control.failures.states import Health
+from mangrove.control.failures.stored import failures_in
+from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import (
     Announce,
     AnswerOperator,
@@ -55,6 +59,7 @@ from mangrove.control.stimuli import (
 )
 from mangrove.control.store_writes import StoreWrites
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.operations import (
     HandOverAsked,
     Operation,
@@ -105,6 +110,7 @@ class Leadership:
         self,
         site: Site,
         watch: BrokerWatch,
+        failures: FailureWatch,
         log: EventLog,
         taken: LeadershipTaken,
         colleagues: Colleagues,
@@ -117,6 +123,7 @@ class Leadership:
         self._taken = taken
         self._site = site
         self._watch = watch
+        self._failure_watch = failures
         self._log = log
         self._push_at = math.inf
         self._unsure: dict[str, tuple[float, float]] = {}
@@ -126,6 +133,7 @@ class Leadership:
             site,
             watch.loads,
             published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            planned=lambda topic: self.plans.mirror(topic),
             clock_shift_s=clock_shift_s,
         )
         self.directory = Directory(site.domain, self.mirrors)
@@ -226,6 +234,19 @@ class Leadership:
             mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
+        self.failures = FailureDepartment(
+            site,
+            failures,
+            self.clients,
+            self.directory,
+            self.registrar,
+            log,
+            number=self.store.number,
+            found=failures_in(taken.sessions),
+            plans=lambda: self.plans,
+            paused=lambda: self.pause.in_force,
+            clock_shift_s=clock_shift_s,
+        )
         self.pages = DirectoryPages(
             site.domain,
             site.federation.topics,
@@ -252,14 +273,18 @@ class Leadership:
             AgentLeads(term=taken.term, records=len(self.directory), sessions=len(taken.sessions)), now
         )
         self.registrar.begin(taken.term, now, led_by)
+        sessions = self.sessions.begin(taken.term, taken.sessions, now)
+        for broker in self._failure_watch.failed:
+            sessions += self.sessions.broker_failed(broker, now)
         return [
             Announce(AgentStarted(term=taken.term, spread_s=SPREAD_S)),
             *self.neighbours.start(now),
-            *self.sessions.begin(taken.term, taken.sessions, now),
+            *sessions,
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
             *self.replication.begin(now),
             *self.plans.begin(taken.sessions, now),
+            *self.failures.begin(now),
             *self._afterwards(now),
         ]
 
@@ -281,6 +306,14 @@ class Leadership:
         told += self.congestion.loaded(now)
         told += self.sessions.consider(now)
         return told + self._afterwards(now)
+
+    def turned(self, turn: Turn, now: float) -> list[Instruction]:
+        """A broker has died, or returns."""
+        told: list[Instruction] = []
+        self.plans.loaded(now)
+        if turn.after is Health.FAILED:
+            told += self.sessions.broker_failed(turn.broker, now)
+        return told + self.failures.turned(turn, now) + self._afterwards(now)
 
     def reconsider_mirrors(self, now: float) -> None:
         """A broker that does not answer mirrors nothing; its topics get another mirror, if there is one."""
@@ -339,7 +372,7 @@ class Leadership:
             case Leave():
                 told = self._left(message.client, now)
             case BrokerSuspected():
-                told = []
+                told = self.failures.suspected(message, now)
         return told + self._afterwards(now)
 
     def _ask_again(self, client: str, now: float) -> list[Instruction]:
@@ -359,7 +392,8 @@ class Leadership:
         served = self.clients.served(message.client, message.key)
         if served is None:
             return []
-        if self._site.has(message.broker) or self._site.of_neighbour(message.broker):
+        there = self._site.has(message.broker) and message.broker not in self._site.dead
+        if there or self._site.of_neighbour(message.broker):
             self.registrar.relocate(served, message.broker, now)
             self._profile_place(served)
         if message.problem:
@@ -488,6 +522,7 @@ class Leadership:
         self.store.stored(write, now)
         self.admissions.stored(write)
         self.congestion.stored(write)
+        self.failures.stored(write)
         told = self.pause.stored(write) + self.replication.stored(write, now)
         told += self.sessions.stored(write, now) + self.plans.stored(write, now)
         return told + self._afterwards(now)
@@ -497,6 +532,7 @@ class Leadership:
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
+        self.failures.not_stored(write, now)
         self.plans.failed(write, now)
         told = self.pause.failed(write, problem, now) + self.replication.failed(write, problem, now)
         return told + self.sessions.failed(write, problem, now) + self._afterwards(now)
@@ -517,6 +553,7 @@ class Leadership:
             self.congestion.timer(),
             self.replication.timer(),
             self.pause.timer(),
+            self.failures.timer(),
             self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
@@ -538,6 +575,7 @@ class Leadership:
         told += self.congestion.handle_timer(now)
         told += self.replication.look(now)
         told += self.pause.handle_timer(now)
+        told += self.failures.handle_timer(now)
         told += self.plans.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
@@ -553,6 +591,10 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
+        if relocated := self.failures.take_relocated():
+            for served in relocated:
+                told += self._located(served, now)
+            told += self._audiences(relocated, now)
         for topic in self.mirrors.take_changed():
             self._profile_mirrors(topic)
         for client in self.sessions.take_silent() | self.plans.take_silent():
@@ -611,7 +653,13 @@ class Leadership:
             store_problem=self.store.problem,
             congestion=self.congestion.status(now),
             paused=self.pause.status,
+            failures=self._failure_watch.status(self._bottlenecks(now), self.failures.dropped, now),
         )
+
+    def _bottlenecks(self, now: float) -> list[str]:
+        """Brokers that are overloaded, by a metric or a trigger: the third detector of GEMOM."""
+        loads = self._watch.loads(now).values()
+        return [load.broker for load in loads if load.reachable and load.measured is LoadState.OVERLOAD]
 
     def _refused(self) -> Counter[str]:
         """What was not believed or not taken, by reason."""
@@ -623,12 +671,14 @@ class Leadership:
             + self.admissions.refused
             + self.plain.refused
             + self.congestion.refused
+            + self._failure_watch.refused()
             + self.plans.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
+        found += self.failures.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
         found += self.plans.problems()
         expected = self.sessions.busy() | self.admissions.busy()

@@ -32,6 +32,7 @@ class Site:
         self._urls = {broker.name: broker.client_url for broker in brokers}
         self._machines = {broker.name: broker.machine for broker in brokers}
         self._down: frozenset[str] = frozenset()
+        self._dead: frozenset[str] = frozenset()
         described = [self.description.head, *self.description.edges]
         described += [Edge()] * (len(brokers) - len(described))
         self.capacities: dict[str, Amounts] = {
@@ -56,12 +57,18 @@ class Site:
 
     @property
     def down(self) -> frozenset[str]:
-        """Brokers that are dead, switched off, or not to be relied on yet."""
+        """Brokers to which nothing is given: dead, switched off, or not to be relied on yet."""
         return self._down
 
-    def set_down(self, brokers: Collection[str]) -> None:
-        """These, and no others, are not to be used from now on."""
-        self._down = frozenset(brokers)
+    @property
+    def dead(self) -> frozenset[str]:
+        """Those of them that are proven dead, so that nobody can be served there."""
+        return self._dead
+
+    def set_down(self, brokers: Collection[str], dead: Collection[str] = ()) -> None:
+        """These, and no others, are not to be used from now on; `dead` are part of them."""
+        self._dead = frozenset(dead)
+        self._down = self._dead.union(brokers)
 
     def machine(self, broker: str) -> str:
         """The host on which a broker runs; empty where a domain has but one, or for an unknown broker."""

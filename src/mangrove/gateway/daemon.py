@@ -373,6 +373,7 @@ class Gateway:
             now=monotonic(),
             uptime_s=monotonic() - self._started,
             head_connected=self._head.connected,
+            head_broker=self._head.broker,
             inside=None if self._probe is None else self._probe.latency(),
             limits=LimitFigures(
                 subjects=len(self._head.departures),

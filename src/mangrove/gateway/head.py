@@ -105,7 +105,9 @@ class HeadConnection:
         """
         self._mirrors = mirrors
         if mirrors is not None:
-            mirrors.lead_out(partial(self._way_of, copies=False))
+            mirrors.join(partial(self._way_of, copies=False), self._mirror_wanted)
+        self._at_head: set[str] = set()
+        """Of what may be wanted at mirrors, what is wanted at the head."""
         self._engine = engine
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
@@ -144,6 +146,8 @@ class HeadConnection:
         self._attachment = attach(self)
         self._subscriptions = HeadSubscriptions(engine, self._attachment, confirmed, self._when_known)
         self.connected = False
+        self.broker = ""
+        """The one that is attached, or was last."""
         self._writable = True
         self._doubted = False
         """Whether the broker has fallen silent for a moment."""
@@ -161,8 +165,9 @@ class HeadConnection:
 
     # -- the broker comes and goes ------------------------------------------------------------------------
 
-    def attached(self, *, elsewhere: bool = False) -> None:
+    def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """Subscribe to what the other domains want, and let waiting messages out."""
+        self.broker = broker
         self.connected, self._writable, self._doubted = True, True, False
         self._attached += 1
         self._all_told = self._strangers = False
@@ -193,6 +198,7 @@ class HeadConnection:
         """Hold what comes in until the broker is back."""
         self.connected = False
         self._onlookers.clear()
+        self._at_head.clear()
         self._waiting_markers.clear()
         self._subscriptions.lost()
         self._queue.shut()
@@ -236,9 +242,23 @@ class HeadConnection:
             if wanted:
                 self.ignored(ODD_GROUP)
             return
+        if self._mirrors is not None and not group:
+            wanted = self._wanted_anywhere(self._mirrors, subject, wanted)
         if self._engine.change_local_interest(subject, group, wanted):
             # A group with a member at home is served at home, so lines in both directions change.
             self._regrouped[subject] = None
+
+    def _wanted_anywhere(self, mirrors: MirrorPlane, subject: str, at_head: bool) -> bool:
+        """Whoever holds on to the second copies wants messages to come, though the first ones find nobody."""
+        change = self._at_head.add if at_head and mirrors.concerns(subject) else self._at_head.discard
+        change(subject)
+        return at_head or mirrors.wants(subject)
+
+    def _mirror_wanted(self, subject: str) -> None:
+        """Some edge begins or ceases to want second copies."""
+        if self._mirrors is not None and not is_internal(subject):
+            wanted = self._mirrors.wants(subject) or subject in self._at_head
+            self._engine.change_local_interest(subject, "", wanted)
 
     # -- markers ------------------------------------------------------------------------------------------
 
@@ -288,6 +308,8 @@ class HeadConnection:
 
     def serve(self) -> None:
         """The subscribers of a broker that was away are back, or given up."""
+        for subject in self._mirrors.wanted() if self._mirrors is not None else ():
+            self._mirror_wanted(subject)
         self._forget_lines()
         self._open_queue()
         self._offer_again()

@@ -319,6 +319,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     asks: tuple[AskStatus, ...] = ()
     limits: LimitFigures = LimitFigures()
     silence: SilenceFigures = SilenceFigures()
+    head_broker: str = ""
+    """The name of the broker that the gateway is attached to, or was last: the head, or who succeeded it."""
     mirroring: MirrorFigures = MirrorFigures()
 
 

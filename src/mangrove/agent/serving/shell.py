@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from mangrove.agent.serving.brain import Brain
+from mangrove.agent.serving.broker_probes import BrokerProbes
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease import Lease
@@ -33,6 +34,7 @@ from mangrove.control.instructions import (
     KickClient,
     LimitGateway,
     LookAtClients,
+    ProbeBroker,
     PushDirectory,
     StepDown,
     Store,
@@ -121,6 +123,7 @@ class Shell:
         self._lease: Lease | None = None
         self._policies: PolicyReader | None = None
         self._watches: dict[str, BrokerWatch] = {}
+        self._probes: BrokerProbes | None = None
         self._led_term = 0
         """The term in which the brain leads, as far as it knows; 0: in none."""
         self._tokens = 0
@@ -133,9 +136,11 @@ class Shell:
         lease: Lease,
         writer: StoreWriter,
         watches: Iterable[BrokerWatch],
+        probes: BrokerProbes | None = None,
         policies: PolicyReader | None = None,
     ) -> None:
         """From here on everything that the brain asks for can be done."""
+        self._probes = probes
         self._lease = lease
         self._writer = writer
         self._policies = policies
@@ -231,6 +236,9 @@ class Shell:
                 case LookAtClients(broker):
                     if broker in self._watches:
                         self._watches[broker].look_at_clients()
+                case ProbeBroker(broker):
+                    if self._probes is not None:
+                        self._probes.probe(broker)
                 case LimitGateway(limits):
                     self.gateway.put(limits)
                 case KickClient(broker, cid, reason):

@@ -300,7 +300,7 @@ class LeafProtocol(asyncio.Protocol):
             "attached to head broker %s (nats-server %s) at %s", info.server_name, info.version, self._where
         )
         self._mqtt.attached(self.write, elsewhere=self._elsewhere)
-        self._owner.attached(elsewhere=self._elsewhere)
+        self._owner.attached(info.server_name, elsewhere=self._elsewhere)
 
     def _interest(self, subscription: bytes, wanted: bool) -> None:
         # nats-server lets its clients use any bytes; one of them must not cost the domain its connection.

@@ -13,6 +13,7 @@ from mangrove.cli.federation.congestion_tables import (
     slow_table,
     usefulness_table,
 )
+from mangrove.cli.federation.failure_tables import failures_table
 from mangrove.cli.tables.table import (
     EXTRA,
     USEFUL,
@@ -46,6 +47,7 @@ def load_tables(agents: Agents) -> Iterator[Table]:
     for make in (
         agents_table,
         brokers_table,
+        failures_table,
         sessions_table,
         neighbours_table,
         congestion_table,

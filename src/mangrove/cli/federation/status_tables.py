@@ -13,6 +13,7 @@ from mangrove.cli.federation.contract_tables import (
     promises_table,
     routes_table,
 )
+from mangrove.cli.federation.failure_tables import STYLES, health_of
 from mangrove.cli.federation.region_tables import endangered_now, exposed_now
 from mangrove.cli.tables.table import (
     EXTRA,
@@ -76,9 +77,10 @@ def _brokers(found: FederationStatus) -> Table:
     )
     for domain in found.domains:
         for broker in domain.brokers:
+            health = health_of(domain.agent, broker.name) if broker.reachable else ""
             table.add(
                 broker.name,
-                _state(broker.reachable, "up", "unreachable"),
+                Styled(health, STYLES[health]) if health else _state(broker.reachable, "up", "unreachable"),
                 broker.uptime,
                 f"{broker.connections:,}",
                 f"{broker.attached_brokers:,}",
@@ -86,7 +88,7 @@ def _brokers(found: FederationStatus) -> Table:
                 f"{broker.messages_in:,}",
                 f"{broker.messages_out:,}",
                 f"{broker.memory_bytes / 1e6:.0f} MB",
-                matters=not broker.reachable,
+                matters=not broker.reachable or bool(health),
             )
     return table
 

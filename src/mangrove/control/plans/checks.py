@@ -79,7 +79,7 @@ def _too_old(plan: Plan, federation: Federation, wall: float) -> Iterator[Mistak
         yield Mistake(
             "data_until",
             f"its data end {age_s / 86_400:.1f} days ago",
-            f"at most {limit_s / 86_400:g} days (`plans.max_age`)",
+            f"at most {limit_s / 86_400:g} days (`plans.max_age_h`)",
         )
     ahead_s = max(plan.data_until, plan.made_at) - wall
     if ahead_s > AHEAD_S:

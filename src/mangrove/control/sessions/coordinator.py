@@ -382,6 +382,16 @@ class Coordinator:
         """Where a session moves a topic, if one does."""
         return self._moving.target(topic, publishers=publishers)
 
+    def broker_failed(self, broker: str, now: float) -> list[Instruction]:
+        """A broker is dead: sessions in which it takes part are over."""
+        told: list[Instruction] = []
+        for session in list(self._sessions.values()):
+            if broker in (session.broker, *session.acceptors):
+                told += self._end(session, Step.GIVEN_UP, f"{broker} is dead", now)
+                for topic, move in session.moves.items():
+                    self._around.follow(topic, now, move.decided_by)
+        return told
+
     # -- ending ---------------------------------------------------------------------------------------------
 
     def _if_done(self, session: Session | None, now: float) -> list[Instruction]:

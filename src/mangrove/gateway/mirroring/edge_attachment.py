@@ -6,7 +6,7 @@ brokers. So a copy that is written here reaches the subscribers of this broker, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, KeysView
 from typing import Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
@@ -65,6 +65,14 @@ class EdgeAttachment:
         """Whether somebody here wants copies of a literal subject."""
         return bool(self._patterns.match(subject))
 
+    def wants_exactly(self, subject: str) -> bool:
+        """Whether a subscription here is to copies of this subject or pattern."""
+        return subject in self._wanted
+
+    def wanted(self) -> KeysView[str]:
+        """All subjects and patterns that are subscribed to."""
+        return self._wanted.keys()
+
     def double(self, now: float) -> None:
         """Somebody misses the first copies."""
         self.doubled_until = now + MIRROR_LEASE_S
@@ -99,7 +107,7 @@ class EdgeAttachment:
 
     # -- the attachment's owner -----------------------------------------------------------------------------
 
-    def attached(self, *, elsewhere: bool = False) -> None:
+    def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """Everything is to be said anew."""
         self.connected = self._writable = True
         self._owner.edge_attached(self)

@@ -75,13 +75,18 @@ class MirrorPlane:
         """What of the body at hand goes to the head."""
         self._arriving_lines = LineTable(self._arrival, self._forget_arrivals)
         self._outbound: Callable[[bytes], Entry] = _nowhere
+        self._wanted_changed: Callable[[str], None] = _untold
         self.edges = [
             EdgeAttachment(name, attach, self, self._sorter) for name, attach in sorted(edges.items())
         ]
 
-    def lead_out(self, outbound: Callable[[bytes], Entry]) -> None:
-        """`outbound` says what a line means that the head broker would send."""
+    def join(self, outbound: Callable[[bytes], Entry], wanted: Callable[[str], None]) -> None:
+        """`outbound` says what a line means that the head broker would send.
+
+        `wanted` is told when a subject, or pattern, begins or ceases to be wanted at edges.
+        """
         self._outbound = outbound
+        self._wanted_changed = wanted
 
     async def run(self) -> None:
         """Stay attached to all edges until cancelled."""
@@ -134,11 +139,11 @@ class MirrorPlane:
                 edge.unsubscribe(removed)
 
     def _of_mirrored(self, subjects: Iterable[str]) -> Iterable[str]:
-        return (
-            subject
-            for subject in subjects
-            if any(overlaps(contract.match, subject) for contract in self._mirrored)
-        )
+        return filter(self.concerns, subjects)
+
+    def concerns(self, pattern: str) -> bool:
+        """Whether some subject under a pattern may have second copies."""
+        return any(overlaps(contract.match, pattern) for contract in self._mirrored)
 
     def edge_attached(self, edge: EdgeAttachment) -> None:
         """Subscribe to what other domains want, a slice at a time."""
@@ -252,8 +257,18 @@ class MirrorPlane:
             outlets.append(_Kept(self._spoken, message.subject))
         return Rewrite(line, copy_line, message.skip, FanOut(outlets))
 
+    def wants(self, subject: str) -> bool:
+        """Whether some edge wants copies of exactly this subject or pattern."""
+        return any(edge.wants_exactly(subject) for edge in self.edges)
+
+    def wanted(self) -> set[str]:
+        """All subjects and patterns of which edges want copies."""
+        return {subject for edge in self.edges for subject in edge.wanted()}
+
     def edge_wants(self, subjects: Iterable[str]) -> None:
         """Copies go elsewhere than before."""
+        for subject in subjects:
+            self._wanted_changed(subject)
         self._arriving_lines.forget_some(tuple(subjects), self._ledger.delivered)
 
     def _forget_arrivals(self) -> None:
@@ -334,6 +349,10 @@ class _Requests:
     def take(self, messages: bytes) -> None:
         for start in range(0, len(messages), self._length):
             self._plane.asked_again(self._edge, messages[start + self._payload : start + self._length - 2])
+
+
+def _untold(subject: str) -> None:
+    """Before anybody listens."""
 
 
 def _nowhere(line: bytes) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.agents.failures import FailureStatus
 from mangrove.model.agents.load import BrokerLoad, ClusterLoad
 from mangrove.model.agents.usefulness import CongestionStatus
 
@@ -106,3 +107,4 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     policy: int = 0
     """Version of the policy in force; 0: none."""
     paused: PauseStatus | None = None
+    failures: FailureStatus = FailureStatus()

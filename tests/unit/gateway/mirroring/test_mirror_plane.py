@@ -227,3 +227,32 @@ def test_while_the_head_is_in_doubt_messages_wait_for_it() -> None:
     assert site.head.broker.written == []
     site.head.connection.doubted(False)
     assert site.head.broker.written == [message("once.x")]
+
+
+def test_whoever_holds_on_to_second_copies_is_wanted_for_though_the_head_knows_nobody() -> None:
+    site = Mirrored()
+    site.head.broker.subscribers(("twice.x", "", True))
+    site.edges["edge2"].subscribers((f"{MIRROR_PREFIX}twice.x", "", True))
+    site.head.broker.subscribers(("twice.x", "", False))
+    assert site.head.interest == [({"twice.x"}, set())], "the primary broker died; nothing is withdrawn"
+    site.edges["edge2"].subscribers((f"{MIRROR_PREFIX}twice.x", "", False))
+    site.head.after(10)
+    assert site.head.interest[1:] == [(set(), {"twice.x"})]
+    site.edges["edge1"].subscribers((f"{MIRROR_PREFIX}twice.x", "", True))
+    assert site.head.interest[2:] == [({"twice.x"}, set())]
+    site.plane.edges[0].lost("killed")
+    assert site.head.engine.is_unwanted("twice.x")
+
+
+def test_subscribers_at_mirrors_are_still_wanted_for_when_the_head_is_given_up() -> None:
+    site = Mirrored()
+    site.edges["edge2"].subscribers((f"{MIRROR_PREFIX}twice.x", "", True))
+    site.head.broker.subscribers(("once.x", "", True))
+    site.head.connection.lost("killed")
+    site.head.connection.attached(elsewhere=True)
+    site.head.after(0.6)
+    site.deliver(TWICE, numbered("twice.x", 1))
+    assert site.head.broker.written == [numbered("twice.x", 1)]
+    site.head.after(20)
+    withdrawn = set().union(*(removed for _, removed in site.head.interest))
+    assert withdrawn == {"once.x"}

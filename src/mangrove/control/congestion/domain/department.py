@@ -312,7 +312,7 @@ class CongestionDepartment:
         return max(1, self._clients.placements.count(ClientRole.SUBSCRIBER, topic))
 
     def _head(self, now: float) -> BrokerLoad:
-        return self._watch.loads(now)[self._site.head]
+        return self._watch.loads(now)[self._site.acting_head]
 
     # -- questions ------------------------------------------------------------------------------------------
 
