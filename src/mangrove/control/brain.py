@@ -40,7 +40,7 @@ from mangrove.control.stimuli import (
     TopicsCounted,
 )
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
-from mangrove.model.agents.members import agents_of
+from mangrove.model.agents.members import PolicyRecord, agents_of
 from mangrove.model.agents.registration import Registered
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTold
@@ -95,6 +95,11 @@ class AgentBrain:
     def rank(self, last_leader: str, now: float) -> int:
         """How many live agents of the domain are stronger than this one."""
         return self._colleagues.membership.rank(last_leader, now)
+
+    @property
+    def policy(self) -> PolicyRecord | None:
+        """The policy in force that this agent holds, whether it leads or not."""
+        return self._colleagues.holdings.committed
 
     @property
     def alone(self) -> bool:
