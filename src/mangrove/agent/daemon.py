@@ -21,6 +21,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.agent.serving.broker_probes import BrokerProbes
+from mangrove.agent.serving.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
@@ -54,6 +55,8 @@ from mangrove.store.buckets import Buckets
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+PING_S, PINGS = 1, 3
+"""A management broker that is frozen or cut off is left for another after so many pings."""
 READY_WITHIN_S = 2.0
 """After so long it counts as ready although nobody leads yet: it serves as soon as it can."""
 FOLLOWER_PAUSE_S = 0.2
@@ -93,14 +96,19 @@ class Agent:
         self._keys = LeaseKeys(domain)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
         self._shell = Shell(domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours)
+        self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
+        self._ready = False
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        if self._settings.endpoints.on_several_hosts:
+            # The management broker may be on a host that is not there yet; nobody on this one waits for it.
+            asyncio.get_running_loop().call_later(READY_WITHIN_S, self._say_ready)
         connection = await self._connect()
-        buckets = Buckets(connection)
         agent = self._settings.agent
+        buckets = Buckets(connection, len(self._settings.endpoints.managements))
         leadership = Leadership(
             self._domain,
             agent,
@@ -126,7 +134,11 @@ class Agent:
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
+                tasks.create_task(
+                    self._switches.run(connection, lambda: self._shell.leads_in), name="broker switches"
+                )
                 tasks.create_task(probes.run(), name="probes")
+                tasks.create_task(self._shell.cases.run(), name="cases")
                 found = PlanDirectory(
                     self._settings.federation.plans,
                     self._shell.tell,
@@ -137,7 +149,7 @@ class Agent:
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
-                log.info(AGENT_READY)
+                self._say_ready()
         finally:
             self._shell.close()
             for task in self._later:
@@ -148,6 +160,11 @@ class Agent:
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
+
+    def _say_ready(self) -> None:
+        if not self._ready:
+            self._ready = True
+            log.info(AGENT_READY)
 
     async def _connect(self) -> Client:
         """A connection that is made again whenever it breaks."""
@@ -170,6 +187,8 @@ class Agent:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
                     connect_timeout=1,
+                    ping_interval=PING_S,
+                    max_outstanding_pings=PINGS,
                     error_cb=told,
                     closed_cb=closed,
                 )

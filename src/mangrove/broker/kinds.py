@@ -60,8 +60,10 @@ class Kind(Protocol):
         others need no name.
         """
 
-    def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
-        """A broker for control traffic."""
+    def management_server(
+        self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+    ) -> ManagedProcess:
+        """A broker for control traffic, alone or as one of several that hold the same."""
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""

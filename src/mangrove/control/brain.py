@@ -23,6 +23,7 @@ from mangrove.control.stimuli import (
     BrokerSampled,
     BrokerUnreachable,
     CapacityChanged,
+    CaseComputed,
     ClientRegistered,
     ClientSaid,
     GatewayAnswered,
@@ -162,6 +163,8 @@ class AgentBrain:
                 return lead.counted(stimulus, now)
             case PlainClientsSeen():
                 return lead.plain_clients_seen(stimulus, now)
+            case CaseComputed():
+                return lead.case_computed(stimulus, now)
             case CapacityChanged():
                 return lead.capacity_changed(stimulus, now)
             case MemberSaid() | PolicyFetched():

@@ -10,6 +10,7 @@ from mangrove.model.agents.operations import OperationAnswer
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import AgentStarted, ClientOrder, Registered
 from mangrove.model.agents.usefulness import GatewayLimits
+from mangrove.model.plans.case_request import CaseRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,13 @@ class ProbeBroker:
     broker: str
 
 
+@dataclass(frozen=True, slots=True)
+class ComputeCase:
+    """Compute beside all else what to do in a state for which there is no case; answer `CaseComputed`."""
+
+    request: CaseRequest
+
+
 Instruction = (
     AnswerOperator
     | TellMembers
@@ -149,6 +157,7 @@ Instruction = (
     | SwitchBroker
     | RestartBroker
     | ProbeBroker
+    | ComputeCase
     | AnswerRegistration
     | TellClient
     | Announce

@@ -23,6 +23,7 @@ from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
 from mangrove.control.events.member_happenings import LeadershipHandedOver
+from mangrove.control.failures.cases import CaseBook
 from mangrove.control.failures.department import FailureDepartment
 from mangrove.control.failures.states import Health
 from mangrove.control.failures.stored import failures_in
@@ -51,6 +52,7 @@ from mangrove.control.sessions.coordinator import Coordinator
 from mangrove.control.site import Site
 from mangrove.control.stimuli import (
     CapacityChanged,
+    CaseComputed,
     ClientRegistered,
     GatewayAnswered,
     LeadershipTaken,
@@ -234,6 +236,14 @@ class Leadership:
             mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
+        self.cases = CaseBook(
+            site,
+            lambda: self.plans,
+            log,
+            number=self.store.number,
+            rates=view.topic_rates,
+            places=view.places,
+        )
         self.failures = FailureDepartment(
             site,
             failures,
@@ -244,6 +254,7 @@ class Leadership:
             number=self.store.number,
             found=failures_in(taken.sessions),
             plans=lambda: self.plans,
+            cases=self.cases,
             paused=lambda: self.pause.in_force,
             clock_shift_s=clock_shift_s,
         )
@@ -284,7 +295,7 @@ class Leadership:
             *self.congestion.begin(now),
             *self.replication.begin(now),
             *self.plans.begin(taken.sessions, now),
-            *self.failures.begin(now),
+            *self.failures.begin(taken.sessions, now),
             *self._afterwards(now),
         ]
 
@@ -304,7 +315,8 @@ class Leadership:
         told += self.plain.look(self._watch.loads(now).values(), now)
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
-        told += self.sessions.consider(now)
+        # What a case solves needs no session; what it does not is measured once the load has settled.
+        told += self.sessions.consider(now, opening=not self.failures.unsettled(now))
         return told + self._afterwards(now)
 
     def turned(self, turn: Turn, now: float) -> list[Instruction]:
@@ -320,6 +332,10 @@ class Leadership:
         away = [name for name, load in self._watch.loads(now).items() if not load.reachable]
         for topic in self.mirrors.set_away(away):
             self.registrar.follow(topic, now)
+
+    def case_computed(self, computed: CaseComputed, now: float) -> list[Instruction]:
+        """What is to be done in a state that no plan foresaw."""
+        return self.cases.computed(computed, now) + self._afterwards(now)
 
     def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
         """A broker's page of connections."""
@@ -672,6 +688,7 @@ class Leadership:
             + self.plain.refused
             + self.congestion.refused
             + self._failure_watch.refused()
+            + self.cases.refused
             + self.plans.refused
         )
 

@@ -12,6 +12,8 @@ from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.plain_clients import PlainClient as PlainClient
 from mangrove.model.agents.registration import ClientMessage, Registration
 from mangrove.model.agents.usefulness import CapacityTold, GatewayLimited
+from mangrove.model.plans.case_request import CaseRequest
+from mangrove.model.plans.plan import PlanCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +159,22 @@ class PolicyFetched:
     body: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class CaseComputed:
+    """What was asked for by `ComputeCase`; without a case, the problem says why there is none."""
+
+    request: CaseRequest
+    case: PlanCase | None
+    problem: str = ""
+
+
 Stimulus = (
     OperatorAsked
     | MemberSaid
     | PolicyFetched
     | PlanFound
     | BrokerProbed
+    | CaseComputed
     | LeadershipTaken
     | LeadershipLost
     | BrokerSampled

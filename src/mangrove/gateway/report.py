@@ -12,6 +12,7 @@ from mangrove.model.status import (
     LinkFigures,
     LinkStatus,
     MirrorFigures,
+    PairStatus,
     SilenceFigures,
     SiteLatency,
 )
@@ -33,6 +34,7 @@ def gateway_report(
     inside: SiteLatency | None = None,
     limits: LimitFigures | None = None,
     silence: SilenceFigures | None = None,
+    pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
@@ -79,6 +81,7 @@ def gateway_report(
         asks=overlay.asks,
         limits=limits or LimitFigures(),
         silence=silence or SilenceFigures(),
+        pair=pair,
         mirroring=mirroring or MirrorFigures(),
     )
 

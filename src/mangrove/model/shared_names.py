@@ -43,9 +43,9 @@ TAP_NAME = "mangrove-telemetry"
 """What the telemetry tap calls itself at a broker, so that its subscriptions count for nobody's."""
 
 
-def gateway_process(domain: str) -> str:
-    """What the gateway of a domain is called as a process."""
-    return f"{domain}-gateway"
+def gateway_process(domain: str, number: int = 1) -> str:
+    """What the gateway of a domain, or the second of two, is called as a process."""
+    return f"{domain}-gateway" if number == 1 else f"{domain}-gateway{number}"
 
 
 def gateway_interest_subject(domain: str) -> str:

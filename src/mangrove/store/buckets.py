@@ -58,8 +58,10 @@ class Write(NamedTuple):
 class Buckets:
     """The buckets of one domain, over a connection that somebody else keeps and closes."""
 
-    def __init__(self, connection: Client) -> None:
+    def __init__(self, connection: Client, replicas: int = 1) -> None:
+        """What is stored at several `replicas`, brokers of a cluster, survives the loss of a minority."""
         self._connection = connection
+        self._replicas = replicas
         self._jetstream: JetStreamContext = connection.jetstream(
             # Twice what is ever on its way: what nats-py does when it must wait swallows cancellations.
             timeout=TIMEOUT_S,
@@ -76,9 +78,19 @@ class Buckets:
 
     async def _made(self, name: str) -> KeyValue:
         try:
-            return await self._jetstream.create_key_value(bucket=name, history=1, storage=StorageType.FILE)
+            return await self._jetstream.create_key_value(
+                bucket=name, history=1, storage=StorageType.FILE, replicas=self._replicas
+            )
         except nats.js.errors.BadRequestError:  # it is there, made by another version with other settings
-            return await self._jetstream.key_value(name)
+            found = await self._jetstream.key_value(name)
+        await self._replicate(found)
+        return found
+
+    async def _replicate(self, bucket: KeyValue) -> None:
+        """A bucket of before the domain had so many hosts is kept by as many brokers as a new one."""
+        config = (await bucket.status()).stream_info.config
+        if config.num_replicas != self._replicas:
+            await self._jetstream.update_stream(config.evolve(num_replicas=self._replicas))
 
     async def bucket(self, name: str) -> KeyValue:
         """One bucket, made if need be."""

@@ -17,7 +17,9 @@ import msgspec
 
 from mangrove.agent.serving.brain import Brain
 from mangrove.agent.serving.broker_probes import BrokerProbes
+from mangrove.agent.serving.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.case_computer import CaseComputer
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
@@ -29,6 +31,7 @@ from mangrove.control.instructions import (
     Announce,
     AnswerOperator,
     AnswerRegistration,
+    ComputeCase,
     FetchPolicy,
     Instruction,
     KickClient,
@@ -36,8 +39,10 @@ from mangrove.control.instructions import (
     LookAtClients,
     ProbeBroker,
     PushDirectory,
+    RestartBroker,
     StepDown,
     Store,
+    SwitchBroker,
     TellClient,
     TellMembers,
     TellPeer,
@@ -66,6 +71,7 @@ from mangrove.model.agents.names import (
 from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
 from mangrove.model.agents.registration import RegisterAgain, Registered, Registration
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.supervision import BrokerAction
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 
 log = logging.getLogger(__name__)
@@ -118,7 +124,10 @@ class Shell:
         """What was refused, dropped or not sent, by reason."""
         self.outbox = Outbox(self.refused, lambda: self.leads_in)
         self.operators = Operators(self.outbox, self.tell, self.refused)
+        self.cases = CaseComputer(self.tell)
         self.gateway = GatewayLimiter(domain, self.tell, self.refused)
+        self.switches: BrokerSwitches | None = None
+        """How brokers are switched on and off, where there is somebody who can."""
         self._writer: StoreWriter | None = None
         self._lease: Lease | None = None
         self._policies: PolicyReader | None = None
@@ -236,15 +245,25 @@ class Shell:
                 case LookAtClients(broker):
                     if broker in self._watches:
                         self._watches[broker].look_at_clients()
+                case ComputeCase(request):
+                    self.cases.put(request)
                 case ProbeBroker(broker):
                     if self._probes is not None:
                         self._probes.probe(broker)
                 case LimitGateway(limits):
                     self.gateway.put(limits)
+                case SwitchBroker(broker, on):
+                    self._switch(broker, BrokerAction.START if on else BrokerAction.STOP)
+                case RestartBroker(broker):
+                    self._switch(broker, BrokerAction.RESTART)
                 case KickClient(broker, cid, reason):
                     log.info("%s disconnects connection %d: %s", broker, cid, reason)
                     if broker not in self._watches or not self._watches[broker].kick(cid):
                         self.refused["not disconnected: too many wait at the broker"] += 1
+
+    def _switch(self, broker: str, action: BrokerAction) -> None:
+        if self.switches is not None:
+            self.switches.put(broker, action)
 
     def _push(self, changes: DirectoryChanges) -> None:
         for start in range(0, len(changes.records), RECORDS_A_PUSH):

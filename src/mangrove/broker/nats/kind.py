@@ -68,9 +68,12 @@ class NatsKind:
         )
         return nats_server(broker.name, config, directory)
 
-    def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
+    def management_server(
+        self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+    ) -> ManagedProcess:
         """A management broker."""
-        return nats_server(broker.name, management_broker_config(broker, directory), directory)
+        config = management_broker_config(broker, directory, cluster)
+        return nats_server(broker.name, config, directory)
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself."""

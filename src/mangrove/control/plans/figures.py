@@ -64,10 +64,11 @@ def judged(figures: PlanFigures, where: Mapping[str, str]) -> Assessment | None:
         assignment = [position[where[item]] for item in figures.items]
     except KeyError:
         return None
-    return assess(_problem(figures), assignment)
+    return assess(problem_of(figures), assignment)
 
 
-def _problem(figures: PlanFigures) -> Problem:
+def problem_of(figures: PlanFigures) -> Problem:
+    """The allocation problem of these figures, without bounds."""
     count, brokers = len(figures.items), len(figures.brokers)
     covariance = np.zeros((count, count))
     upper = np.triu_indices(count)

@@ -128,14 +128,14 @@ class Coordinator:
 
     # -- opening --------------------------------------------------------------------------------------------
 
-    def consider(self, now: float) -> list[Instruction]:
-        """Loads were measured: open sessions where brokers need one."""
+    def consider(self, now: float, *, opening: bool = True) -> list[Instruction]:
+        """Loads were measured: open sessions where brokers need one, unless something else comes first."""
         told: list[Instruction] = []
         loads = self._around.loads(now)
         for load in loads.values():
             self._moved.loaded(load, now)
             self._patience.measured(load, now)
-        if not self._balancing.enabled or self._paused():
+        if not self._balancing.enabled or not opening or self._paused():
             return told
         while True:
             resting = self._patience.resting(loads.values(), now)

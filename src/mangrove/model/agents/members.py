@@ -57,4 +57,4 @@ def agents_of(domain: Domain) -> dict[str, str]:
         return {agent_process(domain.name): domain.hosts[0].name if domain.hosts else ""}
     first, *others = domain.hosts
     names = {agent_process(domain.name): first.name}
-    return names | {f"{domain.name}-{host.name}-agent": host.name for host in others}
+    return names | {agent_process(domain.name, host.name): host.name for host in others}
