@@ -13,7 +13,6 @@ from mangrove.control.instructions import Instruction
 from mangrove.control.policies.holdings import Holdings
 from mangrove.control.policies.phases import Phase
 from mangrove.control.policies.replication import Replication
-from mangrove.model.agents.members import PolicyRecord
 from mangrove.simulation.agents.several.batch import run_schedules
 from mangrove.simulation.agents.several.run import run_schedule
 from mangrove.simulation.agents.several.schedule import make_schedule
@@ -79,11 +78,6 @@ def test_a_policy_that_is_in_force_before_the_store_says_so_is_noticed(
     assert first_problem("the store does not", range(1, 10))
 
 
-def test_an_agent_that_does_not_catch_up_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_force(self: Holdings, record: PolicyRecord) -> bool:
-        if record == self.held:
-            self._commit(record, self._held_body)
-        return False
-
-    monkeypatch.setattr(Holdings, "in_force", in_force)
-    assert first_problem("ends with", range(1, 40))
+def test_an_agent_that_asks_for_no_policy_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Holdings, "_want", lambda *_args, **_kinds: None)
+    assert first_problem("ends with", range(1, 10))
