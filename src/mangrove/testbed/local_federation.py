@@ -89,5 +89,5 @@ class LocalFederation(Launcher):
             self._links = EmulatedLinks(self.federation, self.endpoints, self.run, self.ports, self._seed)
             await self._links.process.start()
 
-    def _calls_through(self, domain: str) -> Mapping[str, Address]:
+    def _calls_through(self, domain: str) -> Mapping[str, tuple[Address, ...]]:
         return self._links.calls_through(domain) if self._links is not None else {}

@@ -19,9 +19,11 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.agent.hosting.uplink_guard import answers
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.process import ManagedProcess
-from mangrove.model.agents.names import supervisor_subject, supervisors_subject
+from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
+from mangrove.model.agents.registration import AgentStarted
 from mangrove.model.agents.supervision import (
     BrokerAction,
     BrokerOrder,
@@ -30,6 +32,7 @@ from mangrove.model.agents.supervision import (
     ProcessState,
     SupervisorRequest,
 )
+from mangrove.model.endpoints import BrokerEndpoints
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ HINT = "give all hosts of a domain the same file, then start this one again"
 
 T = TypeVar("T")
 _request: msgspec.json.Decoder[SupervisorRequest] = msgspec.json.Decoder(SupervisorRequest)
+_announcement = msgspec.json.Decoder(AgentStarted)
 _answer = msgspec.json.Decoder(HostAnswer)
 
 
@@ -53,7 +57,7 @@ class Supervision:
         host: str,
         management_urls: Sequence[str],
         digest: str,
-        brokers: Mapping[str, ManagedProcess],
+        brokers: Mapping[str, tuple[BrokerEndpoints, ManagedProcess]],
         daemons: Sequence[ManagedProcess],
     ) -> None:
         """Orders are for `brokers`; what is told of is `daemons`, too."""
@@ -62,6 +66,8 @@ class Supervision:
         self._brokers = brokers
         self._daemons = daemons
         self._off: set[str] = set()
+        self._term = 0
+        """Of the latest leader that was heard of."""
         self._switching = asyncio.Lock()
         self.greeting = HostGreeting(host=host, digest=digest, started_at=time.time())
         self.disagreement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -80,6 +86,7 @@ class Supervision:
                 host = self.greeting.host
                 await connection.subscribe(supervisor_subject(self._domain, host), cb=self._heard)
                 await connection.subscribe(supervisors_subject(self._domain), cb=self._heard)
+                await connection.subscribe(announcement_subject(self._domain), cb=self._heard_leader)
                 inbox = connection.new_inbox()
                 await connection.subscribe(inbox, cb=self._answered)
                 greeting = msgspec.json.encode(self.greeting)
@@ -107,6 +114,10 @@ class Supervision:
             with contextlib.suppress(OSError, nats.errors.Error):
                 await message.respond(msgspec.json.encode(self._account(problem)))
 
+    async def _heard_leader(self, message: Msg) -> None:
+        with contextlib.suppress(msgspec.DecodeError):
+            self._announced(_announcement.decode(message.data).term)
+
     async def _answered(self, message: Msg) -> None:
         with contextlib.suppress(msgspec.DecodeError):
             self._judge(_answer.decode(message.data).greeting)
@@ -116,11 +127,19 @@ class Supervision:
         if reason and not self.disagreement.done():
             self.disagreement.set_result(reason)
 
+    def _announced(self, term: int) -> None:
+        self._term = max(self._term, term)
+
     async def _carry_out(self, order: BrokerOrder) -> str:
-        process = self._brokers.get(order.broker)
-        if process is None:
+        if order.broker not in self._brokers:
             return f"{order.broker} does not run on this host"
+        if order.term < self._term:
+            return f"the leader of term {order.term} orders nothing any more"
+        self._announced(order.term)
+        broker, process = self._brokers[order.broker]
         async with self._switching:
+            if order.action is BrokerAction.RESTART and process.pid is not None and await answers(broker):
+                return f"{order.broker} answers on its own host"
             log.warning("%s: %s, as an agent asks", order.broker, order.action.value)
             try:
                 match order.action:
@@ -148,7 +167,7 @@ class Supervision:
                 restarts=process.restarts,
                 switched_off=process.name in self._off,
             )
-            for process in (*self._brokers.values(), *self._daemons)
+            for process in (*(process for _, process in self._brokers.values()), *self._daemons)
         ]
         return HostAnswer(greeting=self.greeting, processes=tuple(states), problem=problem)
 

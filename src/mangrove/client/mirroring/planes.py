@@ -53,10 +53,14 @@ class _Joining:
     def waits_for(self, origin: bytes) -> bool:
         return origin not in self.settled and (self.origins is None or origin in self.origins)
 
-    def hold(self, origin: bytes, identity: bytes, message: Message) -> None:
-        self.held.setdefault(origin, {})[identity] = message
+    def hold(self, origin: bytes, identity: bytes, message: Message) -> bool:
+        held = self.held.setdefault(origin, {})
+        if identity in held:
+            return False
+        held[identity] = message
         self.count += 1
         self.size_bytes += size_of(message)
+        return True
 
     def settle(self, origin: bytes) -> list[Message]:
         self.settled.add(origin)
@@ -119,12 +123,14 @@ class Planes:
         if mine is not None and mine.waits_for(origin):
             if self.ids.knows(message.subject, identity):
                 return self._new([*mine.settle(origin), message])
-            mine.hold(origin, identity, message)
+            if not mine.hold(origin, identity, message):
+                self.ids.duplicates += 1
             self.held += 1
             return []
         theirs = self._joining.get(plane.other)
         if theirs is not None and identity in theirs.held.get(origin, ()):
-            # Beforehand what the joining way had before this one: the other has missed it.
+            # The copy that waited goes in its place, after what the other way has missed.
+            self.ids.duplicates += 1
             return self._new(theirs.settle(origin))
         return [message] if self.ids.note(message.subject, identity) else []
 

@@ -13,7 +13,7 @@ class BrokerAction(StrEnum):
     START = "start"
     STOP = "stop"
     RESTART = "restart"
-    """Killed and started anew, also if it is frozen."""
+    """Killed and started anew, if it does not answer."""
 
 
 class BrokerOrder(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
@@ -21,6 +21,8 @@ class BrokerOrder(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
 
     broker: str
     action: BrokerAction
+    term: int
+    """Of the leader who orders: what one of before ordered, and was delayed on its way, is not done."""
 
 
 class HostGreeting(msgspec.Struct, frozen=True, kw_only=True, tag="greeting"):
