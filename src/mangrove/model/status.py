@@ -261,6 +261,10 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was held up for so long that it asked the other one before it delivered anything."""
     names_told: int = 0
     """Frames that the other one said it delivers, while this one stood by."""
+    ignored: int = 0
+    """Connections and words of strangers that claim to be the other gateway."""
+    given_up: int = 0
+    """Messages that either process let go of when it was displaced; some may have arrived."""
     sent_before: int = 0
     delivered_before: int = 0
     """Messages that the gateway before had carried, when it was last heard of."""

@@ -181,9 +181,17 @@ class OverlayEngine:
         self._events.note(GatewayTookOver(reason=reason), now)
         return self._serve_timers(now)
 
-    def displaced(self, reason: str, now: float) -> None:
-        """Another gateway of this domain carries since later; this one is about to let go of everything."""
-        self._events.note(GatewayDisplaced(reason=reason), now)
+    def abandon(self, now: float) -> list[Frame]:
+        """Another gateway of this domain carries since later, and this one lets go of everything.
+
+        The frames that wait here, or were not acknowledged, go nowhere any more.
+        """
+        frames = [frame for neighbour in self._neighbours for frame in neighbour.outgoing.restart(now)]
+        return frames + self._forwarder.parked.release(now)
+
+    def displaced(self, reason: str, given_up: int, now: float) -> None:
+        """So many messages were in what was abandoned."""
+        self._events.note(GatewayDisplaced(reason=reason, given_up=given_up), now)
 
     # -- greeting -----------------------------------------------------------------------------------------
 
