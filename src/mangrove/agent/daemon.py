@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,24 +20,32 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.agent.serving.broker_probes import BrokerProbes
+from mangrove.agent.serving.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
+from mangrove.agent.serving.plan_directory import PlanDirectory
+from mangrove.agent.serving.policy_reader import PolicyReader
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
 from mangrove.agent.serving.store_writer import StoreWriter
 from mangrove.broker.kinds import kind_of
 from mangrove.control.brain import AgentBrain
+from mangrove.control.election.score import score_of
 from mangrove.errors import MangroveError
+from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
     AGENT_READY,
     agent_status_subject,
     capacity_subject,
     directory_subject,
     from_peer_subject,
+    members_subject,
     operations_subject,
     register_subject,
     report_subject,
@@ -46,6 +55,8 @@ from mangrove.store.buckets import Buckets
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+PING_S, PINGS = 1, 3
+"""A management broker that is frozen or cut off is left for another after so many pings."""
 READY_WITHIN_S = 2.0
 """After so long it counts as ready although nobody leads yet: it serves as soon as it can."""
 FOLLOWER_PAUSE_S = 0.2
@@ -69,7 +80,9 @@ class Agent:
         events = EventFile(Path(settings.events_path) if settings.events_path else None)
         seed = secrets.randbits(32)
         log.info("agent %s of %s, seed %d", settings.agent, domain, seed)
-        brain = AgentBrain(
+        description = federation.domains[domain]
+        power = computing_power() if settings.power is None else settings.power
+        brain = self._brain = AgentBrain(
             federation,
             domain,
             settings.agent,
@@ -77,46 +90,81 @@ class Agent:
             clock_shift_s=time.time() - time.monotonic(),
             events_before=events.last_number(),
             endpoints=settings.endpoints,
+            score=score_of(description, agents_of(description).get(settings.agent, ""), power),
+            life=int(time.time() * 1000),
         )
         self._keys = LeaseKeys(domain)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
-        self._shell = Shell(domain, brain, self._keys, events, neighbours=neighbours)
+        self._shell = Shell(domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours)
+        self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
+        self._ready = False
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        if self._settings.endpoints.on_several_hosts:
+            # The management broker may be on a host that is not there yet; nobody on this one waits for it.
+            asyncio.get_running_loop().call_later(READY_WITHIN_S, self._say_ready)
         connection = await self._connect()
-        buckets = Buckets(connection)
+        agent = self._settings.agent
+        buckets = Buckets(connection, len(self._settings.endpoints.managements))
         leadership = Leadership(
-            self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
+            self._domain,
+            agent,
+            buckets,
+            self._shell.tell,
+            self._shell.refused,
+            rank=lambda last: self._brain.rank(last, time.monotonic()),
+            changed=None if self._brain.alone else self._shell.lease_changed,
         )
+        policies = PolicyReader(buckets, self._shell.tell)
         writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads_in)
         watches = self._watches()
+        probes = self._probes()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._until_closed(), name="connection")
                 tasks.create_task(self._shell.outbox.run(connection, self._leads), name="outbox")
-                self._shell.begin(leadership.lease, writer, watches)
+                self._shell.begin(leadership.lease, writer, watches, policies=policies, probes=probes)
                 await self._listen(connection)
                 tasks.create_task(leadership.run(), name="leadership")
                 tasks.create_task(writer.run(), name="store writer")
+                tasks.create_task(policies.run(), name="policy reader")
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
+                tasks.create_task(
+                    self._switches.run(connection, lambda: self._shell.leads_in), name="broker switches"
+                )
+                tasks.create_task(probes.run(), name="probes")
+                tasks.create_task(self._shell.cases.run(), name="cases")
+                found = PlanDirectory(
+                    self._settings.federation.plans,
+                    self._shell.tell,
+                    lambda: self._shell.leads_in,
+                    self._shell.refused,
+                )
+                tasks.create_task(found.run(), name="plans")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)
-                log.info(AGENT_READY)
+                self._say_ready()
         finally:
             self._shell.close()
             for task in self._later:
                 task.cancel()
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 await leadership.lease.release()
+                await connection.publish(*self._shell.lease_change(0))
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
+
+    def _say_ready(self) -> None:
+        if not self._ready:
+            self._ready = True
+            log.info(AGENT_READY)
 
     async def _connect(self) -> Client:
         """A connection that is made again whenever it breaks."""
@@ -139,6 +187,8 @@ class Agent:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
                     connect_timeout=1,
+                    ping_interval=PING_S,
+                    max_outstanding_pings=PINGS,
                     error_cb=told,
                     closed_cb=closed,
                 )
@@ -171,12 +221,23 @@ class Agent:
             for broker in (endpoints.head, *endpoints.edges)
         ]
 
+    def _probes(self) -> BrokerProbes:
+        endpoints, user = self._settings.endpoints, self._settings.system_user
+        return BrokerProbes(
+            [
+                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, user))
+                for broker in (endpoints.head, *endpoints.edges)
+            ],
+            self._shell.tell,
+        )
+
     async def _listen(self, connection: Client) -> None:
         """One subscription for all clients and questions: what a client says is heard in its order."""
         everything = register_subject(self._domain).rpartition(".")[0] + ".*"
         for subject, heard in (
             (everything, self._heard),
             (from_peer_subject(self._domain, "*"), self._heard_peer),
+            (members_subject(self._domain, "*"), self._heard_member),
         ):
             await connection.subscribe(
                 subject, cb=heard, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
@@ -215,6 +276,9 @@ class Agent:
             self._shell.outbox.put(reply, msgspec.json.encode(self._shell.status()), as_leader=False)
         elif (page := self._shell.directory_page(data)) is not None:
             self._shell.outbox.put(reply, page, as_leader=False)
+
+    async def _heard_member(self, message: Msg) -> None:
+        self._shell.heard_member(message.subject.rpartition(".")[2], message.data)
 
     async def _heard_peer(self, message: Msg) -> None:
         self._shell.heard_peer(message.subject.rpartition(".")[2], message.data)

@@ -1,36 +1,46 @@
-"""Runs a federation on this machine, or one site of it: lock, ports, sites and the runtime file."""
+"""Runs a federation on this machine, or one site or host of it: lock, ports, sites, the runtime file."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from mangrove.agent.site import Site
+from mangrove.agent.hosting.host_process import HostProcess
+from mangrove.agent.hosting.settings import HostSettings
+from mangrove.agent.hosting.supervision import check_agreement
+from mangrove.agent.site import Site, new_system_user
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
 from mangrove.host.ports import PortReservation
-from mangrove.host.process import ManagedProcess, stop_in_order
+from mangrove.host.process import STOP_WITHIN_S, ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.host.runtime_file import lock_directory, write_runtime
 from mangrove.model.address import Address
+from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out
-from mangrove.model.federation import Federation
+from mangrove.model.federation import Domain, Federation, Host
 
 log = logging.getLogger(__name__)
+
+ANYWHERE = "127.0.0.1"
+SUPERVISORS_STOP_S = STOP_WITHIN_S + 1.0
+"""What a supervisor needs to stop its own children, each of which may have to be killed."""
 
 
 class Launcher:
     """Starts, supervises and stops the processes of a federation. Use as an async context manager.
 
-    With `only`, one site is run and the others are elsewhere. With `ephemeral` ports any number of
-    federations run side by side; otherwise the ports are those of the federation file. With
-    `record_stimuli`, what the gateways' engines are told is recorded, to be replayed. Without `agents`, load
-    is neither watched nor moved, as far as a measurement must not have that.
+    With `only`, one site is run and the others are elsewhere; with `host`, one host of it, and then the
+    agents' `secret`, which all its hosts share. Otherwise each host of a site that has several is a
+    supervisor of its own, which may run `inside` something that has a network of its own. With `ephemeral`
+    ports any number of federations run side by side; otherwise the ports are those of the federation file.
+    With `record_stimuli`, what the gateways' engines are told is recorded, to be replayed. Without `agents`,
+    load is neither watched nor moved, as far as a measurement must not have that.
     """
 
     def __init__(
@@ -39,22 +49,27 @@ class Launcher:
         directory: Path,
         *,
         only: str | None = None,
+        host: str | None = None,
+        secret: str = "",
+        inside: Mapping[tuple[str, str], Sequence[str]] | None = None,
         ephemeral: bool = False,
         record_stimuli: bool = False,
         agents: bool = True,
         progress: Callable[[str], None] = log.info,
     ) -> None:
-        if only is not None and only not in federation.domains:
-            raise InputError(
-                f"the federation {federation.name!r} has no domain {only!r}",
-                hint=f"choose one of: {', '.join(federation.domains)}",
-            )
+        check_choice(federation, only, host)
         self.federation = federation
         self.run = RunDirectory(directory)
         self.sites: dict[str, Site] = {}
+        """Domains, or the one host of one, that this process supervises itself."""
+        self.hosts: dict[str, dict[str, HostProcess]] = {}
+        """Hosts of domains with several, by domain and name."""
         self.endpoints: dict[str, DomainEndpoints] = {}
         self.ports = PortReservation()
-        self._local_domains = list(federation.domains) if only is None else [only]
+        self.local_domains = list(federation.domains) if only is None else [only]
+        self._host = host
+        self._secret = secret
+        self._inside = dict(inside or {})
         self._ephemeral = ephemeral
         self._record_stimuli = record_stimuli
         self._agents = agents
@@ -83,27 +98,68 @@ class Launcher:
         try:
             self._resolve()
             await self._start_links()
-            for name in self._local_domains:
-                self.sites[name] = Site(
-                    self.federation,
-                    self.endpoints,
-                    name,
-                    self.run,
-                    calls_through=self._calls_through(name),
-                    record_stimuli=self._record_stimuli,
-                    agents=self._agents,
-                )
+            for name in self.local_domains:
+                await self._make_site(name)
             await self._start_sites()
             write_runtime(self.run, self.runtime())
         except BaseException:
             await self.stop()
             raise
 
+    async def _make_site(self, name: str) -> None:
+        """A site that this process runs, or the supervisors of its hosts."""
+        hosts = self.federation.domains[name].all_hosts
+        user = new_system_user(self._secret)
+        if self._host is None and len(hosts) > 1:
+            self.hosts[name] = {host.name: self._host_process(name, host.name, user) for host in hosts}
+            return
+        host = hosts[0].name if self._host is None else self._host
+        if len(hosts) > 1:
+            urls = [broker.client_url for broker in self.endpoints[name].managements]
+            await check_agreement(name, host, self.federation.digest(), urls)
+        self.sites[name] = Site(
+            self.federation,
+            self.endpoints,
+            name,
+            self.run,
+            host=host,
+            calls_through=self._calls_through(name),
+            record_stimuli=self._record_stimuli,
+            agents=self._agents,
+            system_user=user,
+        )
+
+    def _host_process(self, domain: str, host: str, user: Credentials) -> HostProcess:
+        settings = HostSettings(
+            federation=self.federation,
+            endpoints=self.endpoints,
+            domain=domain,
+            host=host,
+            directory=str(self.run.path),
+            system_user=user,
+            calls_through=dict(self._calls_through(domain)),
+            record_stimuli=self._record_stimuli,
+            agents=self._agents,
+        )
+        return HostProcess(settings, inside=self._inside.get((domain, host), ()))
+
+    async def until_refused(self) -> None:
+        """Return never, or with an error when what runs here must not go on beside other hosts."""
+        if self.sites:
+            await asyncio.gather(*(site.until_refused() for site in self.sites.values()))
+        await asyncio.Event().wait()
+
     async def stop(self) -> None:
         """Stop all processes, within seconds whatever state they are in, and give the ports back."""
+        for site in self.sites.values():
+            await site.end_supervision()
+        supervisors = [host.process for host in self._all_hosts()]
         daemons = [daemon for site in self.sites.values() for daemon in site.daemons()]
+        others = [each for each in self.processes() if each not in (*daemons, *supervisors)]
         try:
-            await stop_in_order(daemons, [each for each in self.processes() if each not in daemons])
+            await asyncio.gather(
+                stop_in_order(supervisors, within_s=SUPERVISORS_STOP_S), stop_in_order(daemons, others)
+            )
         finally:
             self.ports.release()
             if self._lock is not None:
@@ -117,19 +173,25 @@ class Launcher:
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that was started."""
-        return [process for site in self.sites.values() for process in site.processes()]
+        supervisors = [host.process for host in self._all_hosts()]
+        return supervisors + [process for site in self.sites.values() for process in site.processes()]
+
+    def _all_hosts(self) -> list[HostProcess]:
+        return [host for hosts in self.hosts.values() for host in hosts.values()]
 
     async def _start_sites(self) -> None:
-        waiting = set(self.sites)
+        starting: dict[str, Site | HostProcess] = dict(self.sites)
+        starting |= {f"{host.domain} {host.host}": host for host in self._all_hosts()}
+        waiting = dict.fromkeys(starting)
 
-        async def start(site: Site) -> None:
+        async def start(name: str, site: Site | HostProcess) -> None:
             await site.start()
-            waiting.discard(site.domain)
-            self._progress(
-                f"{site.domain} is up" + (f", waiting for {', '.join(waiting)}" if waiting else "")
-            )
+            del waiting[name]
+            self._progress(f"{name} is up" + (f", waiting for {', '.join(waiting)}" if waiting else ""))
 
-        results = await asyncio.gather(*map(start, self.sites.values()), return_exceptions=True)
+        results = await asyncio.gather(
+            *(start(name, site) for name, site in starting.items()), return_exceptions=True
+        )
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -139,8 +201,8 @@ class Launcher:
     async def _start_links(self) -> None:
         """Called when all addresses are settled and before the sites start. The network needs nothing."""
 
-    def _calls_through(self, _domain: str) -> Mapping[str, Address]:
-        """Where a site calls a neighbour instead of at its own address, by neighbour."""
+    def _calls_through(self, _domain: str) -> Mapping[str, tuple[Address, ...]]:
+        """Where a site calls a neighbour's gateways instead of at their own addresses, by neighbour."""
         return {}
 
     # -- addresses ----------------------------------------------------------------------------------------
@@ -150,15 +212,16 @@ class Launcher:
         mistakes: list[Mistake] = []
         for name, domain in self.federation.domains.items():
             if self._ephemeral:
-                self.endpoints[name] = lay_out(domain, partial(self._any_port, domain.address))
+                addresses = sorted({host.address for host in self._reservable(domain)} or {ANYWHERE})
+                self.endpoints[name] = lay_out(domain, partial(self._any_port, addresses))
                 continue
             endpoints = self.endpoints[name] = fixed_endpoints(domain)
-            if name in self._local_domains:
+            if name in self.local_domains:
                 mistakes += self._reserve_domain(endpoints)
         for index, link in enumerate(self.federation.links):
             for side in link.endpoints:
                 endpoint = link.endpoint(side)
-                if endpoint is not None and side in self._local_domains:
+                if endpoint is not None and side in self.local_domains and self._host is None:
                     mistakes += self._reserve(endpoint, f"links[{index}].endpoints.{side}")
         if mistakes:
             raise InvalidDocumentError(
@@ -167,16 +230,46 @@ class Launcher:
                 hint="stop what uses these ports, choose another base_port, or run one site with --domain",
             )
 
-    def _any_port(self, host: str, _offset: int) -> int:
-        return self.ports.take(host)
+    def _reservable(self, domain: Domain) -> list[Host]:
+        """The hosts of a domain that are on this machine, and in its own network."""
+        return [
+            host
+            for host in domain.all_hosts
+            if self._host in (None, host.name) and (domain.name, host.name) not in self._inside
+        ]
+
+    def _any_port(self, addresses: Sequence[str], _offset: int) -> int:
+        """A port that is free at all addresses of a domain."""
+        while True:
+            port = self.ports.take(addresses[0])
+            try:
+                for address in addresses[1:]:
+                    self.ports.take(address, port)
+            except MangroveError:
+                continue
+            return port
 
     def _reserve_domain(self, endpoints: DomainEndpoints) -> list[Mistake]:
+        domain = self.federation.domains[endpoints.domain]
         where = f"domains.{endpoints.domain}.base_port"
-        mistakes = self._reserve(endpoints.gateway, where)
-        for broker in endpoints.brokers():
-            ports = (broker.client_port, broker.mqtt_port, broker.monitor_port, broker.leaf_port)
-            for port in ports:
-                if port is not None and not broker.external:
+        here = {host.name: host.address for host in self._reservable(domain)}
+        mistakes: list[Mistake] = []
+        line = () if endpoints.gateway_line is None else (endpoints.gateway_line,)
+        for gateway in (*endpoints.gateways, *line):
+            if gateway.host in here.values():
+                mistakes += self._reserve(gateway, where)
+        for broker in (*endpoints.brokers(), *endpoints.spares):
+            if broker.external or broker.machine not in here:
+                continue
+            offered = (
+                broker.client_port,
+                broker.mqtt_port,
+                broker.monitor_port,
+                broker.leaf_port,
+                broker.route_port,
+            )
+            for port in offered:
+                if port is not None:
                     mistakes += self._reserve(Address(broker.host, port), where)
         return mistakes
 
@@ -186,3 +279,20 @@ class Launcher:
         except MangroveError as error:
             return [Mistake(where, error.message)]
         return []
+
+
+def check_choice(federation: Federation, only: str | None, host: str | None) -> None:
+    """Refuse a site, or a host of one, that the federation does not have."""
+    if only is not None and only not in federation.domains:
+        raise InputError(
+            f"the federation {federation.name!r} has no domain {only!r}",
+            hint=f"choose one of: {', '.join(federation.domains)}",
+        )
+    if host is None:
+        return
+    if only is None:
+        raise InputError("a host is one of a domain", hint="say which with --domain")
+    hosts = [each.name for each in federation.domains[only].hosts]
+    if host not in hosts:
+        known = f"choose one of: {', '.join(hosts)}" if hosts else "name some under `hosts` of the domain"
+        raise InputError(f"the domain {only!r} has no host {host!r}", hint=known)

@@ -1,4 +1,4 @@
-"""A site: brokers, gateway and agent of one domain, started in order, supervised, and stopped in order."""
+"""A site: brokers, gateway and agent on one host of a domain, started, supervised, and stopped in order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mangrove.agent.hosting.supervision import HINT, Supervision
+from mangrove.agent.hosting.uplink_guard import UplinkGuard
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import InputError
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -22,7 +25,7 @@ from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
 from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
-from mangrove.model.gateway_settings import Call, GatewaySettings
+from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
 from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 
 log = logging.getLogger(__name__)
@@ -36,7 +39,7 @@ LOOK_S = 0.02
 
 
 class Site:
-    """Runs one domain of a federation on this machine."""
+    """Runs one host of a domain on this machine: all of the domain, where it has but one."""
 
     def __init__(
         self,
@@ -45,57 +48,106 @@ class Site:
         domain: str,
         run: RunDirectory,
         *,
-        calls_through: Mapping[str, Address] | None = None,
+        host: str = "",
+        calls_through: Mapping[str, tuple[Address, ...]] | None = None,
         record_stimuli: bool = False,
         agents: bool = True,
+        system_user: Credentials | None = None,
     ) -> None:
-        """`calls_through` replaces the address of a neighbour, which is how emulated links come in."""
-        self._system_user = Credentials(user=AGENT_USER, password=secrets.token_hex(PASSWORD_BYTES))
+        """`calls_through` replaces the address of a neighbour, which is how emulated links come in.
+
+        The agents' `system_user` is the same on all hosts of a domain.
+        """
+        self._system_user = system_user or new_system_user()
         self._record_stimuli = record_stimuli
         self.domain = domain
+        self.host = host
         self._federation = federation
         self._endpoints = endpoints
         self._own = endpoints[domain]
         self._run = run
         self._calls_through = dict(calls_through or {})
+        hosts = [each.name for each in federation.domains[domain].all_hosts]
+        self._first = host == hosts[0]
         self.brokers: dict[str, ManagedProcess] = {}
-        self.gateway = self._gateway()
+        self.gateways = [
+            self._gateway(number + 1)
+            for number in range(len(self._own.gateways))
+            if hosts[number % len(hosts)] == host
+        ]
+        """Those that run on this host, in the order of their numbers."""
         self.agent = self._agent() if agents else None
-        directory = run.path
-        head, management = self._own.head, self._own.management
-        limit = federation.max_message_bytes
-        self.brokers[management.name] = kind_of(management.kind).management_server(management, directory)
-        if not head.external:
-            self.brokers[head.name] = kind_of(head.kind).server(
-                head.itself, directory, max_message_bytes=limit, site=domain, system_user=self._system_user
+        self._make_brokers()
+        self._supervision: Supervision | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _make_brokers(self) -> None:
+        directory, limit = self._run.path, self._federation.max_message_bytes
+        managements = self._own.managements
+        for broker in filter(self._is_here, managements):
+            server = kind_of(broker.kind).management_server(broker, directory, managements)
+            self.brokers[broker.name] = server
+        for broker in filter(self._is_here, self._own.succession):
+            edge = broker is not self._own.head
+            self.brokers[broker.name] = kind_of(broker.kind).server(
+                broker.itself,
+                directory,
+                max_message_bytes=limit,
+                site=self.domain,
+                attach_to=self._uplink_urls(broker) if edge else (),
+                head_is_ours=not self._own.head.external,
+                system_user=self._system_user,
             )
-        for edge in self._own.edges:
-            if not edge.external:
-                self.brokers[edge.name] = kind_of(edge.kind).server(
-                    edge.itself,
-                    directory,
-                    max_message_bytes=limit,
-                    site=domain,
-                    attach_to=self._uplink_urls(edge),
-                    head_is_ours=not head.external,
-                    system_user=self._system_user,
-                )
+
+    def _is_here(self, broker: BrokerEndpoints) -> bool:
+        return broker.machine == self.host and not broker.external
 
     async def start(self) -> None:
         """Start the head first, then what attaches to it, and wait until it has.
 
         On failure everything is stopped again.
         """
+        spares = {spare.name for spare in self._own.spares}
         edges = {edge.name for edge in self._own.edges}
-        first = [process for name, process in self.brokers.items() if name not in edges]
+        first = [process for name, process in self.brokers.items() if name not in edges | spares]
         rest = [process for name, process in self.brokers.items() if name in edges]
         try:
             await _start_all(first)
             await _start_all([*rest, *self.daemons()])
-            await asyncio.gather(*(self._attached(edge) for edge in self._own.edges if not edge.external))
+            await asyncio.gather(*(self._attached(edge) for edge in filter(self._is_here, self._own.edges)))
         except BaseException:
             await self.stop()
             raise
+        self._supervise()
+
+    def _supervise(self) -> None:
+        urls = [broker.client_url for broker in self._own.managements]
+        described = {each.name: each for each in (*self._own.succession, *self._own.managements)}
+        brokers = {name: (described[name], process) for name, process in self.brokers.items()}
+        self._supervision = Supervision(
+            self.domain, self.host, urls, self._federation.digest(), brokers, self.daemons()
+        )
+        run = asyncio.get_running_loop().create_task
+        self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
+        self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
+
+    def _guards(self) -> list[UplinkGuard]:
+        """For each broker on another host to which one of this host may attach."""
+        succession = self._own.succession
+        if self._own.head.external:
+            return []
+        return [
+            UplinkGuard(broker, later, self._system_user)
+            for position, broker in enumerate(succession)
+            if not self._is_here(broker)
+            and (later := [other for other in succession[position + 1 :] if self._is_here(other)])
+        ]
+
+    async def until_refused(self) -> None:
+        """Return never, or with an error when this host must not go on beside the others of its domain."""
+        assert self._supervision is not None
+        reason = await self._supervision.disagreement
+        raise InputError(f"this host leaves {self.domain}: {reason}", hint=HINT)
 
     async def _attached(self, edge: BrokerEndpoints) -> None:
         """Wait for an edge to be attached: an MQTT client that came before would be turned away."""
@@ -109,19 +161,33 @@ class Site:
 
     async def stop(self) -> None:
         """Stop the gateway and the agent, then the brokers."""
+        await self.end_supervision()
         await stop_in_order(self.daemons(), self.brokers.values())
+
+    async def end_supervision(self) -> None:
+        """Take no orders any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
 
     async def kill(self) -> None:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
         await asyncio.gather(*(process.kill() for process in self.processes()))
+        await self.end_supervision()
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
         return [*self.brokers.values(), *self.daemons()]
 
+    @property
+    def gateway(self) -> ManagedProcess:
+        """The gateway on this host, or the first of them."""
+        return self.gateways[0]
+
     def daemons(self) -> list[ManagedProcess]:
         """What needs the brokers, and ends before them."""
-        return [self.gateway] if self.agent is None else [self.gateway, self.agent]
+        return self.gateways if self.agent is None else [*self.gateways, self.agent]
 
     def _succeeding(self) -> list[BrokerEndpoints]:
         """The edge brokers that can take the head's place, in the order in which they do."""
@@ -145,13 +211,14 @@ class Site:
         earlier = self._own.succession[: self._own.succession.index(edge)]
         return tuple(broker.leaf_url for broker in earlier)
 
-    def _gateway(self) -> ManagedProcess:
-        name = gateway_process(self.domain)
-        listen = [self._own.gateway]
+    def _gateway(self, number: int) -> ManagedProcess:
+        name = gateway_process(self.domain, number)
+        recorded_as = self.domain if number == 1 else name
+        listen = [self._own.gateways[number - 1]]
         calls = []
         for link in self._federation.links_of(self.domain):
             own = link.endpoint(self.domain)
-            if own is not None:
+            if own is not None and number == 1:
                 listen.append(own)
             if self.domain == link.caller:
                 calls.append(self._call(link))
@@ -168,9 +235,10 @@ class Site:
             directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),
-            events_path=str(self._run.events_of(self.domain)),
-            journal_path=str(self._run.journal_of(self.domain)),
-            stimuli_path=str(self._run.stimuli_of(self.domain)) if self._record_stimuli else "",
+            pair=self._pair(number, name),
+            events_path=str(self._run.events_of(recorded_as)),
+            journal_path=str(self._run.journal_of(recorded_as)),
+            stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
         )
         path = self._run.settings(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,8 +250,13 @@ class Site:
             ready_text=GATEWAY_READY,
         )
 
+    def _pair(self, number: int, process: str) -> PairSettings | None:
+        """What one of two gateways is told of the other."""
+        line = self._own.gateway_line
+        return None if line is None else PairSettings(number=number, process=process, line=line)
+
     def _agent(self) -> ManagedProcess:
-        name = agent_process(self.domain)
+        name = agent_process(self.domain, "" if self._first else self.host)
         settings = AgentSettings(
             federation=self._federation,
             domain=self.domain,
@@ -206,12 +279,21 @@ class Site:
         if peer in self._calls_through:
             return Call(peer, self._calls_through[peer])
         own = link.endpoint(self.domain)
-        return Call(peer, callee_address(link, self._endpoints), own.host if own is not None else "")
+        return Call(peer, callee_addresses(link, self._endpoints), own.host if own is not None else "")
 
 
-def callee_address(link: Link, endpoints: Mapping[str, DomainEndpoints]) -> Address:
-    """Where the end that is called listens for this link."""
-    return link.endpoint(link.callee) or endpoints[link.callee].gateway
+def new_system_user(secret: str = "") -> Credentials:
+    """Who the agents of a domain are at its data brokers; without a `secret`, one that nobody knows yet."""
+    return Credentials(user=AGENT_USER, password=secret or secrets.token_hex(PASSWORD_BYTES))
+
+
+def callee_addresses(link: Link, endpoints: Mapping[str, DomainEndpoints]) -> tuple[Address, ...]:
+    """Where the gateways of the end that is called listen for this link.
+
+    An address of the link's own is that of the first; the second has none but its general one.
+    """
+    first, *second = endpoints[link.callee].gateways
+    return (link.endpoint(link.callee) or first, *second)
 
 
 async def _start_all(processes: list[ManagedProcess]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.broker.heartbeat import Heartbeat, Refused
 from mangrove.broker.nats.kind import NatsKind
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
@@ -59,14 +60,21 @@ class Kind(Protocol):
         others need no name.
         """
 
-    def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
-        """A broker for control traffic."""
+    def management_server(
+        self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+    ) -> ManagedProcess:
+        """A broker for control traffic, alone or as one of several that hold the same."""
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""
 
     def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
         """How an agent watches a broker; without credentials, as anybody could."""
+
+    def heartbeat(
+        self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused
+    ) -> Heartbeat:
+        """How an agent notices that a broker has died; made while the loop runs."""
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""

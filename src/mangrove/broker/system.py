@@ -34,5 +34,8 @@ class BrokerSystem(Protocol):
     async def kick(self, cid: int) -> None:
         """Disconnect one client, if the broker lets us."""
 
+    async def detach(self, other: str) -> bool:
+        """Have the broker leave another that it is attached to; whether it was. It goes on to the next."""
+
     async def close(self) -> None:
         """Let go of the broker."""

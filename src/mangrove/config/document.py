@@ -21,11 +21,11 @@ from mangrove.model.federation import (
     Urgency,
 )
 from mangrove.model.plans.rules import PlanPolicy, PlanRules
+from mangrove.model.plans.windows import window_problem
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Mirror, Order, Queue, Scope
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-WINDOW = re.compile(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
 MAX_EDGES = 64
 MAX_HOSTS = 16
@@ -95,8 +95,8 @@ def _elastic(value: Any) -> Any:
 
 
 def _window(text: str) -> str:
-    if not WINDOW.fullmatch(text):
-        raise ValueError("a time of day is written as 22:00-05:30, in UTC")
+    if problem := window_problem(text):
+        raise ValueError(problem)
     return text
 
 
@@ -197,8 +197,8 @@ class DomainDocument(Strict):
     )
     gateways: Annotated[int, Field(ge=1, le=2)] = Field(
         default=1,
-        description="With 2, a second gateway stands by, on the second host where there are several. "
-        "Not in force yet.",
+        description="With 2, a second gateway stands by, on the second host where there are several, "
+        "and takes over when the first dies or hangs.",
     )
     elastic: Annotated[ElasticDocument, BeforeValidator(_elastic)] = Field(
         default=ElasticDocument(enabled=False),
@@ -280,7 +280,7 @@ class TopicDocument(Strict):
     mirror: Annotated[Mirror, BeforeValidator(_mirror)] = Field(
         default=Mirror.NONE,
         description="Whether each message is published to a second broker as well (`true`), or can be at "
-        "once when its broker fails (`standby`). Not in force yet.",
+        "once when its broker fails (`standby`).",
     )
     durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
     order: Order = Field(
@@ -519,9 +519,7 @@ class FederationDocument(Strict):
     congestion: CongestionDocument = Field(
         default=CongestionDocument(), description="Who speaks less when capacity is short."
     )
-    plans: PlansDocument = Field(
-        default=PlansDocument(), description="How plans come into force. Not in force yet."
-    )
+    plans: PlansDocument = Field(default=PlansDocument(), description="How plans come into force.")
 
 
 def nulls_as_empty(raw: Any) -> Any:

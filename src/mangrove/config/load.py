@@ -235,9 +235,10 @@ def _federation(
 
 
 def _plans(document: PlansDocument, directory: Path) -> PlanRules:
+    """Agents run elsewhere than the file is: they are told the whole path."""
     return PlanRules(
         policy=document.policy,
-        directory="" if document.directory is None else str(directory / document.directory),
+        directory="" if document.directory is None else str((directory / document.directory).absolute()),
         window=tuple(document.window),
         moves_at_once=document.moves_at_once,
         max_age_s=document.max_age_h * 3600,

@@ -139,7 +139,7 @@ class BrokerWatch:
     def cluster(self, now: float) -> ClusterLoad:
         """The domain as its neighbours learn it."""
         loads = self.loads(now)
-        return cluster_load(loads[self._site.head], [loads[edge] for edge in self._site.edges])
+        return cluster_load(loads[self._site.acting_head], [loads[edge] for edge in self._site.edges])
 
     def refused(self) -> Counter[str]:
         """Samples that were not believed, by reason."""

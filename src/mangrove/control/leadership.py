@@ -22,24 +22,37 @@ from mangrove.control.directory.publish_places import PublishPlaces
 from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
+from mangrove.control.events.member_happenings import LeadershipHandedOver
+from mangrove.control.failures.cases import CaseBook
+from mangrove.control.failures.department import FailureDepartment
+from mangrove.control.failures.states import Health
+from mangrove.control.failures.stored import failures_in
+from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import (
     Announce,
+    AnswerOperator,
     AnswerRegistration,
     Instruction,
     PushDirectory,
+    StepDown,
     TellClient,
 )
 from mangrove.control.mirrors.mirrors import Mirrors
 from mangrove.control.neighbours import NeighbourCame, Neighbours
 from mangrove.control.operations import refused
+from mangrove.control.pause import Pause
 from mangrove.control.plans.department import PlanDepartment
 from mangrove.control.plans.surroundings import DomainPlans
+from mangrove.control.policies.colleagues import Colleagues
+from mangrove.control.policies.replication import Replication
+from mangrove.control.policies.stored import found_policies
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
 from mangrove.control.site import Site
 from mangrove.control.stimuli import (
     CapacityChanged,
+    CaseComputed,
     ClientRegistered,
     GatewayAnswered,
     LeadershipTaken,
@@ -48,9 +61,11 @@ from mangrove.control.stimuli import (
 )
 from mangrove.control.store_writes import StoreWrites
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.operations import (
     HandOverAsked,
     Operation,
+    OperationAnswer,
     PauseAsked,
     PlanApplied,
     PlanRolledBack,
@@ -97,8 +112,10 @@ class Leadership:
         self,
         site: Site,
         watch: BrokerWatch,
+        failures: FailureWatch,
         log: EventLog,
         taken: LeadershipTaken,
+        colleagues: Colleagues,
         now: float,
         *,
         seed: int,
@@ -108,6 +125,7 @@ class Leadership:
         self._taken = taken
         self._site = site
         self._watch = watch
+        self._failure_watch = failures
         self._log = log
         self._push_at = math.inf
         self._unsure: dict[str, tuple[float, float]] = {}
@@ -117,10 +135,23 @@ class Leadership:
             site,
             watch.loads,
             published=lambda topic: self.clients.placements.count(ClientRole.PUBLISHER, topic) > 0,
+            planned=lambda topic: self.plans.mirror(topic),
             clock_shift_s=clock_shift_s,
         )
         self.directory = Directory(site.domain, self.mirrors)
         self.store = StoreWrites(self.directory, log)
+        self._colleagues = colleagues
+        self.replication = Replication(
+            colleagues.membership,
+            colleagues.holdings,
+            log,
+            term=taken.term,
+            number=self.store.number,
+            found=found_policies(taken.sessions),
+        )
+        self._policy = 0
+        """Version of the policy that departments were told of."""
+        self.pause = Pause(taken.sessions, log, number=self.store.number, clock_shift_s=clock_shift_s)
         self.profile = LoadProfile(site.balancing, site.federation.topics)
         self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
         self.neighbours = Neighbours(site.federation, site.domain, int((now + clock_shift_s) * 1000))
@@ -156,6 +187,7 @@ class Leadership:
             clock_shift_s=clock_shift_s,
             disconnect=self.plain.disconnect,
             still_short=lambda broker: self.congestion.control.still_short(broker),
+            paused=lambda: self.pause.in_force,
         )
         self.congestion = CongestionDepartment(
             site,
@@ -170,6 +202,7 @@ class Leadership:
             term=taken.term,
             number=self.store.number,
             found=found_in(taken.sessions),
+            paused=lambda: self.pause.in_force,
         )
         self.plans = PlanDepartment(
             site,
@@ -181,7 +214,7 @@ class Leadership:
                 view,
                 lambda: self.sessions,
                 known=lambda at: not self.registrar.believes(at),
-                paused=lambda: False,
+                paused=lambda: self.pause.in_force,
             ),
             log,
             term=taken.term,
@@ -201,6 +234,28 @@ class Leadership:
                 self.sessions.orders(served.id, served.topic, served.broker) or self.plans.orders(served)
             ),
             mirrors=self.mirrors,
+            clock_shift_s=clock_shift_s,
+        )
+        self.cases = CaseBook(
+            site,
+            lambda: self.plans,
+            log,
+            number=self.store.number,
+            rates=view.topic_rates,
+            places=view.places,
+        )
+        self.failures = FailureDepartment(
+            site,
+            failures,
+            self.clients,
+            self.directory,
+            self.registrar,
+            log,
+            number=self.store.number,
+            found=failures_in(taken.sessions),
+            plans=lambda: self.plans,
+            cases=self.cases,
+            paused=lambda: self.pause.in_force,
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -229,13 +284,18 @@ class Leadership:
             AgentLeads(term=taken.term, records=len(self.directory), sessions=len(taken.sessions)), now
         )
         self.registrar.begin(taken.term, now, led_by)
+        sessions = self.sessions.begin(taken.term, taken.sessions, now)
+        for broker in self._failure_watch.failed:
+            sessions += self.sessions.broker_failed(broker, now)
         return [
             Announce(AgentStarted(term=taken.term, spread_s=SPREAD_S)),
             *self.neighbours.start(now),
-            *self.sessions.begin(taken.term, taken.sessions, now),
+            *sessions,
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
+            *self.replication.begin(now),
             *self.plans.begin(taken.sessions, now),
+            *self.failures.begin(taken.sessions, now),
             *self._afterwards(now),
         ]
 
@@ -255,14 +315,27 @@ class Leadership:
         told += self.plain.look(self._watch.loads(now).values(), now)
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
-        told += self.sessions.consider(now)
+        # What a case solves needs no session; what it does not is measured once the load has settled.
+        told += self.sessions.consider(now, opening=not self.failures.unsettled(now))
         return told + self._afterwards(now)
+
+    def turned(self, turn: Turn, now: float) -> list[Instruction]:
+        """A broker has died, or returns."""
+        told: list[Instruction] = []
+        self.plans.loaded(now)
+        if turn.after is Health.FAILED:
+            told += self.sessions.broker_failed(turn.broker, now)
+        return told + self.failures.turned(turn, now) + self._afterwards(now)
 
     def reconsider_mirrors(self, now: float) -> None:
         """A broker that does not answer mirrors nothing; its topics get another mirror, if there is one."""
         away = [name for name, load in self._watch.loads(now).items() if not load.reachable]
         for topic in self.mirrors.set_away(away):
             self.registrar.follow(topic, now)
+
+    def case_computed(self, computed: CaseComputed, now: float) -> list[Instruction]:
+        """What is to be done in a state that no plan foresaw."""
+        return self.cases.computed(computed, now) + self._afterwards(now)
 
     def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
         """A broker's page of connections."""
@@ -315,7 +388,7 @@ class Leadership:
             case Leave():
                 told = self._left(message.client, now)
             case BrokerSuspected():
-                told = []
+                told = self.failures.suspected(message, now)
         return told + self._afterwards(now)
 
     def _ask_again(self, client: str, now: float) -> list[Instruction]:
@@ -335,7 +408,8 @@ class Leadership:
         served = self.clients.served(message.client, message.key)
         if served is None:
             return []
-        if self._site.has(message.broker) or self._site.of_neighbour(message.broker):
+        there = self._site.has(message.broker) and message.broker not in self._site.dead
+        if there or self._site.of_neighbour(message.broker):
             self.registrar.relocate(served, message.broker, now)
             self._profile_place(served)
         if message.problem:
@@ -417,10 +491,27 @@ class Leadership:
             case PlanApplied() | PlanRolledBack() | PlanShown():
                 told = self.plans.operator_asked(operation, token, now)
             case PauseAsked():
-                told = refused(token, "this agent cannot pause")
+                told = self.pause.asked(operation, token, now)
             case HandOverAsked():
-                told = refused(token, "there is no other agent")
+                return self._hand_over(operation.to, token, now)
         return told + self._afterwards(now)
+
+    def _hand_over(self, to: str, token: int, now: float) -> list[Instruction]:
+        """Let another agent lead: nothing is done by this one after that."""
+        members = self._colleagues.membership
+        successor = members.named(to) if to else members.successor(now)
+        if not successor:
+            known = ", ".join(host or agent for agent, host in sorted(members.agents.items()))
+            return refused(
+                token, f"no agent is on {to!r}; there is {known}" if to else "no other agent lives"
+            )
+        answer = AnswerOperator(token, OperationAnswer(result=msgspec.json.encode({"to": successor})))
+        if successor == members.own:
+            return [answer]
+        if not members.is_live(successor, now):
+            return refused(token, f"{successor} does not answer")
+        self._log.note(LeadershipHandedOver(to=successor, term=self.term), now)
+        return [answer, StepDown(successor)]
 
     def plan_found(self, name: str, document: bytes, now: float) -> list[Instruction]:
         """A plan lies where pipelines leave them."""
@@ -447,15 +538,20 @@ class Leadership:
         self.store.stored(write, now)
         self.admissions.stored(write)
         self.congestion.stored(write)
-        return self.sessions.stored(write, now) + self.plans.stored(write, now) + self._afterwards(now)
+        self.failures.stored(write)
+        told = self.pause.stored(write) + self.replication.stored(write, now)
+        told += self.sessions.stored(write, now) + self.plans.stored(write, now)
+        return told + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
         self.store.failed(write, problem, now)
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
+        self.failures.not_stored(write, now)
         self.plans.failed(write, now)
-        return self.sessions.failed(write, problem, now) + self._afterwards(now)
+        told = self.pause.failed(write, problem, now) + self.replication.failed(write, problem, now)
+        return told + self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -471,6 +567,9 @@ class Leadership:
             self.neighbours.timer(),
             self.advertising.timer(),
             self.congestion.timer(),
+            self.replication.timer(),
+            self.pause.timer(),
+            self.failures.timer(),
             self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
         )
@@ -490,6 +589,9 @@ class Leadership:
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
         told += self.congestion.handle_timer(now)
+        told += self.replication.look(now)
+        told += self.pause.handle_timer(now)
+        told += self.failures.handle_timer(now)
         told += self.plans.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
@@ -505,14 +607,18 @@ class Leadership:
     def _afterwards(self, now: float) -> list[Instruction]:
         """What may follow from anything: neighbours came or went, the directory changed."""
         told: list[Instruction] = []
-        for body in self.plans.take_proposals():
-            in_force = self.plans.in_force
-            told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
+        if relocated := self.failures.take_relocated():
+            for served in relocated:
+                told += self._located(served, now)
+            told += self._audiences(relocated, now)
+        if self.mirrors.outdated:
+            self.reconsider_mirrors(now)
         for topic in self.mirrors.take_changed():
             self._profile_mirrors(topic)
         for client in self.sessions.take_silent() | self.plans.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
+        told += self._policies(now)
         for change in self.neighbours.take_changes():
             if isinstance(change, NeighbourCame):
                 accepts = self.neighbours.accepts(change.peer)
@@ -526,6 +632,23 @@ class Leadership:
                 self._push_at = now + PUSH_S
             elif self.store.ready:
                 self._push_at = max(now + PUSH_S, self.store.retry_at)
+        return told
+
+    def member_said(self, now: float) -> list[Instruction]:
+        """Another agent of this domain has said how far it is, or a body was read."""
+        return self.replication.look(now) + self._afterwards(now)
+
+    def _policies(self, now: float) -> list[Instruction]:
+        """Departments hand documents over, and hear what came of them."""
+        told: list[Instruction] = []
+        for body in self.plans.take_proposals():
+            told += self.replication.propose(body, now)
+        holdings = self._colleagues.holdings
+        if holdings.version > self._policy:
+            self._policy = holdings.version
+            told += self.plans.policy_committed(holdings.version, holdings.body, now)
+        for refusal in self.replication.take_refused():
+            told += self.plans.policy_refused(refusal.body, refusal.reason, now)
         return told
 
     # -- questions ------------------------------------------------------------------------------------------
@@ -547,7 +670,14 @@ class Leadership:
             refused=dict(self._refused() + Counter(status.refused)),
             store_problem=self.store.problem,
             congestion=self.congestion.status(now),
+            paused=self.pause.status,
+            failures=self._failure_watch.status(self._bottlenecks(now), self.failures.dropped, now),
         )
+
+    def _bottlenecks(self, now: float) -> list[str]:
+        """Brokers that are overloaded, by a metric or a trigger: the third detector of GEMOM."""
+        loads = self._watch.loads(now).values()
+        return [load.broker for load in loads if load.reachable and load.measured is LoadState.OVERLOAD]
 
     def _refused(self) -> Counter[str]:
         """What was not believed or not taken, by reason."""
@@ -559,12 +689,15 @@ class Leadership:
             + self.admissions.refused
             + self.plain.refused
             + self.congestion.refused
+            + self._failure_watch.refused()
+            + self.cases.refused
             + self.plans.refused
         )
 
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         found = self.clients.problems() + self.sessions.problems()
+        found += self.failures.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
         found += self.plans.problems()
         expected = self.sessions.busy() | self.admissions.busy()

@@ -32,11 +32,17 @@ class Site:
         self._urls = {broker.name: broker.client_url for broker in brokers}
         self._machines = {broker.name: broker.machine for broker in brokers}
         self._down: frozenset[str] = frozenset()
+        self._dead: frozenset[str] = frozenset()
         described = [self.description.head, *self.description.edges]
         described += [Edge()] * (len(brokers) - len(described))
         self.capacities: dict[str, Amounts] = {
             broker.name: capacity_of(edge) for broker, edge in zip(brokers, described, strict=False)
         }
+
+    @property
+    def could_serve(self) -> tuple[str, ...]:
+        """Brokers that serve subscribers when all live: the edges, or the head of a domain that has none."""
+        return self.edges or (self.head,)
 
     @property
     def serving(self) -> tuple[str, ...]:
@@ -46,7 +52,7 @@ class Site:
         """
         living = tuple(edge for edge in self.edges if edge not in self._down)
         if living or len(self._down) == len(self._urls):
-            return living or self.edges or (self.head,)
+            return living or self.could_serve
         return (self.acting_head,)
 
     @property
@@ -56,12 +62,18 @@ class Site:
 
     @property
     def down(self) -> frozenset[str]:
-        """Brokers that are dead, switched off, or not to be relied on yet."""
+        """Brokers to which nothing is given: dead, switched off, or not to be relied on yet."""
         return self._down
 
-    def set_down(self, brokers: Collection[str]) -> None:
-        """These, and no others, are not to be used from now on."""
-        self._down = frozenset(brokers)
+    @property
+    def dead(self) -> frozenset[str]:
+        """Those of them that are proven dead, so that nobody can be served there."""
+        return self._dead
+
+    def set_down(self, brokers: Collection[str], dead: Collection[str] = ()) -> None:
+        """These, and no others, are not to be used from now on; `dead` are part of them."""
+        self._dead = frozenset(dead)
+        self._down = self._dead.union(brokers)
 
     def machine(self, broker: str) -> str:
         """The host on which a broker runs; empty where a domain has but one, or for an unknown broker."""

@@ -240,6 +240,12 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         places = (first, *link.via, second)
         return max(sum(map(great_circle_km, places, places[1:])) / FIBRE_KM_PER_MS, 0.001)
 
+    def digest(self) -> str:
+        """Names what all hosts of a domain must agree on: the whole file, but for where it lies."""
+        agreed = msgspec.structs.replace(self, plans=msgspec.structs.replace(self.plans, directory=""))
+        text = msgspec.json.encode(agreed, order="deterministic")
+        return hashlib.blake2b(text, digest_size=12).hexdigest()
+
     def topology_hash(self) -> str:
         """Names what all gateways must agree on: numbering of domains, links and contracts."""
         agreed = (

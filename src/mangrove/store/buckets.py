@@ -58,8 +58,10 @@ class Write(NamedTuple):
 class Buckets:
     """The buckets of one domain, over a connection that somebody else keeps and closes."""
 
-    def __init__(self, connection: Client) -> None:
+    def __init__(self, connection: Client, replicas: int = 1) -> None:
+        """What is stored at several `replicas`, brokers of a cluster, survives the loss of a minority."""
         self._connection = connection
+        self._replicas = replicas
         self._jetstream: JetStreamContext = connection.jetstream(
             # Twice what is ever on its way: what nats-py does when it must wait swallows cancellations.
             timeout=TIMEOUT_S,
@@ -70,15 +72,25 @@ class Buckets:
 
     async def open(self) -> None:
         """Make what is not there yet."""
-        async with _bounded("make its buckets", OPEN_TIMEOUT_S):
+        async with bounded("make its buckets", OPEN_TIMEOUT_S):
             for name in BUCKETS:
                 self._opened[name] = await self._made(bucket_name(name))
 
     async def _made(self, name: str) -> KeyValue:
         try:
-            return await self._jetstream.create_key_value(bucket=name, history=1, storage=StorageType.FILE)
+            return await self._jetstream.create_key_value(
+                bucket=name, history=1, storage=StorageType.FILE, replicas=self._replicas
+            )
         except nats.js.errors.BadRequestError:  # it is there, made by another version with other settings
-            return await self._jetstream.key_value(name)
+            found = await self._jetstream.key_value(name)
+        await self._replicate(found)
+        return found
+
+    async def _replicate(self, bucket: KeyValue) -> None:
+        """A bucket of before the domain had so many hosts is kept by as many brokers as a new one."""
+        config = (await bucket.status()).stream_info.config
+        if config.num_replicas != self._replicas:
+            await self._jetstream.update_stream(config.evolve(num_replicas=self._replicas))
 
     async def bucket(self, name: str) -> KeyValue:
         """One bucket, made if need be."""
@@ -96,7 +108,7 @@ class Buckets:
 
         Raises `FencedError` if a later leader has done so.
         """
-        async with _bounded("raise its fences", OPEN_TIMEOUT_S):
+        async with bounded("raise its fences", OPEN_TIMEOUT_S):
             opened = {name: await self.bucket(name) for name in FENCED}
             raised = await asyncio.gather(
                 *(
@@ -117,7 +129,7 @@ class Buckets:
         try:
             if term is not None and not self._fences:
                 await self.raise_fences(term)
-            async with _bounded("take a write", TIMEOUT_S + len(writes) / RECORDS_A_SECOND):
+            async with bounded("take a write", TIMEOUT_S + len(writes) / RECORDS_A_SECOND):
                 for name in {write.bucket for write in writes}:
                     await self.bucket(name)
                 fenced = term is not None
@@ -154,7 +166,7 @@ class Buckets:
 
     async def read(self, name: str, *, max_records: int) -> list[bytes]:
         """All values of a bucket, at most so many; after `raise_fences`, all that were written before."""
-        async with _bounded("tell what it holds", OPEN_TIMEOUT_S + max_records / RECORDS_A_SECOND):
+        async with bounded("tell what it holds", OPEN_TIMEOUT_S + max_records / RECORDS_A_SECOND):
             for _ in range(READ_ATTEMPTS):
                 through = self._fences[name].revision if name in self._fences else 0
                 values, last = await self._read_once(name, max_records)
@@ -199,7 +211,7 @@ def bucket_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def _bounded(doing: str, seconds: float) -> AsyncIterator[None]:
+async def bounded(doing: str, seconds: float) -> AsyncIterator[None]:
     """Turns everything that a store can do wrong into one error."""
     try:
         async with asyncio.timeout(seconds):

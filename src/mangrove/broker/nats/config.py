@@ -22,6 +22,9 @@ LOG_SIZE = "32MB"
 # What an edge asks its head for MQTT clients while they are apart is lost, and who asked waits 5 s in vain.
 RECONNECT = "50ms"
 RECONNECTS_FOR_A_REPORT = 100
+# A member of the management cluster that does not answer for two seconds is left.
+ROUTE_PING = "500ms"
+ROUTE_PINGS = 3
 
 
 def data_broker_config(
@@ -76,16 +79,30 @@ def data_broker_config(
     return "\n".join(sections) + "\n"
 
 
-def management_broker_config(endpoints: BrokerEndpoints, directory: Path) -> str:
-    """Configuration of a management broker: JetStream for coordination, no data listeners."""
-    return "\n".join(
-        [
-            _common(endpoints, directory, MANAGEMENT_MESSAGE_BYTES),
-            f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
-            f"max_memory_store: {MANAGEMENT_MEMORY}, max_file_store: {MANAGEMENT_DISK} }}",
-            "",
+def management_broker_config(
+    endpoints: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+) -> str:
+    """Configuration of a management broker: JetStream for coordination, no data listeners.
+
+    Several form a `cluster`, named after its first member, that survives the loss of a minority.
+    """
+    sections = [
+        _common(endpoints, directory, MANAGEMENT_MESSAGE_BYTES),
+        f"jetstream {{ store_dir: {_quoted(RunDirectory(directory).broker_store(endpoints.name))}, "
+        f"max_memory_store: {MANAGEMENT_MEMORY}, max_file_store: {MANAGEMENT_DISK} }}",
+    ]
+    if endpoints.route_port is not None:
+        routes = [
+            _quoted(f"nats-route://{Address(other.host, other.route_port)}")
+            for other in cluster
+            if other.route_port is not None and other.name != endpoints.name
         ]
-    )
+        sections.append(
+            f"cluster {{ name: {_quoted(cluster[0].name)}, "
+            f"listen: {_listen(endpoints.host, endpoints.route_port)}, routes: [ {', '.join(routes)} ], "
+            f'ping_interval: "{ROUTE_PING}", ping_max: {ROUTE_PINGS} }}'
+        )
+    return "\n".join([*sections, ""])
 
 
 def _common(endpoints: BrokerEndpoints, directory: Path, max_message_bytes: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.broker.heartbeat import Heartbeat, Refused
 from mangrove.broker.nats.config import data_broker_config, management_broker_config
 from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
@@ -16,6 +17,7 @@ from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
 from mangrove.broker.nats.watching.foreign import ForeignBroker
+from mangrove.broker.nats.watching.heartbeat import NatsHeartbeat
 from mangrove.broker.nats.watching.system import NatsSystem
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
@@ -66,9 +68,12 @@ class NatsKind:
         )
         return nats_server(broker.name, config, directory)
 
-    def management_server(self, broker: BrokerEndpoints, directory: Path) -> ManagedProcess:
+    def management_server(
+        self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+    ) -> ManagedProcess:
         """A management broker."""
-        return nats_server(broker.name, management_broker_config(broker, directory), directory)
+        config = management_broker_config(broker, directory, cluster)
+        return nats_server(broker.name, config, directory)
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself."""
@@ -79,6 +84,12 @@ class NatsKind:
         if credentials is None or broker.external:
             return ForeignBroker(broker)
         return NatsSystem(broker, credentials)
+
+    def heartbeat(
+        self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused
+    ) -> Heartbeat:
+        """PING and PONG, in the system account of a broker of ours."""
+        return NatsHeartbeat(broker, None if broker.external else credentials, refused)
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""

@@ -1,4 +1,4 @@
-"""`mangrove up`: run a federation, or one site of it, until interrupted."""
+"""`mangrove up`: run a federation, or one site or host of it, until interrupted."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mangrove.model.endpoints import Runtime
     from mangrove.model.federation import Federation
 
+SECRET_LENGTH = 16
+
 RunDirOption = Annotated[
     Path | None,
     typer.Option("--run-dir", help="Where logs and state go; by default the user's state directory."),
@@ -29,6 +31,10 @@ RunDirOption = Annotated[
 def up(
     file: Annotated[Path, typer.Argument(help="Federation file.")],
     domain: Annotated[str | None, typer.Option(help="Run this site alone; others run elsewhere.")] = None,
+    host: Annotated[str | None, typer.Option(help="Run this host of the site alone; needs --secret.")] = None,
+    secret: Annotated[
+        Path | None, typer.Option(help="File with the agents' password, the same on all hosts of a site.")
+    ] = None,
     run_dir: RunDirOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter and loss.")] = 1,
     lake: Annotated[
@@ -44,14 +50,37 @@ def up(
     as_json: JsonOption = False,
 ) -> None:
     """Run a federation from its file, or one site of it, until interrupted."""
+    if host is not None and domain is None:
+        raise InputError("--host is for one site", hint="say which with --domain")
     if emulate_brokers and domain is not None:
         raise InputError("--emulate-brokers and --domain exclude each other", hint="one site is real")
-    run_async(_up(file, domain, run_dir, seed, lake, record, stimuli, emulate_brokers, as_json))
+    if host is not None and secret is None:
+        raise InputError(
+            "a host that runs alone needs --secret",
+            hint="make a file with a long random word, and copy it to all hosts of the site",
+        )
+    word = "" if secret is None else read_secret(secret)
+    run_async(_up(file, domain, host, word, run_dir, seed, lake, record, stimuli, emulate_brokers, as_json))
+
+
+def read_secret(path: Path) -> str:
+    """The password in a file; one that could be guessed is refused."""
+    try:
+        word = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the secret {path}: {error}") from None
+    if len(word) < SECRET_LENGTH or not word.isascii() or not word.isprintable():
+        raise InputError(
+            f"the secret in {path} is no password", hint=f"write at least {SECRET_LENGTH} letters and digits"
+        )
+    return word
 
 
 async def _up(
     file: Path,
     domain: str | None,
+    host: str | None,
+    secret: str,
     run_dir: Path | None,
     seed: int,
     lake: Path | None,
@@ -70,7 +99,8 @@ async def _up(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     reading = read_federation(file)
     federation = reading.require(await unreachable(reading))
-    run = RunDirectory(run_dir) if run_dir else default_run_directory(federation.name)
+    name = federation.name if host is None else f"{federation.name}-{domain}-{host}"
+    run = RunDirectory(run_dir) if run_dir else default_run_directory(name)
     console = stderr_console()
     console.print(_intention(federation, domain))
     for warning in federation_warnings(federation):
@@ -79,6 +109,8 @@ async def _up(
         federation,
         run.path,
         domain,
+        host,
+        secret,
         seed,
         stimuli,
         emulate_brokers,
@@ -86,7 +118,7 @@ async def _up(
     )
     into = (lake or run.telemetry) if record else None
     async with Recording(run, into) as recording, launched:
-        local = [launched.endpoints[name] for name in launched.sites]
+        local = [launched.endpoints[name] for name in launched.local_domains]
         note = await recording.start(federation, local)
         if as_json:
             print_json(launched.runtime())
@@ -95,7 +127,7 @@ async def _up(
         console.print(f"Running. Logs: {run.logs}. Look at it with `mangrove status`; Ctrl-C stops it.")
         console.print(note)
         try:
-            await asyncio.Event().wait()
+            await launched.until_refused()
         finally:
             console.print("Stopping …")
             recording.begin_stop()
@@ -105,6 +137,8 @@ def _launcher(
     federation: Federation,
     directory: Path,
     domain: str | None,
+    host: str | None,
+    secret: str,
     seed: int,
     stimuli: bool,
     emulate_brokers: bool,
@@ -114,7 +148,15 @@ def _launcher(
     from mangrove.agent.launcher import Launcher
 
     if domain is not None:
-        return Launcher(federation, directory, only=domain, record_stimuli=stimuli, progress=progress)
+        return Launcher(
+            federation,
+            directory,
+            only=domain,
+            host=host,
+            secret=secret,
+            record_stimuli=stimuli,
+            progress=progress,
+        )
     from mangrove.testbed.local_federation import LocalFederation
 
     return LocalFederation(

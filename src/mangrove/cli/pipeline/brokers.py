@@ -91,4 +91,12 @@ def _from_federation(
             f"{path} gives no capacity for {', '.join(lacking)}",
             hint="add `capacity` to its edges, or give --capacity or --model",
         )
-    return Brokers(tuple(names), None if model is not None else tuple(capacities), model, max_risk)
+    chosen = [name for name in federation.domains if not domains or name in domains]
+    return Brokers(
+        tuple(names),
+        None if model is not None else tuple(capacities),
+        model,
+        max_risk,
+        federation,
+        chosen[0] if len(chosen) == 1 else "",
+    )

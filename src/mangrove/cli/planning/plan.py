@@ -1,4 +1,4 @@
-"""`mangrove plan allocate|mirror|cases`: put topics on brokers by the probability of overload."""
+"""`mangrove plan`: put topics on brokers by the probability of overload, and plans in force."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.planning import in_force
 from mangrove.errors import (
     EXIT_NEGATIVE,
     InputError,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mangrove.planning.solvers.stop import Progress as SolveProgress
     from mangrove.planning.solvers.stop import Stop
 
-app = typer.Typer(help="Plan which broker carries which topics.", no_args_is_help=True)
+app = typer.Typer(help="Plan which broker carries which topics; put plans in force.", no_args_is_help=True)
 
 
 class Solver(str, Enum):  # noqa: UP042 - typer shows the values of a str enum
@@ -81,8 +82,7 @@ def allocate(
     from mangrove.cli.planning.tables import show_allocation
     from mangrove.planning.judgement.answer import answer
 
-    request = _Request(problem, max_risk, objective, repair_covariance)
-    read, warnings = request.read()
+    read, warnings, carried = _Request(problem, max_risk, objective, repair_covariance).read("allocate")
     started = time.monotonic()
     with _watched(time_limit, started) as stop:
         result = _solve(read, solver, stop, seed)
@@ -91,7 +91,7 @@ def allocate(
     if as_json:
         document = answer(result, seconds=seconds, warnings=warnings)
         _add_baseline(document, result, baseline)
-        print_json(document)
+        print_json({**document, **carried})
     else:
         _warn(warnings + result.warnings)
         show_allocation(result, baseline, seconds, stdout_console())
@@ -120,7 +120,7 @@ def mirror(
     from mangrove.planning.policies.mirroring import mirror_document
     from mangrove.planning.solvers.registry import SolverName
 
-    read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
+    read, warnings, carried = _Request(problem, max_risk, objective, repair_covariance).read("mirror")
     started = time.monotonic()
     given = None if allocation is None else _read_allocation(allocation, read)
     with _watched(time_limit, started) as stop:
@@ -131,7 +131,7 @@ def mirror(
         document = mirror_document(plan, seconds=seconds)
         if primary is not None:
             document["primary"] = answer(primary, seconds=seconds)
-        print_json({**document, "seed": seed, "warnings": list(warnings)})
+        print_json({**document, **carried, "seed": seed, "warnings": list(warnings)})
     else:
         _warn(warnings)
         if primary is not None:
@@ -151,6 +151,10 @@ def cases(
         typer.Option("--low-load", help="Share of the load at which to switch brokers off."),
     ] = None,
     double: Annotated[bool, typer.Option(help="Also every pair of failed brokers.")] = True,
+    stay: Annotated[
+        bool,
+        typer.Option(help="After a failure, items on working brokers stay there unless a bound would break."),
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes to spread the cases over.")] = 1,
     output: Annotated[Path | None, typer.Option(help="Write the case base to this file.")] = None,
     solver: SolverOption = Solver.AUTO,
@@ -161,25 +165,31 @@ def cases(
     repair_covariance: RepairOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute policies for the normal state, for failures, and for low load."""
+    """Compute policies, with mirrors, for the normal state, failures of brokers and hosts, and low load."""
     from mangrove.cli.planning.tables import show_cases
     from mangrove.planning.policies import case_base
     from mangrove.planning.solvers.registry import SolverName
     from mangrove.planning.solvers.stop import Never, TimeLimit
 
-    read, warnings = _Request(problem, max_risk, objective, repair_covariance).read()
+    read, warnings, carried = _Request(problem, max_risk, objective, repair_covariance).read("cases")
     loads = _low_loads(low_load, read)
     if not loads:
         warnings += ("no constraints.max_risk: low-load cases are left out, nothing says how few brokers do",)
     states = case_base.states(read, loads, double=double)
     stop = Never() if time_limit is None else TimeLimit(time.monotonic, time.monotonic() + time_limit)
     with _case_mapper(workers, len(states)) as mapper:
-        base = case_base.build(read, states, seed, SolverName(solver.value), mapper, stop)
+        base = case_base.build(read, states, seed, SolverName(solver.value), mapper, stop, stay=stay)
     if output is not None:
-        output.write_bytes(case_base.encode(base) + b"\n")
+        written = json.dumps({**case_base.case_base_document(base), **carried})
+        output.write_text(written + "\n", encoding="utf-8")
     broken = [case.state for case in base.cases if not case.feasible]
     if as_json:
-        document = {**case_base.case_base_document(base), "seed": seed, "warnings": list(warnings)}
+        document = {
+            **case_base.case_base_document(base),
+            **carried,
+            "seed": seed,
+            "warnings": list(warnings),
+        }
         if broken:
             which = "; ".join(f"{s.kind.value} {', '.join(s.failed)} at load {s.load:g}" for s in broken)
             document |= {"infeasible": True, "reason": f"no allocation keeps all constraints in: {which}"}
@@ -193,6 +203,12 @@ def cases(
         raise typer.Exit(EXIT_NEGATIVE)
 
 
+app.command("apply")(in_force.apply)
+app.command("show")(in_force.show)
+app.command("history")(in_force.history)
+app.command("rollback")(in_force.rollback)
+
+
 @dataclass(frozen=True)
 class _Request:
     """A problem file with what the command line changes in it."""
@@ -202,7 +218,9 @@ class _Request:
     objective: str | None
     always_repair: bool
 
-    def read(self) -> tuple[Problem, tuple[str, ...]]:
+    def read(self, command: str) -> tuple[Problem, tuple[str, ...], dict[str, Any]]:
+        """The problem, warnings, and what the answer of a command carries so that it can be applied."""
+        from mangrove.control.plans.carrying import carried
         from mangrove.planning.problem.document import read_problem
 
         document = _read_json(self.path)
@@ -216,7 +234,12 @@ class _Request:
                     "max_risk": self.max_risk,
                 }
         read = read_problem(document, str(self.path), always_repair=self.always_repair)
-        return read.problem, read.warnings
+        source = f"plan {command} {self.path}"
+        return (
+            read.problem,
+            read.warnings,
+            carried(document, read.problem, made_at=time.time(), source=source),
+        )
 
 
 def _read_json(path: Path) -> Any:

@@ -15,13 +15,14 @@ from mangrove.cli.tables.table import (
     number_column,
     word_column,
 )
+from mangrove.model.topics import Mirror
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mangrove.planning.judgement.result import Result
-    from mangrove.planning.policies.case_base import CaseBase
-    from mangrove.planning.policies.mirroring import MirrorPlan
+    from mangrove.planning.policies.case_base import Case, CaseBase
+    from mangrove.planning.policies.mirroring import Failover, MirrorPlan
 
 MAX_NAMES = 8
 
@@ -74,7 +75,11 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
 
 
 def show_mirrors(plan: MirrorPlan, console: Console) -> None:
-    """Where items go when a broker fails, and the risk afterwards."""
+    """Who mirrors what, the load of both where both carry, and what each failure means."""
+    both = sum(mode is Mirror.BOTH for mode in plan.problem.mirrored)
+    asking = sum(bool(mode) for mode in plan.problem.mirrored)
+    if both:
+        _show_normal(plan, console)
     table = Table(
         "Mirrors",
         name_column("if this fails"),
@@ -86,20 +91,57 @@ def show_mirrors(plan: MirrorPlan, console: Console) -> None:
         details_column("which"),
     )
     for failover in plan.failovers:
-        by_target: dict[str, list[str]] = {}
-        for item, target in failover.moves.items():
-            by_target.setdefault(target, []).append(item)
-        worst = max(load.log_risk for load in failover.after.assessment.loads)
-        feasible = failover.after.feasible
-        figures = (probability(worst), f"{failover.after.assessment.joint_ok:.6f}")
-        first = (failover.broker, *figures, "" if feasible else bad("breaks constraints"))
-        for target, items in sorted(by_target.items()) or [("-", [])]:
-            broker, risk, joint, note = first
-            table.add(
-                broker, target, f"{len(items):,}", risk, joint, note, names(items), matters=not feasible
-            )
-            first = ("", "", "", "")
+        _add_failover(table, failover, failover.broker)
+    for failover in plan.host_failovers:
+        _add_failover(table, failover, f"host {failover.broker}")
     table.show(console)
+    mirrored = f"{len(plan.mirrors)} of {plan.problem.item_count} items have a mirror"
+    modes = f"{both} of them always sent" if both else "all of them standing by"
+    console.print(f"{mirrored}, {modes}" if asking else "no item asks for a mirror")
+    if plan.placement.unmirrored:
+        console.print(f"[red]without the mirror they ask for[/red]: {names(list(plan.placement.unmirrored))}")
+
+
+def _show_normal(plan: MirrorPlan, console: Console) -> None:
+    table = Table(
+        "Primaries and mirrors together",
+        name_column("broker"),
+        number_column("items"),
+        number_column("mirrors"),
+        number_column("mean msg/s"),
+        number_column("deviation", EXTRA),
+        number_column("capacity", USEFUL),
+        number_column("risk"),
+    )
+    count = plan.problem.item_count
+    for broker, (name, load) in enumerate(
+        zip(plan.problem.brokers, plan.normal.assessment.loads, strict=True)
+    ):
+        table.add(
+            name,
+            f"{plan.normal.assignment[:count].count(broker):,}",
+            f"{plan.normal.assignment[count:].count(broker):,}",
+            f"{load.mean_rate_msg_s:.6g}",
+            f"{load.deviation_msg_s:.4g}",
+            f"{load.capacity_msg_s:.6g}",
+            probability(load.log_risk),
+        )
+    table.show(console)
+    console.print(f"all brokers fine: [bold]{plan.normal.assessment.joint_ok:.6f}[/bold]")
+
+
+def _add_failover(table: Table, failover: Failover, title: str) -> None:
+    by_target: dict[str, list[str]] = {}
+    for item, target in failover.moves.items():
+        by_target.setdefault(target, []).append(item)
+    worst = max(load.log_risk for load in failover.after.assessment.loads)
+    feasible = failover.after.feasible
+    figures = (probability(worst), f"{failover.after.assessment.joint_ok:.6f}")
+    first = (title, *figures, "" if feasible else bad("breaks constraints"))
+    for target, items in sorted(by_target.items()) or [("-", [])]:
+        broker, risk, joint, note = first
+        table.add(broker, target, f"{len(items):,}", risk, joint, note, names(items), matters=not feasible)
+        first = ("", "", "", "")
 
 
 def show_cases(base: CaseBase, console: Console) -> None:
@@ -110,6 +152,8 @@ def show_cases(base: CaseBase, console: Console) -> None:
         number_column("load"),
         number_column("all fine"),
         number_column("largest risk"),
+        number_column("mirrors"),
+        number_column("taken over", USEFUL),
         name_column("solver", USEFUL),
         word_column(""),
         details_column("failed"),
@@ -121,6 +165,8 @@ def show_cases(base: CaseBase, console: Console) -> None:
             f"{case.state.load:g}",
             f"{case.joint_ok:.6f}",
             f"{max(case.risk.values()):.3g}",
+            _mirrors(case),
+            f"{len(case.continued):,}" if case.continued else "",
             case.solver + (" (proven)" if case.proven else ""),
             "" if case.feasible else bad("breaks constraints"),
             names(list(case.state.failed)) if case.state.failed else "",
@@ -128,6 +174,12 @@ def show_cases(base: CaseBase, console: Console) -> None:
             matters=not case.feasible,
         )
     table.show(console)
+
+
+def _mirrors(case: Case) -> str:
+    """How many items have the mirror they ask for."""
+    missing = f" of {len(case.mirrors) + len(case.unmirrored):,}" if case.unmirrored else ""
+    return f"{len(case.mirrors):,}{missing}"
 
 
 def names(values: list[str]) -> str:

@@ -153,8 +153,10 @@ class Registrar:
         self.follow(served.topic, now, decision)
 
     def _said(self, served: Served) -> str:
-        """Where a client says that a wish is served, if that can be."""
+        """Where a client says that a wish is served, if that can be: a dead broker serves nobody."""
         broker = served.wish.broker
+        if broker in self._site.dead:
+            return ""
         if self._site.has(broker):
             return broker
         return broker if self._site.of_neighbour(broker) else ""
@@ -163,7 +165,7 @@ class Registrar:
         said = self._said(served)
         elsewhere = bool(said) and not self._site.has(said)
         if served.wish.role is ClientRole.PUBLISHER:
-            default = self._directory.publish_at(served.topic) or self._site.head
+            default = self._directory.publish_at(served.topic) or self._site.acting_head
             self._clients.place(served, said or default)
             if self._mirrors.mode(served.topic):
                 self.follow(served.topic, now, self._led_by)
@@ -179,16 +181,18 @@ class Registrar:
             target=self._target(served.topic) or self._expected(served.topic),
             rtt_ms=client.rtt_ms,
         )
-        candidates = [
-            Candidate(loads[name], self._topics_at[name] + self._mirrors.at(name))
-            for name in self._site.serving
-        ]
-        place = self._distributor.assign(newcomer, candidates, now)
+        place = self._distributor.assign(newcomer, self._candidates(loads), now)
         decision = None
         if place.broker not in newcomer.serving and place.broker != newcomer.target:
             decision = self._placed(served.topic, place, loads, now)
         self._clients.place(served, place.broker)
         self.follow(served.topic, now, decision)
+
+    def _candidates(self, loads: Mapping[str, BrokerLoad]) -> list[Candidate]:
+        return [
+            Candidate(loads[name], self._topics_at[name] + self._mirrors.at(name))
+            for name in self._site.serving
+        ]
 
     def _placed(self, topic: str, place: Place, loads: Mapping[str, BrokerLoad], now: float) -> EventId:
         return self._log.note(
@@ -207,7 +211,7 @@ class Registrar:
         """Where to go; nothing is said of what is served in another domain."""
         broker = served.broker
         if served.wish.role is ClientRole.PUBLISHER and self._site.has(broker):
-            broker = self._directory.publish_at(served.topic) or self._site.head
+            broker = self._directory.publish_at(served.topic) or self._site.acting_head
         if not self._site.has(broker):
             return None
         return Assignment(
@@ -224,6 +228,50 @@ class Registrar:
                 topics |= dict.fromkeys(self._mirrors.over(served.topic))
         found = map(self._directory.get, topics)
         return tuple(record for record in found if record is not None)
+
+    # -- brokers that died ----------------------------------------------------------------------------------
+
+    def distribute(self, topic: str, now: float) -> str:
+        """Where a topic would be put that nobody serves yet."""
+        loads = self._loads(now)
+        return self._distributor.assign(Newcomer(topic=topic), self._candidates(loads), now).broker
+
+    def abandon(
+        self, topic: str, dead: frozenset[str], place: str, now: float, decision: EventId
+    ) -> list[Served]:
+        """A topic leaves brokers that are dead; who was there is taken to be at `place` until it says more.
+
+        Its record does not name them any more, also if nobody has come back for it yet. An empty `place`
+        leaves its subscribers where they are.
+        """
+        moved = [
+            served
+            for broker in dead
+            for served in self._clients.placements.members(ClientRole.SUBSCRIBER, topic, broker)
+        ]
+        for served in moved:
+            self._clients.place(served, place)
+        if self._directory.publish_at(topic) in dead:
+            since = now + self._clock_shift_s
+            self._directory.decide(topic, publish_at="", decision=decision, since=since)
+        self.follow(topic, now, decision)
+        before = self._directory.edges(topic)
+        if not dead.isdisjoint(before):
+            edges = dict.fromkeys(place if edge in dead else edge for edge in before)
+            self._set_edges(topic, tuple(edges), now, decision)
+        return moved
+
+    def abandon_publishers(self, dead: frozenset[str]) -> list[Served]:
+        """Who published at brokers that are dead is taken to publish where the others do."""
+        placements = self._clients.placements
+        moved: list[Served] = []
+        for topic in list(placements.topics(ClientRole.PUBLISHER)):
+            for broker in dead:
+                for served in placements.members(ClientRole.PUBLISHER, topic, broker):
+                    place = self._directory.publish_at(topic) or self._site.acting_head
+                    self._clients.place(served, place)
+                    moved.append(served)
+        return moved
 
     # -- the directory --------------------------------------------------------------------------------------
 
@@ -246,14 +294,16 @@ class Registrar:
             elif self.believes(now):
                 return
         target = self._target(topic)
-        first = [target] if target and self._site.has(target) else []
+        first = [target] if self._site.has(target) and target not in self._site.dead else []
         ordered = dict.fromkeys([*first, *(edge for edge in before if edge in serving), *here])
         edges = tuple(ordered)
-        if edges == before and not self._mirrors.mode(topic):
-            return
-        self._topics_at.subtract(before)
-        self._topics_at.update(edges)
+        if edges != before or self._mirrors.mode(topic):
+            self._set_edges(topic, edges, now, decision)
+
+    def _set_edges(self, topic: str, edges: tuple[str, ...], now: float, decision: EventId | None) -> None:
         known = self._directory.get(topic)
+        self._topics_at.subtract(() if known is None else known.edges)
+        self._topics_at.update(edges)
         self._directory.decide(
             topic,
             edges=edges,

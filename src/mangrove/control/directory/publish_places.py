@@ -110,11 +110,11 @@ class PublishPlaces:
         edges: set[str] = set()
         for pattern in self._patterns.match(topic):
             edges.update(self._placements.brokers(ClientRole.SUBSCRIBER, pattern))
-        if len(edges) == 1 and (edge := edges.pop()) in self._site.edges:
+        if len(edges) == 1 and (edge := edges.pop()) in self._site.edges and edge not in self._site.down:
             return edge, "all its subscribers are there"
         return "", f"its subscribers are at {len(edges)} brokers" if edges else "nobody subscribes to it"
 
     def _move(self, topic: str, place: str, why: str, now: float) -> None:
-        event = self._log.note(PublishingMoved(topic=topic, at=place or self._site.head, why=why), now)
+        event = self._log.note(PublishingMoved(topic=topic, at=place or self._site.acting_head, why=why), now)
         self._directory.decide(topic, publish_at=place, decision=event, since=now + self._clock_shift_s)
         self._moved_at[topic] = now

@@ -30,7 +30,6 @@ from mangrove.control.plans.in_force import PlanInForce, decoded, encoded
 from mangrove.control.plans.moves import PlannedMoves
 from mangrove.control.plans.rollout import Rollout, StoredRollout
 from mangrove.control.plans.surroundings import PlanSurroundings, movable
-from mangrove.control.plans.windows import read_window
 from mangrove.control.sessions.closing import Closing
 from mangrove.control.site import Site
 from mangrove.errors import InvalidDocumentError
@@ -40,12 +39,15 @@ from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.plans.account import MAX_TOLD_ITEMS, ItemTold, PlansTold, PlanTaken, RolloutState
 from mangrove.model.plans.plan import Placing, PlanCase
 from mangrove.model.plans.rules import PlanPolicy
+from mangrove.model.plans.windows import read_window
 
 ROLLOUT_KEY = "plan-rollout"
 RESUME_S = 5.0
 """Clients must find a new leader before it goes on to move them."""
 COMMIT_S = 20.0
 """A plan of whose replication nothing is heard for so long is given up here; it may still come."""
+AGAIN_S = 5.0
+"""A plan that was found while the domain was paused, or another came into force, is tried again."""
 PAUSED = "the domain is paused; `mangrove resume` lets plans be put in force"
 
 _Record = StoredPlan | StoredRollout
@@ -84,6 +86,8 @@ class PlanDepartment:
         """Digest, token (-1: nobody waits), what it is, and until when it is waited for."""
         self._found_rollout: StoredRollout | None = None
         self._down: frozenset[str] = frozenset()
+        self._again: tuple[float, str] = (math.inf, "")
+        """When a plan of a name is to be tried that was found at a bad moment."""
         self.refused: Counter[str] = Counter()
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -331,8 +335,10 @@ class PlanDepartment:
         if candidate.problem:
             self._refuse_found(name, candidate.problem, wall, now)
             return []
-        if self._rules.policy is PlanPolicy.AUTO and not self._busy_with():
-            return self._propose(candidate, -1, now)
+        if self._rules.policy is PlanPolicy.AUTO:
+            if not self._busy_with():
+                return self._propose(candidate, -1, now)
+            self._again = (now + AGAIN_S, name)
         self._findings.proposed(name, data, candidate.preview, wall)
         self._log.note(
             PlanProposed(
@@ -345,6 +351,17 @@ class PlanDepartment:
             now,
         )
         return []
+
+    def _try_again(self, now: float) -> list[Instruction]:
+        """A pause is over, perhaps, or another plan is in force by now."""
+        name, self._again = self._again[1], (math.inf, "")
+        document = self._findings.body(name)
+        if document is None:
+            return []
+        if self._busy_with():
+            self._again = (now + AGAIN_S, name)
+            return []
+        return self.found(name, document, now)
 
     def _refuse_found(self, name: str, problem: str, wall: float, now: float) -> None:
         if self._findings.refused(name, problem, wall):
@@ -361,6 +378,11 @@ class PlanDepartment:
     def planned(self, topic: str) -> Placing | None:
         """Where a topic and its mirror belong, as things are; None: the plan does not say."""
         return None if self._in_force is None else self._in_force.planned(topic, self._down)
+
+    def mirror(self, topic: str) -> str:
+        """Where the plan wants a topic's mirror; empty: it does not say."""
+        placing = self.planned(topic)
+        return "" if placing is None else placing.mirror
 
     def target(self, topic: str) -> str:
         """Where new subscribers of a topic go: where it moves to, or belongs if nobody serves it yet.
@@ -434,7 +456,7 @@ class PlanDepartment:
         """When to be called again."""
         given_up = math.inf if self._committing is None else self._committing[3]
         rollout = math.inf if self._rollout is None else self._rollout.timer()
-        return min(self._records.timer(), rollout, given_up)
+        return min(self._records.timer(), rollout, given_up, self._again[0])
 
     def handle_timer(self, now: float) -> list[Instruction]:
         """The time for which `timer` asked has come."""
@@ -443,6 +465,8 @@ class PlanDepartment:
         if waiting is not None and now >= waiting[3]:
             self._committing = None
             told += _refuse(waiting[1], "nothing was heard of its replication; `mangrove plan show` tells")
+        if now >= self._again[0]:
+            told += self._try_again(now)
         return told + self._step(now)
 
     def _step(self, now: float) -> list[Instruction]:

@@ -17,10 +17,10 @@ from mangrove.control.plans.in_force import PlanInForce
 from mangrove.control.plans.judgement import moves_to
 from mangrove.control.plans.moves import PlannedMoves
 from mangrove.control.plans.surroundings import PlanSurroundings
-from mangrove.control.plans.windows import Span, opens_in_s
 from mangrove.model.agents.registration import Migrated
 from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.plans.account import RolloutState, RolloutTold, TopicMove
+from mangrove.model.plans.windows import Span, opens_in_s
 
 LOOK_S = 1.0
 """How often something is looked at that holds a rollout up."""

@@ -70,9 +70,7 @@ class DomainPlans:
         *,
         known: Callable[[float], bool],
         paused: Callable[[], bool],
-        dead: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        """`dead` are brokers of which it was decided that they are."""
         self._site = site
         self._watch = watch
         self._clients = clients
@@ -81,7 +79,6 @@ class DomainPlans:
         self._sessions = sessions
         self._known = known
         self._paused = paused
-        self._dead = dead
 
     def topics(self) -> Iterator[TopicNow]:
         """All that somebody here subscribes to."""
@@ -120,7 +117,7 @@ class DomainPlans:
     def down(self, now: float) -> frozenset[str]:
         """Brokers that do not answer, and those that were found dead."""
         unreachable = (name for name, load in self._watch.loads(now).items() if not load.reachable)
-        return self._dead().union(unreachable)
+        return self._site.down.union(unreachable)
 
     def assignment(self, topic: str, broker: str) -> Assignment:
         """Where the clients of a topic go."""

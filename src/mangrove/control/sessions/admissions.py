@@ -165,7 +165,7 @@ class Admissions:
     # -- answers --------------------------------------------------------------------------------------------
 
     def _candidates(self, publishers: bool, now: float) -> dict[str, BrokerLoad]:
-        names = (self._site.head,) if publishers else self._site.serving
+        names = (self._site.acting_head,) if publishers else self._site.serving
         loads = self._around.loads(now)
         return {name: loads[name] for name in names if accepts(loads[name])}
 

@@ -12,9 +12,22 @@ AGENT_USER = "mangrove-agent"
 """Who an agent is in the system account of the data brokers of its domain."""
 
 
-def agent_process(domain: str) -> str:
-    """What the agent of a domain is called as a process."""
-    return f"{domain}-agent"
+def agent_process(domain: str, host: str = "") -> str:
+    """What the agent on a host of a domain is called as a process, and among the agents of the domain.
+
+    The one on the first host has no `host` in its name, as where there is but one.
+    """
+    return f"{domain}-{host}-agent" if host else f"{domain}-agent"
+
+
+def supervisor_subject(domain: str, host: str) -> str:
+    """Requests to who runs a host of a domain: `SupervisorRequest` → `HostAnswer`."""
+    return f"mangrove.{domain}.supervisor.{host or '_only'}"
+
+
+def supervisors_subject(domain: str) -> str:
+    """The same, to those who run the hosts of a domain all at once."""
+    return f"mangrove.{domain}.supervisor._all"
 
 
 def register_subject(domain: str) -> str:

@@ -20,7 +20,7 @@ class PlanRules(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: PlanPolicy = PlanPolicy.MANUAL
     directory: str = ""
-    """Where the pipelines leave plans; empty: only the store is looked at."""
+    """Where the pipelines leave plans; empty: nowhere."""
     window: tuple[str, ...] = ()
     """Times of day (UTC) at which plans are applied, as `22:00-05:30`; none: at once."""
     moves_at_once: int = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from mangrove.control.plans.carrying import carried
 from mangrove.errors import InputError
 from mangrove.pipelines.output import output_directory, write_json
 from mangrove.planning.policies import case_base
@@ -82,6 +84,12 @@ def run(
         "warnings": list(read.warnings),
     }
     with output_directory(output, JOB) as directory:
-        (directory / "cases.json").write_bytes(case_base.encode(base) + b"\n")
+        write_json(
+            directory / "cases.json",
+            {
+                **case_base.case_base_document(base),
+                **carried(document, read.problem, made_at=time.time(), source=f"pipeline {JOB} {path}"),
+            },
+        )
         write_json(directory / "summary.json", summary)
     return summary

@@ -16,7 +16,10 @@ import pyarrow as pa
 
 from mangrove.errors import InputError
 from mangrove.lake.files import Skipped, list_table
+from mangrove.model.federation import Federation
+from mangrove.model.plans.topology import hosts_of, topology_fingerprint
 from mangrove.model.telemetry import TOPIC_RATES
+from mangrove.model.topics import Mirror
 from mangrove.pipelines.output import output_directory, write_json, write_parquet
 from mangrove.pipelines.rates import items as grouping
 from mangrove.pipelines.rates.blocks import FloatArray, Periods
@@ -41,6 +44,10 @@ class Brokers:
     capacity: tuple[float, ...] | None = None
     model: Mapping[str, float] | None = None
     max_risk: float | None = None
+    federation: Federation | None = None
+    """Whose brokers they are, if a file says so."""
+    domain: str = ""
+    """Of which domain all of them are, if they are of one."""
 
     def fields(self) -> dict[str, object]:
         """Their part of a problem document."""
@@ -52,6 +59,28 @@ class Brokers:
         if self.max_risk is not None:
             fields["constraints"] = {"max_risk": self.max_risk}
         return fields
+
+    def origin(self, topics: Mapping[str, Sequence[str]]) -> dict[str, object]:
+        """What an answer must carry to be put in force: for whom it is, and what contracts ask of items."""
+        fields: dict[str, object] = {"topics": {item: list(each) for item, each in topics.items()}}
+        if self.federation is None:
+            return fields
+        rules = self.federation.topics
+        modes = {item: [rules.contract_of(topic).mirror for topic in each] for item, each in topics.items()}
+        fields["federation"] = self.federation.name
+        fields["mirrored"] = {
+            item: max(asked, key=list(Mirror).index).value for item, asked in modes.items() if any(asked)
+        }
+        if not self.domain:
+            return fields
+        hosts: dict[str, list[str]] = {}
+        for broker, host in hosts_of(self.federation, self.domain).items():
+            if broker in self.names:
+                hosts.setdefault(host, []).append(broker)
+        if all(hosts):
+            fields["hosts"] = hosts
+        topology = topology_fingerprint(self.federation, self.domain)
+        return {**fields, "domain": self.domain, "topology": topology}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +107,8 @@ class Profile:
     peaks: dict[str, tuple[Span, ...]]
     periods: Periods
     rows: int
+    data_until: int
+    """Seconds since 1970, after the last row."""
     repeated: int
     empty_windows_in_blocks_without_rows: int
     skipped: list[Skipped]
@@ -105,6 +136,10 @@ class Profile:
             "filters": weighted(figures.filters),
             "size_bytes": weighted(figures.message_bytes),
             **brokers.fields(),
+            **brokers.origin(
+                {item: [self.topics[number][1] for number in each] for item, each in self.members.items()}
+            ),
+            "data_until": self.data_until,
         }
 
 
@@ -149,6 +184,7 @@ def profile(
         peaks=peaks,
         periods=when,
         rows=seen.rows,
+        data_until=seen.last_s + 1,
         repeated=sums.repeated,
         empty_windows_in_blocks_without_rows=when.windows - sums.windows,
         skipped=seen.skipped,

@@ -205,8 +205,9 @@ def compute_case(
     stop: Stop,
     before: Case | None = None,
     stay: bool = False,
+    quick: bool = False,
 ) -> Case:
-    """The policy for one state.
+    """The policy for one state; `quick` where a decision waits for it (see `Placer`).
 
     `before` is what was in force when brokers failed. Mirrors of failed primaries then take their place, and
     with `stay` items on working brokers stay there; both only as long as the constraints can be kept so.
@@ -219,7 +220,7 @@ def compute_case(
     holding = {item: broker for item, broker in pinned.items() if broker not in failed}
     released = tuple(problem.items[item] for item in sorted(set(pinned) - set(holding)))
     scaled = problem if state.load == 1.0 else problem.scaled(state.load)
-    placer = Placer(solver, stop, seed)
+    placer = Placer(solver, stop, seed, quick)
     keeping = (
         Keeping(problem, before.allocation, before.mirrors, failed) if before is not None and failed else None
     )

@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from mangrove.planning.policies.placement import Placement, Placer
 from mangrove.planning.problem.problem import Problem
 
+# Share of the probability that all brokers are fine which continuity may cost where bounds are broken anyway.
+NEXT_TO_NOTHING = 0.01
+
 
 class Keeping:
     """What a failure need not change: mirrors that take over, and items on brokers that still work."""
@@ -54,14 +57,22 @@ def keep_what_can_be(
 ) -> tuple[Placement, bool]:
     """The placement that keeps most among those that keep the constraints; True if it is bound by nothing.
 
-    When none keeps the constraints, it is the one with the least risk, whatever has to move for it.
+    When none keeps the constraints it is the one with the least risk, whatever has to move for it; unless
+    mirrors can take over at next to no more risk.
     """
     wishes: list[dict[int, int]] = []
     if keeping is not None:
         wishes += [keeping.staying | keeping.taking_over] if stay else []
         wishes += [keeping.taking_over] if keeping.taking_over else []
     for wish in wishes:
-        placement = placer.place(problem.with_brokers(alive, wish | holding))
-        if placement.together.feasible:
-            return placement, False
-    return placer.place(problem.with_brokers(alive, holding)), True
+        placement = placer.carry_within_bounds(problem.with_brokers(alive, wish | holding))
+        if placement is not None:
+            return placer.stand_by(placement), False
+    free = placer.carry(problem.with_brokers(alive, holding))
+    if free.together.feasible or not wishes:
+        return placer.stand_by(free), True
+    kept = placer.carry(problem.with_brokers(alive, wishes[-1] | holding))
+    least = free.together.assessment.log_joint_ok
+    if kept.together.assessment.log_joint_ok >= least - NEXT_TO_NOTHING:
+        return placer.stand_by(kept), False
+    return placer.stand_by(free), True

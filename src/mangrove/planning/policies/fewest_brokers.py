@@ -43,9 +43,9 @@ def fewest_brokers(
                 continue
             if len({side[broker] for broker in group}) < sides:
                 continue
-            placement = placer.place(problem.with_brokers(group, pinned))
+            placement = placer.carry(problem.with_brokers(group, pinned))
             if placement.together.feasible:
-                return placement, certain
+                return placer.stand_by(placement), certain
             certain = certain and placement.together.infeasibility_proven
     return placer.place(problem.with_brokers(alive, pinned)), False
 

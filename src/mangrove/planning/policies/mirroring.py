@@ -65,7 +65,10 @@ class MirrorPlan:
     def reasons(self) -> tuple[str, ...]:
         """Why the plan is not an answer; empty when it is."""
         found = [] if self.normal.feasible else [f"when nothing fails: {self.normal.reason}"]
-        return (*found, *(f"if {f.broker} fails: {f.after.reason}" for f in self.infeasible))
+        for kind, failovers in (("", self.failovers), ("host ", self.host_failovers)):
+            broken = (f for f in failovers if not f.after.feasible)
+            found += [f"if {kind}{f.broker} fails: {f.after.reason}" for f in broken]
+        return tuple(found)
 
 
 def mirror(

@@ -9,20 +9,23 @@ left there, together with the items that must find another broker then.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mangrove.model.topics import Mirror
 from mangrove.planning.judgement.result import Result, concluded
+from mangrove.planning.judgement.ties import tie_width
 from mangrove.planning.policies.copies import NOWHERE, with_copies
 from mangrove.planning.problem.problem import Problem
-from mangrove.planning.solvers.registry import SolverName, best_effort
+from mangrove.planning.solvers.registry import AUTO_EXACT_ITEMS, SolverName, best_effort, solve
+from mangrove.planning.solvers.search import SearchParams, default_rounds
 from mangrove.planning.solvers.stop import Stop
 
 # Turns between mirrors and primaries: most of what is gained comes with the first two.
 MAX_TURNS = 4
 MIN_GAIN = 1e-6
+QUICK = SearchParams(rounds=4, with_bound=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Placement:
     mirrors: tuple[int, ...]
     alone: Result
     together: Result
-    outages: dict[int, Result]
+    outages: dict[int, Result] = field(default_factory=dict)
     """What is left after the failure of each group of brokers for which mirrors stand by."""
 
     @property
@@ -59,28 +62,51 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Placer:
-    """Places with one solver and seed."""
+    """Places with one solver and seed.
+
+    `quick` is for decisions that cannot wait: few rounds of search whatever the solver, one turn, no bounds.
+    """
 
     solver: SolverName
     stop: Stop
     seed: int
+    quick: bool = False
 
     def place(self, problem: Problem, primaries: Sequence[int] | None = None) -> Placement:
         """Primaries (unless given) and mirrors on the brokers of the problem."""
+        return self.stand_by(self.carry(problem, primaries))
+
+    def carry(self, problem: Problem, primaries: Sequence[int] | None = None) -> Placement:
+        """What carries messages now: primaries, and mirrors that are always sent."""
         if primaries is None:
-            alone = best_effort(problem, self.solver, self.stop, self.seed)
+            alone = self._solved(problem)
         else:
             alone = concluded(problem, primaries, solver="given", seed=self.seed, steps=0, score_bound=np.inf)
-        mirrors = [NOWHERE] * problem.item_count
+        return self._with_copies(alone, fixed=primaries is not None)
+
+    def carry_within_bounds(self, problem: Problem) -> Placement | None:
+        """As `carry`, or None when constraints are not kept: no effort goes into the least risk then."""
+        alone = self._tried(problem)
+        if not alone.feasible:
+            return None
+        placement = self._with_copies(alone, fixed=False)
+        return placement if placement.together.feasible else None
+
+    def stand_by(self, placement: Placement) -> Placement:
+        """The same with mirrors of standby items: they load nothing as long as nothing fails."""
+        problem, primaries = placement.problem, placement.primaries
         groups = problem.groups()
-        if len(set(groups)) < 2:
-            return Placement(problem, tuple(mirrors), alone, alone, {})
-        alone, together, copied = self._with_mirrors_always_sent(problem, alone, fixed=primaries is not None)
-        for item, broker in zip(copied, together.assignment[problem.item_count :], strict=True):
-            if groups[broker] != groups[alone.assignment[item]]:
-                mirrors[item] = broker
-        outages = self._stand_by(problem, alone.assignment, mirrors)
-        return Placement(problem, tuple(mirrors), alone, together, outages)
+        standby = problem.asking(Mirror.STANDBY) if len(set(groups)) > 1 else []
+        mirrors = list(placement.mirrors)
+        outages: dict[int, Result] = {}
+        for group in sorted({groups[primaries[item]] for item in standby}):
+            failed = [broker for broker, its in enumerate(groups) if its == group]
+            alive = [broker for broker, its in enumerate(groups) if its != group]
+            outages[group] = self.after(problem, primaries, placement.mirrors, failed)
+            for item in standby:
+                if primaries[item] in failed:
+                    mirrors[item] = alive[outages[group].assignment[item]]
+        return replace(placement, mirrors=tuple(mirrors), outages=outages)
 
     def after(
         self,
@@ -110,15 +136,16 @@ class Placer:
             held = dict(remaining.constraints.pinned)
             held |= {problem.item_count + k: position[mirrors[item]] for k, item in enumerate(copied)}
             remaining = with_copies(remaining, copied, held)
-        return best_effort(remaining, self.solver, self.stop, self.seed)
+        return self._solved(remaining)
 
-    def _with_mirrors_always_sent(
-        self, problem: Problem, alone: Result, *, fixed: bool
-    ) -> tuple[Result, Result, list[int]]:
-        """Primaries, primaries and copies, and which items were copied."""
+    def _with_copies(self, alone: Result, *, fixed: bool) -> Placement:
+        """Mirrors that are always sent, for these primaries or, unless `fixed`, for others that suit both."""
+        problem, groups = alone.problem, alone.problem.groups()
+        if len(set(groups)) < 2:
+            return Placement(problem, (NOWHERE,) * problem.item_count, alone, alone)
         copied, stuck = _can_be_copied(problem, alone.assignment)
         together = self._mirrors_for(problem, copied, alone.assignment) if copied else alone
-        if copied and not fixed:
+        if copied and not fixed and _worse(together, alone):
             primaries, together = self._in_turns(problem, copied, together)
             if primaries != alone.assignment:
                 alone = _moved(alone, primaries)
@@ -131,14 +158,18 @@ class Placer:
             together = replace(
                 together, reason=reason + known, infeasibility_proven=True, proven_optimal=False
             )
-        return alone, together, copied
+        mirrors = [NOWHERE] * problem.item_count
+        for item, broker in zip(copied, together.assignment[problem.item_count :], strict=True):
+            if groups[broker] != groups[alone.assignment[item]]:
+                mirrors[item] = broker
+        return Placement(problem, tuple(mirrors), alone, together)
 
     def _in_turns(
         self, problem: Problem, copied: list[int], together: Result
     ) -> tuple[tuple[int, ...], Result]:
         count = problem.item_count
-        for _ in range(MAX_TURNS):
-            primaries = self._primaries_for(problem, copied, together.assignment[count:])
+        for _ in range(1 if self.quick else MAX_TURNS):
+            primaries = self._primaries_for(problem, copied, together.assignment)
             if not _better(primaries, together):
                 break
             mirrors = self._mirrors_for(problem, copied, primaries.assignment[:count])
@@ -164,7 +195,9 @@ class Placer:
         ]
         return self._solved(with_copies(problem, copied, pinned, apart))
 
-    def _primaries_for(self, problem: Problem, copied: list[int], mirrors: Sequence[int]) -> Result:
+    def _primaries_for(self, problem: Problem, copied: list[int], present: tuple[int, ...]) -> Result:
+        """Primaries for the mirrors of `present`, which has both, sought from there."""
+        mirrors = present[problem.item_count :]
         pinned = dict(problem.constraints.pinned)
         pinned |= {problem.item_count + place: int(broker) for place, broker in enumerate(mirrors)}
         apart = [
@@ -172,27 +205,25 @@ class Placer:
             for item, mirror in zip(copied, mirrors, strict=True)
             for broker in _together(problem, mirror)
         ]
-        return self._solved(with_copies(problem, copied, pinned, apart))
+        whole = with_copies(problem, copied, pinned, apart)
+        free = int((whole.allowed().sum(axis=1) > 1).sum())
+        many = self.solver is SolverName.AUTO and free > AUTO_EXACT_ITEMS
+        if self.quick or many or self.solver is SolverName.SEARCH:
+            rounds = QUICK.rounds if self.quick else max(3, default_rounds(whole) // 4)
+            params = SearchParams(rounds=rounds, start=present, with_bound=False)
+            return best_effort(whole, SolverName.SEARCH, self.stop, self.seed, params)
+        return self._solved(whole)
 
     def _solved(self, problem: Problem) -> Result:
-        return best_effort(problem, self.solver, self.stop, self.seed)
+        return best_effort(problem, *self._how())
 
-    def _stand_by(self, problem: Problem, primaries: Sequence[int], mirrors: list[int]) -> dict[int, Result]:
-        """Mirrors of standby items are noted in `mirrors`; they load nothing as long as nothing fails."""
-        groups = problem.groups()
-        standby = problem.asking(Mirror.STANDBY)
-        outages: dict[int, Result] = {}
-        chosen: dict[int, int] = {}
-        for group in sorted({groups[primaries[item]] for item in standby}):
-            failed = [broker for broker, its in enumerate(groups) if its == group]
-            alive = [broker for broker, its in enumerate(groups) if its != group]
-            outages[group] = self.after(problem, primaries, mirrors, failed)
-            for item in standby:
-                if primaries[item] in failed:
-                    chosen[item] = alive[outages[group].assignment[item]]
-        for item, broker in chosen.items():
-            mirrors[item] = broker
-        return outages
+    def _tried(self, problem: Problem) -> Result:
+        return solve(problem, *self._how())
+
+    def _how(self) -> tuple[SolverName, Stop, int, SearchParams | None]:
+        if self.quick:
+            return SolverName.SEARCH, self.stop, self.seed, QUICK
+        return self.solver, self.stop, self.seed, None
 
 
 def _together(problem: Problem, broker: int) -> list[int]:
@@ -218,8 +249,16 @@ def _better(one: Result, other: Result) -> bool:
     """Keeps its constraints where the other does not, or is worth noticeably more."""
     if one.feasible != other.feasible:
         return one.feasible
-    gain = one.assessment.score - other.assessment.score
-    return gain > MIN_GAIN * abs(other.assessment.score) + 1e-300
+    score = other.assessment.score
+    gain = one.assessment.score - score
+    return gain > max(MIN_GAIN * abs(score), tie_width(other.problem, score))
+
+
+def _worse(together: Result, alone: Result) -> bool:
+    """Whether copies cost anything: no other primaries are worth looking for when they do not."""
+    score = alone.assessment.score
+    tied = abs(score - together.assessment.score) <= tie_width(alone.problem, score)
+    return not (together.feasible and tied)
 
 
 def _moved(result: Result, primaries: tuple[int, ...]) -> Result:

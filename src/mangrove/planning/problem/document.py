@@ -22,6 +22,7 @@ FIELDS = frozenset(
     {"items", "mean_rate", "covariance", "brokers", "capacity", "model", "filters", "replication"}
     | {"size_bytes", "constraints", "objective", "reward", "penalty", "penalty_per_message"}
     | {"utilisation_threshold", "mirrored", "hosts", "topics", "federation", "domain", "data_until"}
+    | {"topology"}
 )
 CONSTRAINTS = frozenset(
     {"max_risk", "pinned", "forbidden", "max_items", "max_volume", "max_delay_s", "max_replication"}

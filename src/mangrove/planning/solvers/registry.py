@@ -47,18 +47,18 @@ def solve(problem: Problem, solver: SolverName, stop: Stop, seed: int, params: A
     return result if solver in BASELINES else tie_break.settled(result, stop)
 
 
-def best_effort(problem: Problem, solver: SolverName, stop: Stop, seed: int) -> Result:
+def best_effort(problem: Problem, solver: SolverName, stop: Stop, seed: int, params: Any = None) -> Result:
     """Solve; when the risk bounds cannot be kept, the least total risk under all other constraints.
 
     For states that must be lived with, such as a failure: the result still says what it breaks, but its
     allocation is the one to run, where the closest to the bounds could sacrifice one broker for another.
     """
-    result = solve(problem, solver, stop, seed)
+    result = solve(problem, solver, stop, seed, params)
     bounds = problem.constraints
     if result.feasible or not (bounds.max_risk < 1).any():
         return result
     unbounded = replace(problem, constraints=replace(bounds, max_risk=np.ones(problem.broker_count)))
-    least = solve(unbounded, solver, stop, seed)
+    least = solve(unbounded, solver, stop, seed, params)
     if not least.feasible:
         return result
     return concluded(

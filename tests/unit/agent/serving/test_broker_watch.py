@@ -50,6 +50,9 @@ class ScriptedBroker:
             raise BrokerAwayError("it is away")
         self.kicked.append(cid)
 
+    async def detach(self, other: str) -> bool:
+        raise BrokerAwayError(f"it stays attached to {other}")
+
     async def close(self) -> None:
         self.closed = True
 

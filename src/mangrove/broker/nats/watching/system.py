@@ -69,6 +69,21 @@ class _KickAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: _ServerError | None = None
 
 
+class _LeafNode(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    name: str = ""
+    is_spoke: bool = False
+
+
+class _LeafNodes(msgspec.Struct, frozen=True, kw_only=True):
+    leafs: tuple[_LeafNode, ...] = ()
+
+
+class _LeafNodesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    data: _LeafNodes = _LeafNodes()
+
+
+_leaf_nodes = msgspec.json.Decoder(_LeafNodesAnswer)
 _statistics = msgspec.json.Decoder(_StatisticsAnswer)
 _connections = msgspec.json.Decoder(_ConnectionsAnswer)
 _kicked = msgspec.json.Decoder(_KickAnswer)
@@ -146,6 +161,17 @@ class NatsSystem:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         if answer.error is not None:
             raise BrokerAwayError(f"{self._broker.name} does not disconnect: {answer.error.description}")
+
+    async def detach(self, other: str) -> bool:
+        """Have the broker leave another whose leaf node it is; whether it was."""
+        try:
+            page = _leaf_nodes.decode(await self._ask(await self._subject("LEAFZ"), b"")).data
+        except msgspec.DecodeError as error:
+            raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
+        attached = [leaf.id for leaf in page.leafs if leaf.is_spoke and leaf.name == other]
+        for cid in attached:
+            await self.kick(cid)
+        return bool(attached)
 
     async def close(self) -> None:
         """Let go of the broker."""

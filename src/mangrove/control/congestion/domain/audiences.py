@@ -67,7 +67,7 @@ class Audiences:
         return Audience(subscribers, self._copies(subject, at, elsewhere))
 
     def _copies(self, subject: str, at: Mapping[str, int], elsewhere: bool) -> dict[str, float]:
-        head = self._site.head
+        head = self._site.acting_head
         place = self._publish_at(subject)
         if place and place != head and not elsewhere and set(at) <= {place}:
             return {place: float(at.get(place, 0))}

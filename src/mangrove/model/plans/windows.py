@@ -24,7 +24,7 @@ def read_window(text: str) -> Span:
     """A span of the day; raises ValueError."""
     found = _SPAN.fullmatch(text.strip())
     if found is None:
-        raise ValueError("no times of day as 22:00-05:30")
+        raise ValueError("a time of day is written as 22:00-05:30, in UTC")
     hours, minutes, end_hours, end_minutes = map(int, found.groups())
     begin, end = 60.0 * (60 * hours + minutes), 60.0 * (60 * end_hours + end_minutes)
     if end > DAY_S or begin == end:

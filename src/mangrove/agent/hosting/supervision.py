@@ -1,0 +1,230 @@
+"""Serves a host's processes to the agents of its domain: brokers are switched as they ask.
+
+Hosts whose federation files differ would build two domains out of one. Whoever comes to the management broker
+greets the others; of two that disagree the one that started later says why, and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from mangrove.agent.hosting.uplink_guard import answers
+from mangrove.errors import InputError, MangroveError
+from mangrove.host.process import ManagedProcess
+from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
+from mangrove.model.agents.registration import AgentStarted
+from mangrove.model.agents.supervision import (
+    BrokerAction,
+    BrokerOrder,
+    HostAnswer,
+    HostGreeting,
+    ProcessState,
+    SupervisorRequest,
+)
+from mangrove.model.endpoints import BrokerEndpoints
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+CLOSE_S = 1.0
+GREETED_S = 0.5
+"""Others have so long to say that they were here before, when a host joins."""
+HINT = "give all hosts of a domain the same file, then start this one again"
+
+T = TypeVar("T")
+_request: msgspec.json.Decoder[SupervisorRequest] = msgspec.json.Decoder(SupervisorRequest)
+_announcement = msgspec.json.Decoder(AgentStarted)
+_answer = msgspec.json.Decoder(HostAnswer)
+
+
+class Supervision:
+    """One host's ear on the management broker, for as long as its site runs."""
+
+    def __init__(
+        self,
+        domain: str,
+        host: str,
+        management_urls: Sequence[str],
+        digest: str,
+        brokers: Mapping[str, tuple[BrokerEndpoints, ManagedProcess]],
+        daemons: Sequence[ManagedProcess],
+    ) -> None:
+        """Orders are for `brokers`; what is told of is `daemons`, too."""
+        self._domain = domain
+        self._urls = list(management_urls)
+        self._brokers = brokers
+        self._daemons = daemons
+        self._off: set[str] = set()
+        self._term = 0
+        """Of the latest leader that was heard of."""
+        self._switching = asyncio.Lock()
+        self.greeting = HostGreeting(host=host, digest=digest, started_at=time.time())
+        self.disagreement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when this host must not go on."""
+
+    async def run(self) -> None:
+        """Serve until cancelled. A management broker that is away is tried again for ever."""
+        while True:
+            try:
+                connection = await _connected(self._urls, reconnect=True)
+            except (OSError, nats.errors.Error, TimeoutError) as error:
+                log.debug("management broker: %s; trying again", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            try:
+                host = self.greeting.host
+                await connection.subscribe(supervisor_subject(self._domain, host), cb=self._heard)
+                await connection.subscribe(supervisors_subject(self._domain), cb=self._heard)
+                await connection.subscribe(announcement_subject(self._domain), cb=self._heard_leader)
+                inbox = connection.new_inbox()
+                await connection.subscribe(inbox, cb=self._answered)
+                greeting = msgspec.json.encode(self.greeting)
+                while not connection.is_closed:
+                    # Said again now and then: whoever was cut off when it was said first may be here by now.
+                    await connection.publish(supervisors_subject(self._domain), greeting, reply=inbox)
+                    await asyncio.sleep(10 * RETRY_S)
+            except (OSError, nats.errors.Error) as error:
+                log.debug("management broker: %s", error)
+            finally:
+                await _close(connection)
+
+    async def _heard(self, message: Msg) -> None:
+        try:
+            request = _request.decode(message.data)
+        except msgspec.DecodeError as error:
+            log.warning("a request that cannot be read: %s", error)
+            return
+        problem = ""
+        if isinstance(request, HostGreeting):
+            self._judge(request)
+        elif isinstance(request, BrokerOrder):
+            problem = await self._carry_out(request)
+        if message.reply:
+            with contextlib.suppress(OSError, nats.errors.Error):
+                await message.respond(msgspec.json.encode(self._account(problem)))
+
+    async def _heard_leader(self, message: Msg) -> None:
+        with contextlib.suppress(msgspec.DecodeError):
+            self._announced(_announcement.decode(message.data).term)
+
+    async def _answered(self, message: Msg) -> None:
+        with contextlib.suppress(msgspec.DecodeError):
+            self._judge(_answer.decode(message.data).greeting)
+
+    def _judge(self, other: HostGreeting) -> None:
+        reason = disagreement(self.greeting, other)
+        if reason and not self.disagreement.done():
+            self.disagreement.set_result(reason)
+
+    def _announced(self, term: int) -> None:
+        self._term = max(self._term, term)
+
+    async def _carry_out(self, order: BrokerOrder) -> str:
+        if order.broker not in self._brokers:
+            return f"{order.broker} does not run on this host"
+        if order.term < self._term:
+            return f"the leader of term {order.term} orders nothing any more"
+        self._announced(order.term)
+        broker, process = self._brokers[order.broker]
+        async with self._switching:
+            if order.action is BrokerAction.RESTART and process.pid is not None and await answers(broker):
+                return f"{order.broker} answers on its own host"
+            log.warning("%s: %s, as an agent asks", order.broker, order.action.value)
+            try:
+                match order.action:
+                    case BrokerAction.START if process.pid is not None:
+                        pass
+                    case BrokerAction.START:
+                        await process.stop()  # a restart after a failure may be under way
+                        await process.start()
+                    case BrokerAction.STOP:
+                        await process.stop()
+                    case BrokerAction.RESTART:
+                        await process.kill()
+                        await process.start()
+            except MangroveError as error:
+                return error.message
+            finally:
+                (self._off.add if order.action is BrokerAction.STOP else self._off.discard)(order.broker)
+        return ""
+
+    def _account(self, problem: str) -> HostAnswer:
+        states = [
+            ProcessState(
+                name=process.name,
+                pid=process.pid,
+                restarts=process.restarts,
+                switched_off=process.name in self._off,
+            )
+            for process in (*(process for _, process in self._brokers.values()), *self._daemons)
+        ]
+        return HostAnswer(greeting=self.greeting, processes=tuple(states), problem=problem)
+
+
+def disagreement(mine: HostGreeting, other: HostGreeting) -> str:
+    """Why a host must not go on beside another; empty if it may. Of two, the later one must not."""
+    earlier = (other.started_at, other.host) < (mine.started_at, mine.host)
+    if other.digest == mine.digest or not earlier:
+        return ""
+    return (
+        f"host {other.host or 'of the whole domain'!r} runs by another federation file "
+        f"({other.digest[:8]}, here {mine.digest[:8]})"
+    )
+
+
+async def check_agreement(
+    domain: str, host: str, digest: str, management_urls: Sequence[str], within_s: float = 1.0
+) -> None:
+    """Refuse to join hosts that run by another file. Hosts that cannot be reached are not asked."""
+    greeting = HostGreeting(host=host, digest=digest, started_at=time.time())
+    try:
+        async with asyncio.timeout(within_s):
+            connection = await _connected(management_urls, reconnect=False)
+    except (OSError, nats.errors.Error, TimeoutError):
+        return
+    try:
+        inbox = connection.new_inbox()
+        answers = await connection.subscribe(inbox)
+        await connection.publish(supervisors_subject(domain), msgspec.json.encode(greeting), reply=inbox)
+        with contextlib.suppress(TimeoutError, nats.errors.Error):
+            async with asyncio.timeout(GREETED_S):
+                async for message in answers.messages:
+                    reason = disagreement(greeting, _answer.decode(message.data).greeting)
+                    if reason:
+                        raise InputError(f"this host does not join {domain}: {reason}", hint=HINT)
+    finally:
+        await _close(connection)
+
+
+async def _connected(urls: Sequence[str], *, reconnect: bool) -> Client:
+    async def quiet(_: Exception) -> None:
+        """A broker that is away is tried again."""
+
+    return await nats.connect(
+        list(urls),
+        name="supervisor",
+        allow_reconnect=reconnect,
+        max_reconnect_attempts=-1 if reconnect else 1,
+        reconnect_time_wait=RETRY_S,
+        connect_timeout=1,
+        ping_interval=1,
+        max_outstanding_pings=2,
+        error_cb=quiet,
+    )
+
+
+async def _close(connection: Client) -> None:
+    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
+        async with asyncio.timeout(CLOSE_S):
+            await connection.close()

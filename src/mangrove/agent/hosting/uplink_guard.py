@@ -1,0 +1,76 @@
+"""Has the brokers of this host leave one on another host that is there no more, although nobody said so.
+
+A broker that is killed closes its connections, and those attached to it go on to the next at once. One that
+is frozen, or whose host is cut off, closes nothing: its leaf nodes would wait for minutes. So the brokers on
+other hosts are greeted by connections of their own, and whoever is silent is left
+(docs/decisions/0061-a-silent-broker-is-left-by-its-neighbours.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+
+from mangrove.broker.kinds import kind_of
+from mangrove.broker.system import BrokerAwayError
+from mangrove.model.agents.credentials import Credentials
+from mangrove.model.endpoints import BrokerEndpoints
+
+log = logging.getLogger(__name__)
+
+PERIOD_S = 0.2
+ANSWER_S = 0.3
+MISSES = 3
+
+
+class UplinkGuard:
+    """Watches one broker on another host, for those of this host that come after it in the succession."""
+
+    def __init__(
+        self, watched: BrokerEndpoints, later: Sequence[BrokerEndpoints], credentials: Credentials
+    ) -> None:
+        self._watched = watched
+        self._later = later
+        self._credentials = credentials
+        self.left = 0
+        """How often brokers of this host were told to leave it."""
+
+    async def run(self) -> None:
+        """Greet, until cancelled."""
+        misses = 0
+        while True:
+            misses = 0 if await answers(self._watched) else misses + 1
+            if misses >= MISSES:
+                await asyncio.gather(*map(self._leave, self._later))
+                misses = 0
+            await asyncio.sleep(PERIOD_S)
+
+    async def _leave(self, broker: BrokerEndpoints) -> None:
+        system = kind_of(broker.kind).system(broker, self._credentials)
+        try:
+            if await system.detach(self._watched.name):
+                self.left += 1
+                log.warning("%s leaves %s, which does not answer", broker.name, self._watched.name)
+        except BrokerAwayError as error:
+            log.debug("%s does not leave %s: %s", broker.name, self._watched.name, error.message)
+        finally:
+            with contextlib.suppress(BrokerAwayError):
+                await system.close()
+
+
+async def answers(broker: BrokerEndpoints) -> bool:
+    """Whether a broker says a word to who connects; one that refuses has closed its connections itself."""
+    writer = None
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await asyncio.open_connection(broker.host, broker.itself.client_port)
+            return bool(await reader.read(1))
+    except TimeoutError:
+        return False
+    except OSError as error:
+        return isinstance(error, ConnectionError)
+    finally:
+        if writer is not None:
+            writer.transport.abort()
