@@ -19,7 +19,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from mangrove.agent.hosting.uplink_guard import answers
+from mangrove.agent.hosting.silence import answers
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
@@ -200,6 +200,8 @@ async def check_agreement(
         with contextlib.suppress(TimeoutError, nats.errors.Error):
             async with asyncio.timeout(GREETED_S):
                 async for message in answers.messages:
+                    if not message.data:  # nobody was there to answer
+                        return
                     reason = disagreement(greeting, _answer.decode(message.data).greeting)
                     if reason:
                         raise InputError(f"this host does not join {domain}: {reason}", hint=HINT)
