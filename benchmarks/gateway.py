@@ -63,7 +63,7 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
             domain=name,
             head_urls=(f"nats-leaf://mangrove:mangrove@127.0.0.1:{leaf[index]}",),
             listen=(Address("127.0.0.1", gate[index]),),
-            calls=(Call("b", Address("127.0.0.1", gate[1])),) if name == "a" else (),
+            calls=(Call("b", (Address("127.0.0.1", gate[1]),)),) if name == "a" else (),
         )
         path = run.settings(f"gateway-{name}")
         path.write_bytes(msgspec.json.encode(settings))

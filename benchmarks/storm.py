@@ -33,7 +33,7 @@ from mangrove.testbed.load import BrokerAddress
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
 from mangrove.testbed.shared_servers import shared_server_config
-from mangrove.testbed.wan import WanLink, WanSettings
+from mangrove.testbed.wan import WanLink, WanSettings, Way
 
 HOST = "127.0.0.1"
 SUBJECTS = 100_000
@@ -63,7 +63,7 @@ async def _run(directory: Path, ports: PortReservation, seed: int, quick: bool) 
     gate_relays = {name: _relay(f"gate-{name}", gate[name], ports) for name in "bc"}
     control = Address(HOST, ports.take(HOST))
     links = (*leaf_relays.values(), *gate_relays.values())
-    hubs = {"a": None, "b": leaf_relays["a"].listen.port, "c": leaf_relays["b"].listen.port}
+    hubs = {"a": None, "b": leaf_relays["a"].ways[0].listen.port, "c": leaf_relays["b"].ways[0].listen.port}
     processes = [
         emulator(WanSettings(control=control, links=links, seed=seed), run_directory),
         *(
@@ -87,7 +87,8 @@ async def _run(directory: Path, ports: PortReservation, seed: int, quick: bool) 
 
 def _relay(name: str, port: int, ports: PortReservation) -> WanLink:
     """An emulated link to a port."""
-    return WanLink(name=name, listen=Address(HOST, ports.take(HOST)), target=Address(HOST, port), shape=LINK)
+    way = Way(listen=Address(HOST, ports.take(HOST)), target=Address(HOST, port))
+    return WanLink(name=name, ways=(way,), shape=LINK)
 
 
 def _gateway(
@@ -104,7 +105,7 @@ def _gateway(
         domain=name,
         head_urls=(f"nats-leaf://mangrove:mangrove@{HOST}:{leaf}",),
         listen=(Address(HOST, listen),),
-        calls=(Call(callee, relays[callee].listen),) if callee else (),
+        calls=(Call(callee, (relays[callee].ways[0].listen,)),) if callee else (),
     )
     path = run.settings(f"gateway-{name}")
     path.write_bytes(msgspec.json.encode(settings))

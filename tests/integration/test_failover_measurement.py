@@ -27,7 +27,7 @@ from mangrove.testbed.load import PLAIN_OPTIONS
 from mangrove.testbed.native_pair import NativePair
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
-from mangrove.testbed.wan import WanLink, WanSettings
+from mangrove.testbed.wan import WanLink, WanSettings, Way
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,7 +105,7 @@ async def test_a_narrow_link_leaves_the_queue_to_its_sender(
     """How much a link takes that lets nothing out is how much it can hold."""
     with PortReservation() as ports, socket.create_server(("127.0.0.1", 0)) as target:
         control, relay = (Address("127.0.0.1", ports.take("127.0.0.1")) for _ in range(2))
-        link = WanLink(name="x", listen=relay, target=target.getsockname(), shape=shape)
+        link = WanLink(name="x", ways=(Way(listen=relay, target=target.getsockname()),), shape=shape)
         wan = emulator(WanSettings(control=control, links=(link,), seed=1), RunDirectory(tmp_path))
         await wan.start()
         try:

@@ -134,7 +134,7 @@ def _gateway(site: Site, callee: Site, federation: Federation, below: Path) -> M
         mirror_urls={edge: site.leaf_url(edge) for edge in BROKERS[1:]},
         management_urls=(f"nats://{HOST}:{site.management}",),
         listen=(Address(HOST, site.gate),),
-        calls=(Call("b", Address(HOST, callee.gate)),) if site.domain == "a" else (),
+        calls=(Call("b", (Address(HOST, callee.gate),)),) if site.domain == "a" else (),
     )
     run = RunDirectory(below)
     path = run.settings("gateway")

@@ -201,8 +201,8 @@ class Launcher:
     async def _start_links(self) -> None:
         """Called when all addresses are settled and before the sites start. The network needs nothing."""
 
-    def _calls_through(self, _domain: str) -> Mapping[str, Address]:
-        """Where a site calls a neighbour instead of at its own address, by neighbour."""
+    def _calls_through(self, _domain: str) -> Mapping[str, tuple[Address, ...]]:
+        """Where a site calls a neighbour's gateways instead of at their own addresses, by neighbour."""
         return {}
 
     # -- addresses ----------------------------------------------------------------------------------------
@@ -254,7 +254,8 @@ class Launcher:
         where = f"domains.{endpoints.domain}.base_port"
         here = {host.name: host.address for host in self._reservable(domain)}
         mistakes: list[Mistake] = []
-        for gateway in endpoints.gateways:
+        line = () if endpoints.gateway_line is None else (endpoints.gateway_line,)
+        for gateway in (*endpoints.gateways, *line):
             if gateway.host in here.values():
                 mistakes += self._reserve(gateway, where)
         for broker in (*endpoints.brokers(), *endpoints.spares):

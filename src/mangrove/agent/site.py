@@ -27,7 +27,7 @@ from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
 from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
-from mangrove.model.gateway_settings import Call, GatewaySettings
+from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
 from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Site:
         run: RunDirectory,
         *,
         host: str = "",
-        calls_through: Mapping[str, Address] | None = None,
+        calls_through: Mapping[str, tuple[Address, ...]] | None = None,
         record_stimuli: bool = False,
         agents: bool = True,
         system_user: Credentials | None = None,
@@ -72,7 +72,12 @@ class Site:
         hosts = [each.name for each in federation.domains[domain].all_hosts]
         self._first = host == hosts[0]
         self.brokers: dict[str, ManagedProcess] = {}
-        self._gateways = [self._gateway()] if self._first else []
+        self.gateways = [
+            self._gateway(number + 1)
+            for number in range(len(self._own.gateways))
+            if hosts[number % len(hosts)] == host
+        ]
+        """Those that run on this host, in the order of their numbers."""
         self.agent = self._agent() if agents else None
         self._make_brokers()
         self._supervision: Supervision | None = None
@@ -105,11 +110,6 @@ class Site:
 
     def _is_here(self, broker: BrokerEndpoints) -> bool:
         return broker.machine == self.host and not broker.external
-
-    @property
-    def gateway(self) -> ManagedProcess:
-        """The gateway, on the host that has one."""
-        return self._gateways[0]
 
     async def start(self) -> None:
         """Start the head first, then what attaches to it, and wait until it has.
@@ -190,9 +190,14 @@ class Site:
         """Everything that this site started."""
         return [*self.brokers.values(), *self.daemons()]
 
+    @property
+    def gateway(self) -> ManagedProcess:
+        """The gateway on this host, or the first of them."""
+        return self.gateways[0]
+
     def daemons(self) -> list[ManagedProcess]:
         """What needs the brokers, and ends before them."""
-        return self._gateways if self.agent is None else [*self._gateways, self.agent]
+        return self.gateways if self.agent is None else [*self.gateways, self.agent]
 
     def _succeeding(self) -> list[BrokerEndpoints]:
         """The edge brokers that can take the head's place, in the order in which they do."""
@@ -216,13 +221,14 @@ class Site:
         earlier = self._own.succession[: self._own.succession.index(edge)]
         return tuple(broker.leaf_url for broker in earlier)
 
-    def _gateway(self) -> ManagedProcess:
-        name = gateway_process(self.domain)
-        listen = [self._own.gateway]
+    def _gateway(self, number: int) -> ManagedProcess:
+        name = gateway_process(self.domain, number)
+        recorded_as = self.domain if number == 1 else name
+        listen = [self._own.gateways[number - 1]]
         calls = []
         for link in self._federation.links_of(self.domain):
             own = link.endpoint(self.domain)
-            if own is not None:
+            if own is not None and number == 1:
                 listen.append(own)
             if self.domain == link.caller:
                 calls.append(self._call(link))
@@ -239,9 +245,10 @@ class Site:
             directions=directions_of(self._federation, self._own),
             listen=tuple(listen),
             calls=tuple(calls),
-            events_path=str(self._run.events_of(self.domain)),
-            journal_path=str(self._run.journal_of(self.domain)),
-            stimuli_path=str(self._run.stimuli_of(self.domain)) if self._record_stimuli else "",
+            pair=self._pair(number, name),
+            events_path=str(self._run.events_of(recorded_as)),
+            journal_path=str(self._run.journal_of(recorded_as)),
+            stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
         )
         path = self._run.settings(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -252,6 +259,11 @@ class Site:
             log_path=self._run.log(name),
             ready_text=GATEWAY_READY,
         )
+
+    def _pair(self, number: int, process: str) -> PairSettings | None:
+        """What one of two gateways is told of the other."""
+        line = self._own.gateway_line
+        return None if line is None else PairSettings(number=number, process=process, line=line)
 
     def _agent(self) -> ManagedProcess:
         name = agent_process(self.domain, "" if self._first else self.host)
@@ -277,7 +289,7 @@ class Site:
         if peer in self._calls_through:
             return Call(peer, self._calls_through[peer])
         own = link.endpoint(self.domain)
-        return Call(peer, callee_address(link, self._endpoints), own.host if own is not None else "")
+        return Call(peer, callee_addresses(link, self._endpoints), own.host if own is not None else "")
 
 
 def new_system_user(secret: str = "") -> Credentials:
@@ -285,9 +297,13 @@ def new_system_user(secret: str = "") -> Credentials:
     return Credentials(user=AGENT_USER, password=secret or secrets.token_hex(PASSWORD_BYTES))
 
 
-def callee_address(link: Link, endpoints: Mapping[str, DomainEndpoints]) -> Address:
-    """Where the end that is called listens for this link."""
-    return link.endpoint(link.callee) or endpoints[link.callee].gateway
+def callee_addresses(link: Link, endpoints: Mapping[str, DomainEndpoints]) -> tuple[Address, ...]:
+    """Where the gateways of the end that is called listen for this link.
+
+    An address of the link's own is that of the first; the second has none but its general one.
+    """
+    first, *second = endpoints[link.callee].gateways
+    return (link.endpoint(link.callee) or first, *second)
 
 
 async def _start_all(processes: list[ManagedProcess]) -> None:

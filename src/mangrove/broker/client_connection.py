@@ -174,6 +174,12 @@ class ClientConnection(Protocol):
         TimeoutError if that takes too long, BrokerAwayError if the broker is lost meanwhile.
         """
 
+    def probe(self) -> None:
+        """Have the broker say something, if it is there; `counts.received_bytes` tells whether it did."""
+
+    def abandon(self, reason: str) -> None:
+        """Take the broker for dead and look for the next one, as if it had closed the connection."""
+
     async def request(
         self,
         subject: str,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, ClientConnectionOwner
 from mangrove.broker.client_kinds import client_connection
 from mangrove.model.agents.directions import BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 MEASURE_S = 1.0
+APART_S = 1.0
 ASKED_S = 5.0
 """Who asked for a connection uses it within this time."""
 
@@ -100,6 +101,16 @@ class BrokerPool:
             self.let_go(wire)
             raise BrokerAwayError(f"{url} does not answer")
         self._asked_for[wire] = asyncio.get_running_loop().time()
+        return wire
+
+    async def apart(self, url: str, owner: ClientConnectionOwner) -> ClientConnection:
+        """A connection to this broker alone, which the caller closes; BrokerAwayError if it is away."""
+        wire = client_connection(self._kind, [url], self._name, owner)
+        try:
+            await wire.connect(APART_S)
+        except BaseException:
+            await wire.close()
+            raise
         return wire
 
     async def measure(self, url: str) -> float | None:

@@ -37,6 +37,7 @@ from mangrove.model.questions.session_quality import Quality, Role
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
     from mangrove.client.management.managed import Managed
+    from mangrove.client.mirroring.mirroring import MirrorState
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class Connection(PublishingConnection):
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
         if managed is not None:
-            managed.begin(self._legs, self.published, self._route, self._filter, self._ids.prefix)
+            managed.begin(self._legs, self.published, self._route, self._filter, self._ids, self._respond)
 
     @property
     def directory(self) -> Mapping[str, DirectoryRecord]:
@@ -87,6 +88,28 @@ class Connection(PublishingConnection):
     def moves(self) -> Mapping[str, int]:
         """How often an agent asked this client to move something, by what became of it."""
         return {} if self._managed is None else self._managed.moved
+
+    @property
+    def mirrors(self) -> Mapping[str, MirrorState]:
+        """How topics of this connection are mirrored at the moment; without an agent nothing is.
+
+        A mirror that is `away` has no second copies: the primary is alone until it is back.
+        """
+        return {} if self._managed is None else self._managed.mirroring.states()
+
+    @property
+    def mirroring(self) -> Mapping[str, int]:
+        """What was done for mirrored topics, and what could not be, by reason."""
+        return {} if self._managed is None else self._managed.mirroring.counts
+
+    async def mirrored(self, timeout: float = 5.0) -> None:
+        """Wait until the mirrors that the directory names are connected to; TimeoutError if they are not.
+
+        Nothing is waited for of topics that have no mirror, or of which no agent has said anything yet.
+        """
+        if self._managed is not None:
+            async with asyncio.timeout(timeout):
+                await self._managed.mirroring.ready()
 
     @property
     def ignored(self) -> Mapping[str, int]:

@@ -9,7 +9,11 @@ from typing import NamedTuple
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Sink, Subscribed
 from mangrove.client.message import Message, Respond
 from mangrove.client.subscription import Subscription
+from mangrove.model.shared_names import MIRROR_PREFIX
 from mangrove.model.subjects import MOVE_PREFIX
+
+_NOT_MEANT = (MOVE_PREFIX, MIRROR_PREFIX)
+"""Subjects that a pattern matches and nobody subscribes to by it."""
 
 
 class Leg(NamedTuple):
@@ -92,11 +96,12 @@ class Legs:
 
 
 def sink_of(subscription: Subscription) -> Sink:
-    """Where the messages of a subscription go; patterns that begin with a wildcard get no markers."""
+    """Where the messages of a subscription go; patterns that begin with a wildcard get no markers, and
+    no second copies that happen to come to the same broker."""
     if not subscription.subject.startswith(("*", ">")):
         return subscription.feed
 
     def feed(messages: list[Message], size_bytes: int) -> None:
-        subscription.feed([m for m in messages if not m.subject.startswith(MOVE_PREFIX)], size_bytes)
+        subscription.feed([m for m in messages if not m.subject.startswith(_NOT_MEANT)], size_bytes)
 
     return feed

@@ -191,7 +191,9 @@ class PublishingConnection:
             self._silence.begin()
 
     def _route(self, subject: str, wire: PublishingWire) -> None:
-        """Publish a subject at another connection from now on."""
+        """Publish a subject at another connection from now on, and at its mirrors if it has some."""
+        if self._managed is not None:
+            wire = self._managed.mirroring.publishers.routed(subject, wire)
         if wire is self._publisher:
             self._elsewhere.pop(subject, None)
         else:
@@ -274,8 +276,12 @@ class PublishingConnection:
     async def flush(self, timeout: float = 5) -> None:
         """Wait until the broker has taken everything that was published."""
         try:
-            for wire in {self._publisher, *self._elsewhere.values()}:
+            for wire in {*self._elsewhere.values()}:
                 await wire.flush(timeout)
+            # What goes elsewhere, or to a mirror as well, does not depend on the head.
+            at_head = self._filter.all_outlets().keys() - self._elsewhere.keys()
+            if at_head or not self._elsewhere or self.published_elsewhere.messages:
+                await self._publisher.flush(timeout)
         except (BrokerAwayError, TimeoutError) as error:
             raise NotConnectedError(f"the broker did not confirm: {error}") from None
 

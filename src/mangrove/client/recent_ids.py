@@ -56,6 +56,10 @@ class RecentIds:
                 return messages
         return [message for message in received if self._note(message.subject, identity_of(message.head))]
 
+    def known(self) -> set[Key]:
+        """All that is remembered."""
+        return self._older | self._younger
+
     def is_new(self, subject: str, identity: str | None) -> bool:
         """Whether a message has not been seen before; one without an id always counts as new."""
         return self._note(subject, None if identity is None else identity.encode())

@@ -11,10 +11,12 @@ from types import TracebackType
 from typing import Self
 
 from mangrove.client.callbacks import Callbacks
-from mangrove.client.message import Message
+from mangrove.client.message import Message, size_of
+from mangrove.client.mirroring.planes import Plane, Planes
 from mangrove.client.pending.gap import UNSUBSCRIBED, Gap, Gaps, SlowSubscriberError
 from mangrove.client.pending.lag import LagMeter
 from mangrove.client.pending.reading import Reading
+from mangrove.client.publishing import Published
 from mangrove.client.recent_ids import RecentIds
 from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import MangroveError
@@ -61,6 +63,8 @@ class Subscription:
         """Messages that came, second copies and those left out included."""
         self.size_bytes = 0
         """Bytes that came, on the wire."""
+        self.mirrored = Published()
+        """Of those, what mirrors brought."""
         self.votes = votes
         """What is said of publishers; None if nobody asks."""
         self._callback = callback
@@ -70,7 +74,10 @@ class Subscription:
         self._ready = ready
         self._end = end
         self._cut_off = cut_off
+        self._one_subject = one_subject
         self._recent = RecentIds(one_subject=one_subject)
+        self._planes: Planes | None = None
+        """Instead of `_recent`, of a subscription that has a mirror."""
         self._waiting = reading.waiting
         self._waiting.take_back = self._take_back
         self._judge = reading.judge
@@ -95,9 +102,15 @@ class Subscription:
             return
         self.messages += len(messages)
         self.size_bytes += size_bytes
-        fresh = self._recent.fresh(messages)
-        if not fresh:
-            return
+        if self._planes is None:
+            fresh = self._recent.fresh(messages)
+        else:
+            fresh = self._planes.came(Plane.PRIMARY, messages, _now())
+            size_bytes = size_bytes * len(fresh) // max(len(messages), 1)
+        if fresh:
+            self._take(fresh, size_bytes)
+
+    def _take(self, fresh: list[Message], size_bytes: int) -> None:
         if self.votes is not None:
             self.votes.offer(fresh)
         lost = self._waiting.put(fresh, size_bytes)
@@ -108,6 +121,50 @@ class Subscription:
         elif not self._in_turn:
             self._in_turn = True
             self._callbacks.add(self)
+
+    # -- how they come a second time ----------------------------------------------------------------------
+
+    def mirror(self) -> None:
+        """Messages may come by a mirror as well from now on."""
+        if self._planes is None:
+            self._planes = Planes(self._one_subject)
+            self._planes.ids.adopt(self._recent.known())
+            self._planes.ids.duplicates = self._recent.duplicates
+
+    def feed_mirrored(self, messages: list[Message], size_bytes: int) -> None:
+        """Take what a mirror brought."""
+        if self._ended or self._planes is None:
+            return
+        self.messages += len(messages)
+        self.size_bytes += size_bytes
+        self.mirrored.messages += len(messages)
+        self.mirrored.size_bytes += size_bytes
+        fresh = self._planes.came(Plane.MIRROR, messages, _now())
+        if fresh:
+            self._take(fresh, size_bytes * len(fresh) // max(len(messages), 1))
+
+    def knows(self, subject: str, identity: bytes) -> bool:
+        """Whether a message came, by whichever way."""
+        return self._planes is not None and self._planes.ids.knows(subject, identity)
+
+    def plane_joins(self, plane: Plane, now: float) -> None:
+        """A way begins, or begins again, while the other lives."""
+        if self._planes is not None:
+            self._planes.joins(plane, now)
+
+    def plane_lost(self, plane: Plane, now: float) -> None:
+        """A way is gone: what waits for it is handed over."""
+        if self._planes is not None:
+            self._hand_over(self._planes.lost(plane, now))
+
+    def planes_timer(self, now: float) -> None:
+        """Time has passed."""
+        if self._planes is not None:
+            self._hand_over(self._planes.handle_timer(now))
+
+    def _hand_over(self, messages: list[Message]) -> None:
+        if messages and not self._ended:
+            self._take(messages, sum(map(size_of, messages)))
 
     def _lose(self, lost: list[Message]) -> None:
         for subject, count in self._gaps.note(lost, self.slow).items():
@@ -259,7 +316,7 @@ class Subscription:
     @property
     def duplicates(self) -> int:
         """Second copies that were recognised by their id and left out."""
-        return self._recent.duplicates
+        return self._recent.duplicates if self._planes is None else self._planes.ids.duplicates
 
     @property
     def pending(self) -> int:
@@ -289,3 +346,7 @@ class Subscription:
         self._finished = True
         if self._calling is not None and self._calling is not asyncio.current_task():
             self._calling.cancel()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -197,8 +197,8 @@ class DomainDocument(Strict):
     )
     gateways: Annotated[int, Field(ge=1, le=2)] = Field(
         default=1,
-        description="With 2, a second gateway stands by, on the second host where there are several. "
-        "Not in force yet.",
+        description="With 2, a second gateway stands by, on the second host where there are several, "
+        "and takes over when the first dies or hangs.",
     )
     elastic: Annotated[ElasticDocument, BeforeValidator(_elastic)] = Field(
         default=ElasticDocument(enabled=False),
@@ -280,7 +280,7 @@ class TopicDocument(Strict):
     mirror: Annotated[Mirror, BeforeValidator(_mirror)] = Field(
         default=Mirror.NONE,
         description="Whether each message is published to a second broker as well (`true`), or can be at "
-        "once when its broker fails (`standby`). Not in force yet.",
+        "once when its broker fails (`standby`).",
     )
     durable: bool = Field(default=False, description="Keep until consumed. Not in force yet.")
     order: Order = Field(

@@ -17,6 +17,7 @@ from mangrove.control.site import Site
 from mangrove.model.agents.load import Amounts, BrokerLoad, ClusterLoad
 from mangrove.model.agents.registration import Assignment, ClientRole
 from mangrove.model.events.event_log import EventId
+from mangrove.model.plans.plan import Placing
 
 PAUSE_S = 0.2
 PAUSE_DELAYS = 4.0
@@ -83,6 +84,22 @@ class DomainView:
             found = tuple(bundle for bundle in found if not self._on_their_way(bundle.topic))
         parts = self._offered_parts()
         return [_grown(bundle, parts.get(bundle.topic, 1.0)) for bundle in found]
+
+    def topic_rates(self, now: float) -> dict[str, float]:
+        """Messages a second of what subscribers of this domain get, by topic, as reported."""
+        rates: dict[str, float] = {}
+        for broker in self._site.edges:
+            for bundle in self.bundles(broker, now, publishers=False):
+                rates[bundle.topic] = max(rates.get(bundle.topic, 0.0), bundle.stream.matching)
+        return rates
+
+    def places(self) -> dict[str, Placing]:
+        """Where topics are, by the directory: the broker for new subscribers, and the mirror."""
+        return {
+            topic: Placing(primary=record.edges[0], mirror=record.mirror)
+            for topic in self._directory
+            if (record := self._directory.get(topic)) is not None and record.edges
+        }
 
     def publisher_audience(self, topic: str) -> Audience:
         """Where the subscribers of a topic are."""

@@ -40,6 +40,11 @@ class Site:
         }
 
     @property
+    def could_serve(self) -> tuple[str, ...]:
+        """Brokers that serve subscribers when all live: the edges, or the head of a domain that has none."""
+        return self.edges or (self.head,)
+
+    @property
     def serving(self) -> tuple[str, ...]:
         """Brokers that serve subscribers: the living edges, or who acts as head where there are none.
 
@@ -47,7 +52,7 @@ class Site:
         """
         living = tuple(edge for edge in self.edges if edge not in self._down)
         if living or len(self._down) == len(self._urls):
-            return living or self.edges or (self.head,)
+            return living or self.could_serve
         return (self.acting_head,)
 
     @property

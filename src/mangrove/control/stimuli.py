@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.load import BrokerSample
+from mangrove.model.agents.members import MemberBeat, PolicyRecord
 from mangrove.model.agents.operations import Operation
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.plain_clients import PlainClient as PlainClient
 from mangrove.model.agents.registration import ClientMessage, Registration
 from mangrove.model.agents.usefulness import CapacityTold, GatewayLimited
+from mangrove.model.plans.case_request import CaseRequest
+from mangrove.model.plans.plan import PlanCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +144,37 @@ class BrokerProbed:
     closed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class MemberSaid:
+    """Another agent of this domain has said something."""
+
+    beat: MemberBeat
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFetched:
+    """The body of a policy was read, as `FetchPolicy` wanted; None: it could not be."""
+
+    record: PolicyRecord
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseComputed:
+    """What was asked for by `ComputeCase`; without a case, the problem says why there is none."""
+
+    request: CaseRequest
+    case: PlanCase | None
+    problem: str = ""
+
+
 Stimulus = (
     OperatorAsked
+    | MemberSaid
+    | PolicyFetched
     | PlanFound
     | BrokerProbed
+    | CaseComputed
     | LeadershipTaken
     | LeadershipLost
     | BrokerSampled

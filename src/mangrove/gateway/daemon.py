@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -16,17 +16,19 @@ from time import monotonic, time_ns
 import msgspec
 
 from mangrove.broker.kinds import kind_of
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.head import HeadConnection
-from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.ledger import Ledger, topics_in
 from mangrove.gateway.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.pair.announcement import Announcement
+from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
@@ -64,23 +66,58 @@ from mangrove.overlay.instructions import (
     ServeHead,
     ServeLink,
 )
+from mangrove.overlay.pair.messages import Figures, Role
 from mangrove.overlay.protocol.bodies import DISCARD
+from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
+from mangrove.overlay.protocol.frames import Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
+from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
 log = logging.getLogger(__name__)
 
 MIN_TICK_S = 0.002
+MAX_TICK_S = 1.0
+"""A gateway that stands by has hardly anything to do."""
 EDGES_SEEN_S = 2.5
 """An edge broker that has not heard the markers of so long may be cut off."""
+
+
+BOOK_SHARE = 100
+"""Books are brought up to date for the other gateway so seldom that it takes a hundredth of the time."""
+WITHHELD = "came while it was not certain which gateway carries"
+
+
+class DisplacedError(MangroveError):
+    """The other gateway of the domain carries."""
+
+    def __init__(self) -> None:
+        super().__init__("another gateway of this domain carries")
 
 
 class Gateway:
     """One gateway: events from sockets go to the engine, its instructions go back to the sockets."""
 
-    def __init__(self, settings: GatewaySettings, epoch: int) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        epoch: int,
+        pair: Pair | None = None,
+        tables: GatewayTables | None = None,
+    ) -> None:
+        """With a `pair`, it stands by until that says otherwise."""
         federation = settings.federation
         self._settings = settings
+        second = settings.pair is not None and settings.pair.number == 2
+        self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
+        """What this gateway calls itself at brokers."""
+        self._pair = pair
+        self._tables = tables
+        self._withheld: list[DeliverMessages] = []
+        """What waits for the other gateway to say that this one still carries."""
+        self._withheld_bytes = 0
+        self._book_at = 0.0
+        """When the books are brought up to date for the other gateway next."""
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
@@ -92,16 +129,17 @@ class Gateway:
         self._retained = self._make_retained() if settings.head_client_url else None
         self._probe = self._make_probe() if settings.head_client_url else None
         journal = settings.journal_path
+        self._leave_mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
         self._desk = AudienceDesk(
             settings.domain,
             Leaves(federation.topics, self._engine.is_unwanted),
-            LeaveMark(Path(f"{journal}.leaves") if journal else None),
+            self._leave_mark,
             self._hang_together,
         )
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
             self._engine,
-            partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_urls),
+            partial(kind_of(settings.head_kind).attach, self._name, settings.head_urls),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
@@ -127,27 +165,60 @@ class Gateway:
             peers,
             carry_out=self._carry_out,
             attached=self._tick,
+            pair=pair,
         )
+        if pair is not None:
+            pair.serve(self)
 
     def _make_engine(self, epoch: int) -> OverlayEngine:
         """The engine; one whose stimuli are recorded, if that is asked for."""
         federation, domain = self._settings.federation, self._settings.domain
         events_before = self._event_file.last_number()
+        pair = self._settings.pair
+        process = "" if pair is None or pair.number == 1 else pair.process
+        standing_by = self._pair is not None
         if not self._settings.stimuli_path:
-            return OverlayEngine(federation, domain, epoch, events_before=events_before)
-        head = SegmentHead(federation=federation, domain=domain, epoch=epoch, events_before=events_before)
+            return OverlayEngine(
+                federation,
+                domain,
+                epoch,
+                tables=self._tables,
+                events_before=events_before,
+                process=process,
+                standing_by=standing_by,
+            )
+        head = SegmentHead(
+            federation=federation,
+            domain=domain,
+            epoch=epoch,
+            events_before=events_before,
+            process=process,
+            standing_by=standing_by,
+        )
         self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
-        engine = RecordedEngine(federation, domain, epoch, self._stimuli.record, events_before=events_before)
+        engine = RecordedEngine(
+            federation,
+            domain,
+            epoch,
+            self._stimuli.record,
+            tables=self._tables,
+            events_before=events_before,
+            process=process,
+            standing_by=standing_by,
+        )
         self._stimuli.follow(engine)
         return engine
 
     def _make_mirrors(self) -> MirrorPlane | None:
-        """The second way of mirrored topics; None if there are none, or no edges to lead it by."""
+        """The second way of mirrored topics; None if there are none.
+
+        Without edges to lead it by, it still tells copies of messages apart that come from elsewhere.
+        """
         settings = self._settings
         federation = settings.federation
-        if not settings.mirror_urls or not any(each.mirror for each in federation.topics.contracts):
+        if not any(each.mirror for each in federation.topics.contracts):
             return None
-        attach, name = kind_of(settings.head_kind).attach, f"gateway-{settings.domain}-mirror"
+        attach, name = kind_of(settings.head_kind).attach, f"{self._name}-mirror"
         return MirrorPlane(
             self._engine,
             {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
@@ -168,7 +239,7 @@ class Gateway:
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url, f"gateway-{settings.domain}", owner, ours=settings.head_is_ours
+                settings.head_client_url, self._name, owner, ours=settings.head_is_ours
             ),
             send=self._send_letter,
             reachable=self._reachable,
@@ -214,6 +285,8 @@ class Gateway:
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         served: set[str] = set()
+        if self._pair is not None:
+            instructions = self._agreed(self._pair, instructions)
         for instruction in instructions:
             match instruction:
                 case ServeLink(peer):
@@ -245,6 +318,115 @@ class Gateway:
                     if not self._head.retarget(frame.body, frame.destinations, frame.hop_limit):
                         self._carry_out(self._engine.wait(frame, monotonic()))
 
+    # -- two gateways of one domain -----------------------------------------------------------------------
+
+    def _agreed(self, pair: Pair, instructions: list[Instruction]) -> list[Instruction]:
+        """What may be done now: what is delivered is told to the other gateway before.
+
+        Nothing is delivered while this one cannot know that it still carries.
+        """
+        deliveries = [each for each in instructions if isinstance(each, DeliverMessages)]
+        if not deliveries:
+            return instructions
+        if pair.may_deliver():
+            pair.tell_names(each.frame.name for each in deliveries)
+            return instructions
+        for each in deliveries:
+            self._withheld_bytes += len(each.frame.body)
+            if self._withheld_bytes <= self._settings.federation.queue_bytes:
+                self._withheld.append(each)
+            else:
+                self._ledger.drop_body(each.frame.body, WITHHELD)
+        return [each for each in instructions if not isinstance(each, DeliverMessages)]
+
+    def cleared(self) -> None:
+        """The other gateway stands by, or is not there: deliver what was withheld."""
+        withheld, self._withheld = self._withheld, []
+        self._withheld_bytes = 0
+        self._carry_out(list(withheld))
+
+    def figures(self) -> Figures:
+        """What the other gateway should know if this one dies."""
+        now = monotonic()
+        if now >= self._book_at:
+            self._head.book()
+            self._book_at = monotonic() + BOOK_SHARE * (monotonic() - now)
+        totals = self._ledger.history.totals
+        return Figures(
+            sent=totals.sent.total,
+            delivered=totals.delivered.total,
+            given_up=0 if self._pair is None else self._pair.given_up,
+            leaves_s=self._leave_mark.left_s(),
+        )
+
+    def delivered_names(self) -> list[Name]:
+        """The frames that were delivered last."""
+        return self._journal.names()
+
+    def told_names(self, names: list[Name]) -> None:
+        """The other gateway delivers these frames: this one never will."""
+        self._journal.note(names)
+        self._engine.remember(names)
+
+    def told_interest(self, update: InterestUpdate) -> bool:
+        """What another domain wants, from the other gateway; whether something is missing in between."""
+        if not self._engine.standing_by:
+            return False
+        instructions, gap = self._engine.overhear(update, monotonic())
+        self._carry_out(instructions)
+        return gap
+
+    def interest_digest(self) -> Digest:
+        """What is known of all domains' interest."""
+        return self._engine.interest_digest()
+
+    def interest_beyond(self, digest: Digest) -> Iterator[InterestUpdate]:
+        """What somebody lacks who knows so much."""
+        return self._engine.interest_beyond(digest)
+
+    async def _follow_roles(self, pair: Pair, tasks: asyncio.TaskGroup) -> None:
+        """Stand by, and carry when it is this gateway's turn; DisplacedError when it no longer is."""
+        while True:
+            change = await pair.changes.get()
+            match change.role:
+                case Role.STANDBY:
+                    log.info("%s, standing by", GATEWAY_READY)
+                case Role.TAKING_OVER:
+                    self._take_over(pair, change.finding.value)
+                    self._begin(tasks)
+                    pair.begun()
+                    log.info(GATEWAY_READY)
+                case Role.DISPLACED:
+                    self._let_go(pair, change.finding.value)
+                    raise DisplacedError
+                case _:
+                    pass
+
+    def _let_go(self, pair: Pair, reason: str) -> None:
+        """Count what dies with this life: the other gateway carries what comes from now on."""
+        now = monotonic()
+        given_up = sum(topics_in(frame.body)[0].total() for frame in self._engine.abandon(now))
+        pair.given_up += given_up
+        self._engine.displaced(reason, given_up, now)
+
+    def _take_over(self, pair: Pair, reason: str) -> None:
+        """Begin a life that is later than the other gateway's; neighbours greet whoever began last."""
+        epoch = pair.take_over()
+        self._desk.hold(pair.leaves_s)
+        self._carry_out(self._engine.begin(epoch, reason, monotonic()))
+        self._head.begin()
+        self._links.begin()
+        if self._mirrors is not None:
+            self._mirrors.begin()
+
+    def hand_over(self) -> None:
+        """Told to stop: take nothing more from neighbours, and let the other gateway take over at once."""
+        self._links.say_goodbye()
+        if self._pair is not None:
+            self._pair.stop()
+
+    # -- time ---------------------------------------------------------------------------------------------
+
     def _tick(self) -> None:
         """Let the engine do what is due, and come back when something is due again.
 
@@ -261,7 +443,8 @@ class Gateway:
 
     def _set_timer(self) -> None:
         """Come back when something is due; never later than was said before."""
-        due = max(self._engine.timer(), monotonic() + MIN_TICK_S)
+        now = monotonic()
+        due = max(min(self._engine.timer(), now + MAX_TICK_S), now + MIN_TICK_S)
         if self._timer is not None:
             if self._timer.when() <= due:
                 return
@@ -269,25 +452,23 @@ class Gateway:
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve until cancelled, or until the other gateway of the domain has taken this one's place."""
         servers = await self._links.listen(self._settings.listen)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
-                if self._retained is not None:
-                    tasks.create_task(self._retained.run(), name="retained messages")
-                if self._probe is not None:
-                    tasks.create_task(self._probe.run(self._head), name="probe")
-                for call in self._settings.calls:
-                    tasks.create_task(self._links.keep_calling(call), name=f"call {call.peer}")
-                if self._settings.management_urls:
-                    management = self._management(self._settings.management_urls)
-                    tasks.create_task(management.run(), name="management broker")
                 self._tick()
-                log.info(GATEWAY_READY)
+                if self._pair is None:
+                    self._begin(tasks)
+                    log.info(GATEWAY_READY)
+                else:
+                    tasks.create_task(self._follow_roles(self._pair, tasks), name="roles")
+        except* DisplacedError:
+            log.warning("displaced by the other gateway of %s", self._settings.domain)
         finally:
+            self._event_file.write(self._engine.take_events())
             if self._timer is not None:
                 self._timer.cancel()
             self._desk.close()
@@ -297,6 +478,19 @@ class Gateway:
             for server in servers:
                 server.close()
             await self._links.close()
+
+    def _begin(self, tasks: asyncio.TaskGroup) -> None:
+        """Start all that only the gateway which carries does."""
+        if self._retained is not None:
+            tasks.create_task(self._retained.run(), name="retained messages")
+        if self._probe is not None:
+            tasks.create_task(self._probe.run(self._head), name="probe")
+        for call in self._settings.calls:
+            for address in call.addresses:
+                tasks.create_task(self._links.keep_calling(call, address), name=f"call {call.peer}")
+        if self._settings.management_urls:
+            management = self._management(self._settings.management_urls)
+            tasks.create_task(management.run(), name="management broker")
 
     def _management(self, urls: Sequence[str]) -> ManagementConnection:
         """The gateway on the management brokers of its domain."""
@@ -309,7 +503,8 @@ class Gateway:
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
-        return ManagementConnection(urls, f"gateway-{domain}", answers, self._mail, self._desk)
+        announcement = None if self._pair is None else Announcement(domain, self._pair)
+        return ManagementConnection(urls, self._name, answers, self._mail, self._desk, announcement)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""
@@ -381,6 +576,7 @@ class Gateway:
                 arrivals=self._head.arrivals.in_force,
             ),
             silence=self._desk.figures(),
+            pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
         )
 
@@ -390,9 +586,29 @@ async def _serve(settings: GatewaySettings) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     try:
-        await Gateway(settings, epoch=time_ns()).run()
+        if settings.pair is None:
+            await Gateway(settings, epoch=time_ns()).run()
+        else:
+            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain))
     finally:
         log.info("gateway stopped")
+
+
+async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
+    """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
+    tables = GatewayTables(prepared_network(settings.federation), settings.domain)
+    async with asyncio.TaskGroup() as tasks:
+        gateway = Gateway(settings, time_ns(), pair, tables)
+        tasks.create_task(pair.run(), name="the other gateway")
+        while True:
+            serving = tasks.create_task(gateway.run(), name="gateway")
+            try:
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                gateway.hand_over()
+                raise
+            gateway = Gateway(settings, time_ns(), pair, tables)
+            pair.let_go()
 
 
 def main() -> None:

@@ -9,12 +9,11 @@ them.
 from __future__ import annotations
 
 import mmap
-import struct
+from collections.abc import Iterable
 from pathlib import Path
 
-from mangrove.overlay.protocol.frames import Frame, Name
+from mangrove.overlay.protocol.frames import NAME, Frame, Name
 
-ENTRY = struct.Struct(">HQIQ")
 ENTRIES = 1 << 14
 
 
@@ -27,7 +26,7 @@ class DeliveryJournal:
         self._map: mmap.mmap | None = None
         if path is None:
             return
-        size = entries * ENTRY.size
+        size = entries * NAME.size
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.stat().st_size != size:
             path.write_bytes(bytes(size))
@@ -38,14 +37,19 @@ class DeliveryJournal:
         """The frames that were delivered last, in no particular order."""
         if self._map is None:
             return []
-        return [Name(*entry) for entry in ENTRY.iter_unpack(self._map[:]) if any(entry)]
+        return [Name(*entry) for entry in NAME.iter_unpack(self._map[:]) if any(entry)]
 
     def record(self, frame: Frame) -> None:
         """A frame is being delivered."""
+        self.note((frame.name,))
+
+    def note(self, names: Iterable[Name]) -> None:
+        """Frames are being delivered, here or by the gateway that this one stands by for."""
         if self._map is not None:
-            place = self._next % self._entries * ENTRY.size
-            ENTRY.pack_into(self._map, place, *frame.name)
-            self._next += 1
+            for name in names:
+                place = self._next % self._entries * NAME.size
+                NAME.pack_into(self._map, place, *name)
+                self._next += 1
 
     def close(self) -> None:
         """Give the file back."""

@@ -166,20 +166,29 @@ class HeadConnection:
     # -- the broker comes and goes ------------------------------------------------------------------------
 
     def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
-        """Subscribe to what the other domains want, and let waiting messages out."""
+        """Let waiting messages out, and subscribe to what the other domains want, unless standing by."""
         self.broker = broker
         self.connected, self._writable, self._doubted = True, True, False
         self._attached += 1
         self._all_told = self._strangers = False
         self._attachment.after_interest(partial(self._told_all, self._attached))
         self._given_up = False
-        own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
-        self._subscriptions.attached(own)
+        if not self._engine.standing_by:  # who stands by asks for nothing, and so gets nothing twice
+            self._subscribe()
         if self._mirrors is not None:
             self._mirrors.head_attached()
         if elsewhere:
             self._engine.head_moved(monotonic())
         self._open_queue()
+
+    def begin(self) -> None:
+        """The gateway, which stood by, carries from now on: ask for what the other domains want."""
+        if self.connected:
+            self._subscribe()
+
+    def _subscribe(self) -> None:
+        own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
+        self._subscriptions.attached(own)
 
     def _told_all(self, attached: int) -> None:
         self._all_told = attached == self._attached

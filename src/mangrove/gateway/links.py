@@ -3,6 +3,9 @@
 For each link one side calls (the one whose name sorts first) and the other listens. A link that breaks is
 called again with growing pauses; frames wait meanwhile in a bounded queue. A peer that sends garbage, belongs
 to another federation or speaks another protocol version loses its connection, with the reason in the log.
+
+Where a domain has two gateways, both are called. The one that stands by says nothing, and holds the
+connection until it takes over: its HELLO is then all that its neighbours need to know.
 """
 
 from __future__ import annotations
@@ -13,24 +16,36 @@ import logging
 from collections.abc import Callable, Iterator
 from time import monotonic
 
+from mangrove.gateway.pair.pair import Pair
 from mangrove.host.sockets import prepare, retransmitted_share
 from mangrove.model.address import Address
 from mangrove.model.gateway_settings import Call
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
-from mangrove.overlay.protocol.control_messages import Goodbye, control_frame
-from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError
+from mangrove.overlay.protocol.control_messages import Goodbye, control_body, control_frame
+from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType
 
 log = logging.getLogger(__name__)
 
 GREETING_TIMEOUT_S = 5.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
+FIRST_OF_TWO_PAUSE_S = 0.02
+LONGEST_OF_TWO_PAUSE_S = 0.5
+"""Between calls to one of two gateways: it may be the one that has taken over."""
 WRITE_HIGH_WATER_BYTES = 1 << 13
 UNSENT_BYTES = 1 << 13
 BATCH_BYTES = 1 << 13
 """A write costs more than all else that a small frame needs."""
 MAX_UNGREETED = 64
+
+
+class DisplacedError(FrameError):
+    """A gateway that began earlier claims a domain of which a later one is served."""
+
+    def __init__(self, peer: str, epoch: int) -> None:
+        self.epoch = epoch
+        super().__init__(f"two gateways claim the domain {peer!r}; the one that started later is served")
 
 
 class LinkEnd:
@@ -88,9 +103,13 @@ class LinkEnd:
 class LinkProtocol(asyncio.Protocol):
     """One connection to a neighbour."""
 
-    def __init__(self, links: Links, expected: str | None) -> None:
+    def __init__(self, links: Links, expected: str | None, *, one_of_two: bool = False) -> None:
+        """`one_of_two`: the called domain has another gateway, so that this one may stand by."""
         self._links = links
         self._expected = expected
+        self._one_of_two = one_of_two
+        self._hello: Frame | None = None
+        """The peer's, for as long as this gateway stands by."""
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._timeout: asyncio.TimerHandle | None = None
@@ -105,7 +124,8 @@ class LinkProtocol(asyncio.Protocol):
         if not self._links.admit(self):
             self.close("too many connections that have not greeted")
             return
-        transport.write(self._links.engine.hello().encode())
+        if not self._links.engine.standing_by:
+            transport.write(self._links.engine.hello().encode())
         self._timeout = asyncio.get_running_loop().call_later(
             GREETING_TIMEOUT_S, self.close, f"no HELLO within {GREETING_TIMEOUT_S:g} s"
         )
@@ -114,21 +134,54 @@ class LinkProtocol(asyncio.Protocol):
         """Decode frames and hand them to the engine."""
         try:
             frames = self._decoder.feed(data)
+            if self._hello is not None and frames:
+                # Nothing may be said to one that stands by. Most often it is that the caller calls anew.
+                self.abort("the peer did not wait")
+                return
             if self._link is None and frames:
                 self._greeted(frames.pop(0))
             if self._link is not None:
+                self._note_displacement(frames)
                 self._links.engine.heard(self._link.peer, monotonic())
                 self._link.bytes_in += len(data)
                 self._link.frames_in += len(frames)
                 self._links.received(self._link.peer, frames)
+        except DisplacedError as error:
+            self.close(error.message, displaced_by=error.epoch)
         except FrameError as error:
             self.close(error.message)
 
     def _greeted(self, hello: Frame) -> None:
+        if hello.type is FrameType.GOODBYE:
+            self._note_displacement([hello])
         greeting = self._links.engine.greet(hello, self._expected)
         if self._timeout is not None:
             self._timeout.cancel()
+        if self._links.engine.standing_by:
+            self._hello = hello
+            self._links.hold(greeting.domain, self)
+            return
         self._link = self._links.attach(greeting.domain, greeting.epoch, self)
+
+    def begin(self) -> None:
+        """This gateway has taken over: greet the peer that has waited for that."""
+        hello, self._hello = self._hello, None
+        if self._transport is None:
+            return
+        self._transport.write(self._links.engine.hello().encode())
+        if hello is not None:
+            try:
+                self._greeted(hello)
+            except FrameError as error:
+                self.close(error.message)
+
+    def _note_displacement(self, frames: list[Frame]) -> None:
+        """A neighbour that turns this gateway away, because it serves a later one, says which."""
+        for frame in frames:
+            if frame.type is FrameType.GOODBYE:
+                goodbye = control_body(frame)
+                if isinstance(goodbye, Goodbye) and goodbye.displaced_by:
+                    self._links.told_of(goodbye.displaced_by)
 
     def eof_received(self) -> None:
         """The peer stopped sending; a frame that was under way is lost."""
@@ -164,11 +217,18 @@ class LinkProtocol(asyncio.Protocol):
         """What share of the segments had to be sent again."""
         return None if self._transport is None else retransmitted_share(self._transport)
 
-    def close(self, reason: str) -> None:
+    @property
+    def silent(self) -> bool:
+        """Whether one side has not greeted, as a gateway that stands by does not."""
+        return self._link is None and (self._one_of_two or self._hello is not None)
+
+    def close(self, reason: str, displaced_by: int = 0) -> None:
         """Tell the peer why, and close."""
         self._reason = self._reason or reason
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(control_frame(Goodbye(reason=reason)).encode())
+            goodbye = Goodbye(reason=reason, displaced_by=displaced_by)
+            with contextlib.suppress(RuntimeError):  # uvloop, of a socket that broke in this very turn
+                self._transport.write(control_frame(goodbye).encode())
             self._transport.close()
 
     def abort(self, reason: str) -> None:
@@ -192,8 +252,13 @@ class Links:
         *,
         carry_out: Callable[[list[Instruction]], None],
         attached: Callable[[], None],
+        pair: Pair | None = None,
     ) -> None:
+        """The `pair` hears of later gateways of the own domain, and of all words about interest."""
         self.engine = engine
+        self._pair = pair
+        self._held: dict[str, LinkProtocol] = {}
+        """Neighbours that wait for this gateway to take over."""
         self._attached = attached
         self._carry_out = carry_out
         self._links = {peer: LinkEnd(peer, engine) for peer in peers}
@@ -221,34 +286,50 @@ class Links:
             servers.append(server)
         return servers
 
-    async def keep_calling(self, call: Call) -> None:
-        """Keep a connection to a neighbour until cancelled."""
+    async def keep_calling(self, call: Call, address: Address) -> None:
+        """Keep a connection to a neighbour, or to one of its two gateways, until cancelled."""
         loop = asyncio.get_running_loop()
         link = self._links[call.peer]
-        pause_s = FIRST_PAUSE_S
+        one_of_two = len(call.addresses) > 1
+        first_s = FIRST_OF_TWO_PAUSE_S if one_of_two else FIRST_PAUSE_S
+        longest_s = LONGEST_OF_TWO_PAUSE_S if one_of_two else LONGEST_PAUSE_S
+        pause_s = first_s
         local = (call.local_host, 0) if call.local_host else None
         while True:
-            greeted_before = link.connects
-            protocol = LinkProtocol(self, call.peer)
+            greeted_before, called_at = link.connects, loop.time()
+            protocol = LinkProtocol(self, call.peer, one_of_two=one_of_two)
             try:
-                await loop.create_connection(lambda p=protocol: p, *call.address, local_addr=local)
+                await loop.create_connection(lambda p=protocol: p, *address, local_addr=local)
             except OSError as error:
-                if str(error) != link.last_error:
+                if str(error) != link.last_error and not (one_of_two and link.connection is not None):
                     link.last_error = str(error)
-                    log.warning("cannot reach %s at %s: %s; trying again", call.peer, call.address, error)
+                    log.warning("cannot reach %s at %s: %s; trying again", call.peer, address, error)
             else:
                 await protocol.closed.wait()
-            pause_s = FIRST_PAUSE_S if link.connects > greeted_before else min(2 * pause_s, LONGEST_PAUSE_S)
+            waited = one_of_two and loop.time() - called_at > 1.0  # at one that stands by: no failure
+            waited |= link.connects > greeted_before
+            pause_s = first_s if waited else min(2 * pause_s, longest_s)
             await asyncio.sleep(pause_s)
 
+    def begin(self) -> None:
+        """This gateway has taken over: greet all who have waited for that."""
+        waiting = [*self._held.values(), *self._ungreeted]
+        self._held.clear()
+        for connection in waiting:
+            connection.begin()
+
     async def close(self) -> None:
-        """Say goodbye to all neighbours."""
+        """Say goodbye to all neighbours, and wait until they have it."""
         waiting = [connection.closed.wait() for connection in self._connections]
-        for connection in list(self._connections):
-            connection.close("the gateway stops")
+        self.say_goodbye()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*waiting)
+
+    def say_goodbye(self) -> None:
+        """Send what has begun to leave, and take in nothing more."""
+        for connection in list(self._connections):
+            connection.close("the gateway stops")
 
     # -- called by connections ----------------------------------------------------------------------------
 
@@ -260,6 +341,19 @@ class Links:
         self._ungreeted.add(connection)
         return True
 
+    def told_of(self, epoch: int) -> None:
+        """A neighbour serves a gateway of this domain that began later."""
+        if self._pair is not None:
+            self._pair.learned(epoch)
+
+    def hold(self, peer: str, connection: LinkProtocol) -> None:
+        """A neighbour waits for this gateway, which stands by; one connection of each is kept."""
+        earlier = self._held.get(peer)
+        self._ungreeted.discard(connection)
+        self._held[peer] = connection
+        if earlier is not None and earlier is not connection:
+            earlier.close("replaced")
+
     def attach(self, peer: str, epoch: int, connection: LinkProtocol) -> LinkEnd:
         """A greeted connection serves the link from now on; an older one gives way.
 
@@ -268,16 +362,17 @@ class Links:
         """
         link = self._links[peer]
         if link.connection is not None and epoch < link.epoch:
-            raise FrameError(f"two gateways claim the domain {peer!r}; the one that started later is served")
+            raise DisplacedError(peer, link.epoch)
         self._ungreeted.discard(connection)
         if link.connection is not None:
             another = " by a gateway that started later" if epoch > link.epoch else ""
             self.drop(peer, f"replaced{another}")
+        successor = 0 < link.epoch < epoch and self.engine.federation.domains[peer].gateways > 1
         link.connection, link.epoch = connection, epoch
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)
-        self._carry_out(self.engine.peer_up(peer, monotonic()))
+        self._carry_out(self.engine.peer_up(peer, monotonic(), successor=successor))
         link.resume(monotonic())
         self._attached()
         return link
@@ -286,7 +381,10 @@ class Links:
         """A connection ended."""
         self._ungreeted.discard(connection)
         self._connections.discard(connection)
-        if link is None:
+        self._held = {peer: held for peer, held in self._held.items() if held is not connection}
+        if link is None and connection.silent:
+            log.debug("a gateway of %s that has not greeted is called again: %s", who, reason)
+        elif link is None:
             self.refused += 1
             log.warning("refused the connection with %s: %s", who, reason)
             if who in self._links:
@@ -313,6 +411,8 @@ class Links:
         instructions: list[Instruction] = []
         try:
             for frame in frames:
+                if self._pair is not None and frame.type is FrameType.INTEREST:
+                    self._pair.tell_interest(frame.body)
                 instructions += self.engine.receive(peer, frame, now)
         finally:
             self._carry_out(instructions)

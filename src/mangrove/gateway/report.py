@@ -12,6 +12,7 @@ from mangrove.model.status import (
     LinkFigures,
     LinkStatus,
     MirrorFigures,
+    PairStatus,
     SilenceFigures,
     SiteLatency,
 )
@@ -33,6 +34,7 @@ def gateway_report(
     inside: SiteLatency | None = None,
     limits: LimitFigures | None = None,
     silence: SilenceFigures | None = None,
+    pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
@@ -68,7 +70,7 @@ def gateway_report(
         gaps=overlay.gaps,
         out_of_turn=overlay.out_of_turn,
         refused_examples=overlay.refused_examples,
-        warnings=overlay.warnings,
+        warnings=(*overlay.warnings, *_alone(engine.domain, pair)),
         endangered=overlay.endangered,
         exposed=overlay.exposed,
         routes_settled=overlay.routes_settled,
@@ -79,8 +81,15 @@ def gateway_report(
         asks=overlay.asks,
         limits=limits or LimitFigures(),
         silence=silence or SilenceFigures(),
+        pair=pair,
         mirroring=mirroring or MirrorFigures(),
     )
+
+
+def _alone(domain: str, pair: PairStatus | None) -> tuple[str, ...]:
+    if pair is None or pair.other != "away":
+        return ()
+    return (f"{domain} has only one of its two gateways: were that to fail, nobody would take over",)
 
 
 def _link(figures: LinkFigures, link: LinkEnd) -> LinkStatus:

@@ -54,6 +54,8 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     epoch: int
     events_before: int
+    process: str = ""
+    standing_by: bool = False
     state: bytes = b""
     """The engine at this point; empty if it had just been made."""
 
@@ -165,7 +167,14 @@ def _stimuli(path: Path, records: Iterator[bytes]) -> Iterator[tuple[Stimulus, i
 
 def _engine(head: SegmentHead) -> OverlayEngine:
     if not head.state:
-        return OverlayEngine(head.federation, head.domain, head.epoch, events_before=head.events_before)
+        return OverlayEngine(
+            head.federation,
+            head.domain,
+            head.epoch,
+            events_before=head.events_before,
+            process=head.process,
+            standing_by=head.standing_by,
+        )
     engine = _StateReader(io.BytesIO(head.state)).load()
     if type(engine) is not OverlayEngine:
         raise ValueError("its state is not that of an engine")

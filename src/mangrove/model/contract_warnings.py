@@ -8,7 +8,6 @@ from mangrove.model.federation import Federation, great_circle_km
 from mangrove.model.topics import Contract, TopicRules
 
 NOT_IN_FORCE = {
-    "mirror": "messages are published to one broker only",
     "durable": "messages are not kept for subscribers that are away",
 }
 """Keys that are accepted, so that files need not change later, but do nothing yet. A key leaves this table in
@@ -17,7 +16,11 @@ the change that makes it work."""
 
 def federation_warnings(federation: Federation) -> tuple[str, ...]:
     """Everything that the contracts of a federation ask for and cannot get."""
-    return (*contract_warnings(federation.topics), *_separation_warnings(federation))
+    return (
+        *contract_warnings(federation.topics),
+        *_mirror_warnings(federation),
+        *_separation_warnings(federation),
+    )
 
 
 def contract_warnings(rules: TopicRules) -> tuple[str, ...]:
@@ -28,6 +31,28 @@ def contract_warnings(rules: TopicRules) -> tuple[str, ...]:
         for key, instead in NOT_IN_FORCE.items()
         if getattr(contract, key)
     )
+
+
+def _mirror_warnings(federation: Federation) -> Iterator[str]:
+    """Domains in which a topic has no second broker: its primary and where it is published are none."""
+    few: dict[str, None] = {}
+    together: dict[str, None] = {}
+    for domain in federation.domains.values():
+        edges = [f"edge{number + 1}" for number in range(domain.edge_slots)]
+        external = () if domain.external is None else domain.external.edges
+        if len(edges) + len(external) < 2:
+            few[domain.name] = None
+        elif len(domain.hosts) > 1:
+            hosts = [host for host in domain.all_hosts if any(edge in host.brokers for edge in edges)]
+            if len(hosts) == 1:
+                together[domain.name] = None
+    for position, contract in enumerate(federation.topics.contracts):
+        if contract.mirror:
+            where = f"topics[{position}] ({contract.match}): `mirror`: no second broker in"
+            if few:
+                yield f"{where} {', '.join(few)}: it takes two edges"
+            if together:
+                yield f"{where} {', '.join(together)}: all edges are on one host"
 
 
 def _separation_warnings(federation: Federation) -> Iterator[str]:

@@ -13,7 +13,7 @@ from mangrove.model.federation import Domain, External, Federation, Host
 
 # Offsets from a domain's base port: each of its own, so that hosts may share an address.
 HEAD_CLIENT, HEAD_MQTT, HEAD_MONITOR, HEAD_LEAF, MGMT_CLIENT, MGMT_MONITOR, GATEWAY = range(7)
-SECOND_GATEWAY, MGMT_ROUTE = 7, 8
+SECOND_GATEWAY, MGMT_ROUTE, GATEWAY_LINE = 7, 8, 9
 EDGE_OFFSET = 10
 EDGE_STRIDE = 4
 EDGE_CLIENT, EDGE_MQTT, EDGE_MONITOR, EDGE_LEAF = range(4)
@@ -103,6 +103,8 @@ class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     managements: tuple[BrokerEndpoints, ...]
     gateways: tuple[Address, ...]
     """Where the gateway listens for its neighbours, and where the one that stands by does."""
+    gateway_line: Address | None = None
+    """Where the first of two gateways listens for the second."""
     spares: tuple[BrokerEndpoints, ...] = ()
     """Edges that do not run until they are needed; they come after the others in the succession."""
 
@@ -183,6 +185,7 @@ def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
             Address(hosts[number % len(hosts)].address, port_at((GATEWAY, SECOND_GATEWAY)[number]))
             for number in range(domain.gateways)
         ),
+        gateway_line=Address(hosts[0].address, port_at(GATEWAY_LINE)) if domain.gateways > 1 else None,
     )
 
 

@@ -11,11 +11,26 @@ from mangrove.model.federation import Federation
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A neighbour to call, and the own address to call from (empty: whatever the system picks)."""
+    """A neighbour to call, and the own address to call from (empty: whatever the system picks).
+
+    Where it has two gateways there are two addresses, and both are called: one carries, the other holds the
+    connection until it does.
+    """
 
     peer: str
-    address: Address
+    addresses: tuple[Address, ...]
     local_host: str = ""
+
+
+class PairSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two gateways of a domain."""
+
+    number: int
+    """1 or 2. When both start, the first carries."""
+    process: str
+    """What this gateway is called."""
+    line: Address
+    """Where the first listens for the second."""
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,5 +58,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     broker's name."""
     edge_client_urls: dict[str, str] = {}
     """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""
+    pair: PairSettings | None = None
+    """None: this is the only gateway of its domain."""
     directions: Directions | None = None
     """What clients of this domain are told when they ask; None: they are not answered."""

@@ -33,6 +33,10 @@ same ids, what they said last: the payload is what it subscribes to. They go on 
 `MIRROR_LEASE_S`, and longer if they are asked again."""
 MIRROR_LEASE_S = 10.0
 
+MIRROR_NEWEST = f"{MIRROR_PREFIX}_NEWEST"
+"""Where publishers that say things once tell, at the mirror, which of their messages was the last on each
+subject: a subscriber that does not get it knows that its primary way is broken, wherever that is."""
+
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 
@@ -43,9 +47,14 @@ TAP_NAME = "mangrove-telemetry"
 """What the telemetry tap calls itself at a broker, so that its subscriptions count for nobody's."""
 
 
-def gateway_process(domain: str) -> str:
-    """What the gateway of a domain is called as a process."""
-    return f"{domain}-gateway"
+def gateway_process(domain: str, number: int = 1) -> str:
+    """What the gateway of a domain, or the second of two, is called as a process."""
+    return f"{domain}-gateway" if number == 1 else f"{domain}-gateway{number}"
+
+
+def gateway_carries_subject(domain: str) -> str:
+    """Where the one of two gateways that carries says so, on its domain's management broker."""
+    return f"mangrove.{domain}.gateway.carries"
 
 
 def gateway_interest_subject(domain: str) -> str:

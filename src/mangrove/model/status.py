@@ -248,6 +248,29 @@ class LimitFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the agent on what enters the domain."""
 
 
+class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One of two gateways of a domain, as the one that carries tells it."""
+
+    number: int
+    process: str
+    role: str
+    other: str
+    """The role of the other one; `away` if it is not there."""
+    takeovers: int = 0
+    """How often this process took over since it started."""
+    fences: int = 0
+    """How often it was held up for so long that it asked the other one before it delivered anything."""
+    names_told: int = 0
+    """Frames that the other one said it delivers, while this one stood by."""
+    ignored: int = 0
+    """Connections and words of strangers that claim to be the other gateway."""
+    given_up: int = 0
+    """Messages that either process let go of when it was displaced; some may have arrived."""
+    sent_before: int = 0
+    delivered_before: int = 0
+    """Messages that the gateway before had carried, when it was last heard of."""
+
+
 class MirrorFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway did for mirrored topics. Second copies are no messages of topics, nor their loss one."""
 
@@ -320,6 +343,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     asks: tuple[AskStatus, ...] = ()
     limits: LimitFigures = LimitFigures()
     silence: SilenceFigures = SilenceFigures()
+    pair: PairStatus | None = None
+    """None: this is the only gateway of its domain."""
     head_broker: str = ""
     """The name of the broker that the gateway is attached to, or was last: the head, or who succeeded it."""
     mirroring: MirrorFigures = MirrorFigures()

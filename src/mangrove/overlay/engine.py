@@ -9,7 +9,7 @@ routes), `overlay.interest` (who wants what), `overlay.forwarding` and `overlay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mangrove.errors import MangroveError
 from mangrove.model.events.event_log import Event, EventId, EventLog
@@ -22,6 +22,8 @@ from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.events.happenings import (
     BudgetKept,
     BudgetOverrun,
+    GatewayDisplaced,
+    GatewayTookOver,
     HeadLost,
     HeadSettled,
     LinkFailed,
@@ -95,14 +97,21 @@ class OverlayEngine:
         timing: Timing | None = None,
         tables: GatewayTables | None = None,
         events_before: int = 0,
+        process: str = "",
+        standing_by: bool = False,
     ) -> None:
-        """`events_before` is how many events earlier lives of this gateway have noted."""
+        """`events_before` is how many events earlier lives of this gateway have noted.
+
+        `process` names this gateway where a domain has two. One that is `standing_by` has no neighbours; it
+        only learns what is wanted, until it begins.
+        """
         self.domain = domain
         self.epoch = epoch
         self.federation = federation
         links = [link.between for link in federation.links]
         peers = [link.other(domain) for link in federation.links_of(domain)]
-        self._events = EventLog(domain, events_before)
+        self._events = EventLog(process or domain, events_before)
+        self.standing_by = standing_by
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
@@ -140,6 +149,50 @@ class OverlayEngine:
         """Whether the shell knows that what waits for the head broker may go."""
         self._head_change: EventId | None = None
 
+    # -- two gateways of one domain -----------------------------------------------------------------------
+
+    def overhear(self, update: InterestUpdate, now: float) -> tuple[list[Instruction], bool]:
+        """What another domain wants, told by the gateway that this one stands by for.
+
+        Also tells whether a gap showed, so that it should be asked with a digest.
+        """
+        _, gap = self._remote.receive(update, "")
+        instructions = self._act_on_interest(now)
+        return ([*instructions, ResetTimer()] if self._remote.busy else instructions), gap
+
+    def interest_digest(self) -> Digest:
+        """What is known here of all domains' interest."""
+        return self._remote.digest()
+
+    def interest_beyond(self, digest: Digest) -> Iterator[InterestUpdate]:
+        """What the sender of a digest lacks of other domains' interest."""
+        for snapshot in self._remote.missing_from(digest):
+            while snapshot.domain != self.domain and not snapshot.done:
+                yield snapshot.next_part()
+
+    def begin(self, epoch: int, reason: str, now: float) -> list[Instruction]:
+        """A gateway that stood by carries from now on; `epoch` is later than that of the one before it."""
+        if not self.standing_by:
+            raise InvariantError("a gateway that carries already cannot begin")
+        self.standing_by = False
+        self.epoch = epoch
+        for part in (self._link_state, self._routes, self._remote.interest, self._forwarder):
+            part.begin(epoch)
+        self._events.note(GatewayTookOver(reason=reason), now)
+        return self._serve_timers(now)
+
+    def abandon(self, now: float) -> list[Frame]:
+        """Another gateway of this domain carries since later, and this one lets go of everything.
+
+        The frames that wait here, or were not acknowledged, go nowhere any more.
+        """
+        frames = [frame for neighbour in self._neighbours for frame in neighbour.outgoing.restart(now)]
+        return frames + self._forwarder.parked.release(now)
+
+    def displaced(self, reason: str, given_up: int, now: float) -> None:
+        """So many messages were in what was abandoned."""
+        self._events.note(GatewayDisplaced(reason=reason, given_up=given_up), now)
+
     # -- greeting -----------------------------------------------------------------------------------------
 
     def hello(self) -> Frame:
@@ -152,14 +205,15 @@ class OverlayEngine:
 
     # -- neighbours come and go ---------------------------------------------------------------------------
 
-    def peer_up(self, peer: str, now: float) -> list[Instruction]:
+    def peer_up(self, peer: str, now: float, *, successor: bool = False) -> list[Instruction]:
         """A greeted neighbour is there: compare what both know, and begin to test the link.
 
-        If there was a connection to it, the new one takes its place.
+        If there was a connection to it, the new one takes its place. A `successor` took over from the gateway
+        that was there: that one has failed and not the link, which is not made to wait for it.
         """
         neighbour = self._neighbours[peer]
         instructions = self._lose(neighbour, now, "replaced") if neighbour.connected else []
-        neighbour.connect(now)
+        neighbour.connect(now, successor=successor)
         instructions += self._network.peer_up(peer, now)
         instructions += self._exchange.peer_up(peer)
         return [*instructions, *self._serve_timers(now)]
@@ -376,6 +430,11 @@ class OverlayEngine:
 
     def timer(self) -> float:
         """When `handle_timer` wants to be called next."""
+        if self.standing_by:
+            return min(
+                (time for time in (self._local.timer(), self._exchange.timer()) if time is not None),
+                default=float("inf"),
+            )
         times = (
             self._neighbours.timer(),
             self._link_state.timer(),
@@ -472,6 +531,8 @@ class OverlayEngine:
     def _serve_timers(self, now: float) -> list[Instruction]:
         self._remote.refresh()
         instructions = self._exchange.pass_on(now) + self._act_on_interest(now)
+        if self.standing_by:
+            return instructions + self._settle_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
             monitor.woken(now)
@@ -488,8 +549,11 @@ class OverlayEngine:
         self._labels.expire(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
-        if self._local.serve_now(now):
-            instructions += self._settle(0, now)
+        return instructions + self._settle_interest(now)
+
+    def _settle_interest(self, now: float) -> list[Instruction]:
+        """After a holdover, what the head broker's clients do not want any more is withdrawn."""
+        instructions = self._settle(0, now) if self._local.serve_now(now) else []
         withdrawn = self._local.expire(now)
         if withdrawn is not None:
             instructions += self._exchange.pass_on(now, at_once=True)
@@ -547,7 +611,7 @@ class OverlayEngine:
         if instructions:
             for frame in self._forwarder.parked.release_jobs(now):
                 instructions += self._forwarder.reroute(frame, now)
-        if self._remote.classes.take_changed():
+        if not self.standing_by and self._remote.classes.take_changed():
             instructions += self._network.send_routes(self._routes.want(self._remote.classes.keys(), now))
         return instructions
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mangrove.agent.site import callee_address
+from mangrove.agent.site import callee_addresses
 from mangrove.errors import InputError
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
@@ -19,7 +19,7 @@ from mangrove.model.shared_names import WAN_PROCESS, WAN_READY
 from mangrove.model.site_pair import link_name
 from mangrove.testbed.emulator_control import send_request
 from mangrove.testbed.shaping import Shape
-from mangrove.testbed.wan import ShapeChange, WanLink, WanSettings
+from mangrove.testbed.wan import ShapeChange, WanLink, WanSettings, Way
 
 HOST = "127.0.0.1"
 
@@ -40,8 +40,10 @@ class EmulatedLinks:
         self._relays = {
             link.pair: WanLink(
                 name=link_name(*link.pair),
-                listen=Address(HOST, ports.take(HOST)),
-                target=callee_address(link, endpoints),
+                ways=tuple(
+                    Way(listen=Address(HOST, ports.take(HOST)), target=target)
+                    for target in callee_addresses(link, endpoints)
+                ),
                 shape=shape_of(link),
             )
             for link in federation.links
@@ -50,10 +52,10 @@ class EmulatedLinks:
         settings = WanSettings(control=self.control, links=tuple(self._relays.values()), seed=seed)
         self.process = emulator(settings, run)
 
-    def calls_through(self, domain: str) -> dict[str, Address]:
+    def calls_through(self, domain: str) -> dict[str, tuple[Address, ...]]:
         """The relays that a site calls instead of its neighbours."""
         return {
-            link.callee: self._relays[link.pair].listen
+            link.callee: tuple(way.listen for way in self._relays[link.pair].ways)
             for link in self._federation.links_of(domain)
             if domain == link.caller
         }

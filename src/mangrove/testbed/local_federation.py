@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ class LocalFederation(Launcher):
     """The launcher, with every link led through the emulator. `seed` is that of jitter and loss.
 
     With `emulate_brokers` all connections of data brokers are led through an emulator, too, so that what a
-    broker can carry can be lowered; without it that costs nothing.
+    broker can carry can be lowered; without it that costs nothing. `inside`: see `Launcher`.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class LocalFederation(Launcher):
         record_stimuli: bool = False,
         agents: bool = True,
         emulate_brokers: bool = False,
+        inside: Mapping[tuple[str, str], Sequence[str]] | None = None,
         progress: Callable[[str], None] = log.info,
     ) -> None:
         super().__init__(
@@ -46,6 +47,7 @@ class LocalFederation(Launcher):
             ephemeral=ephemeral,
             record_stimuli=record_stimuli,
             agents=agents,
+            inside=inside,
             progress=progress,
         )
         self._seed = seed
@@ -87,5 +89,5 @@ class LocalFederation(Launcher):
             self._links = EmulatedLinks(self.federation, self.endpoints, self.run, self.ports, self._seed)
             await self._links.process.start()
 
-    def _calls_through(self, domain: str) -> Mapping[str, Address]:
+    def _calls_through(self, domain: str) -> Mapping[str, tuple[Address, ...]]:
         return self._links.calls_through(domain) if self._links is not None else {}

@@ -25,7 +25,7 @@ from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.testbed.emulated_links import emulator, send_shape
 from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
 from mangrove.testbed.shaping import Shape
-from mangrove.testbed.wan import WanLink, WanSettings
+from mangrove.testbed.wan import WanLink, WanSettings, Way
 
 HOST = "127.0.0.1"
 LINK = "native"
@@ -51,7 +51,7 @@ class NativePair:
             )
             for side in ("near", "far")
         )
-        link = WanLink(name=LINK, listen=relay, target=Address(HOST, leaf_port), shape=shape)
+        link = WanLink(name=LINK, ways=(Way(listen=relay, target=Address(HOST, leaf_port)),), shape=shape)
         hub = f'leafnodes {{ listen: "{HOST}:{leaf_port}" }}'
         spoke = f'leafnodes {{ remotes: [ {{ url: "nats-leaf://{relay}" }} ] }}'
         self._processes: list[ManagedProcess] = [

@@ -40,12 +40,18 @@ NARROW_RECEIVE_BYTES = 16 << 10
 WAN_SEGMENT_BYTES = 1460
 
 
-class WanLink(msgspec.Struct, frozen=True, kw_only=True):
-    """One link to emulate: who connects to `listen` talks to `target`."""
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """Who connects to `listen` talks to `target`."""
 
-    name: str
     listen: Address
     target: Address
+
+
+class WanLink(msgspec.Struct, frozen=True, kw_only=True):
+    """One link to emulate, with a way to each gateway of the end that is called."""
+
+    name: str
+    ways: tuple[Way, ...]
     shape: Shape
 
 
@@ -67,8 +73,9 @@ class ShapeChange(msgspec.Struct, frozen=True, kw_only=True):
 class Pipe(asyncio.Protocol):
     """One direction: what this socket receives is written to the other one when its time has come."""
 
-    def __init__(self, link: EmulatedLink, other: Pipe | None, seed: int) -> None:
+    def __init__(self, link: EmulatedLink, other: Pipe | None, seed: int, target: Address) -> None:
         self._link = link
+        self._target = target
         self._other = other
         self._shaper = Shaper(link.shape, seed)
         self._waiting: deque[tuple[float, bytes]] = deque()
@@ -84,7 +91,7 @@ class Pipe(asyncio.Protocol):
         self._bound_receive_buffer()
         self._link.pipes.add(self)
         if self._other is None:
-            self._link.connect(self)
+            self._link.connect(self, self._target)
         else:
             self._other._other = self
             self._other.release()
@@ -203,24 +210,24 @@ class EmulatedLink:
         self._seed = seed
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def accept(self) -> Pipe:
+    def accept(self, target: Address) -> Pipe:
         """A protocol for an incoming connection."""
         self._seed += 2
-        return Pipe(self, None, self._seed)
+        return Pipe(self, None, self._seed, target)
 
-    def connect(self, near: Pipe) -> None:
+    def connect(self, near: Pipe, target: Address) -> None:
         """Connect an incoming connection onward."""
-        task = asyncio.create_task(self._connect(near))
+        task = asyncio.create_task(self._connect(near, target))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, near: Pipe) -> None:
+    async def _connect(self, near: Pipe, target: Address) -> None:
         loop = asyncio.get_running_loop()
-        onward = wan_socket(self.settings.target[0])
+        onward = wan_socket(target[0])
         onward.setblocking(False)
         try:
-            await loop.sock_connect(onward, self.settings.target)
-            await loop.create_connection(lambda: Pipe(self, near, self._seed + 1), sock=onward)
+            await loop.sock_connect(onward, target)
+            await loop.create_connection(lambda: Pipe(self, near, self._seed + 1, target), sock=onward)
         except OSError as error:
             log.info("%s: %s", self.settings.name, error)
             onward.close()
@@ -249,11 +256,12 @@ class Wan:
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
             for link in self._links.values():
-                listener = wan_socket(link.settings.listen[0])
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind(link.settings.listen)
-                server = await loop.create_server(link.accept, sock=listener)
-                stack.callback(server.close)
+                for way in link.settings.ways:
+                    listener = wan_socket(way.listen[0])
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    listener.bind(way.listen)
+                    server = await loop.create_server(partial(link.accept, way.target), sock=listener)
+                    stack.callback(server.close)
             control = await asyncio.start_server(
                 partial(answer_requests, self._answer), *self._settings.control, reuse_address=True
             )

@@ -167,6 +167,29 @@ def test_mirror_that_breaks_the_bound_exits_1() -> None:
     assert mangrove("plan", "mirror", str(DATA), "--max-risk", "0.05").returncode == 1
 
 
+def test_mirrors_follow_contracts_and_hosts(tmp_path: Path) -> None:
+    hosts = {"east": ["broker1", "broker2"], "west": ["broker3"]}
+    said = {"mirrored": {"item1": True, "item4": "standby"}, "hosts": hosts, "capacity": [7000, 7500, 6000]}
+    path = written(tmp_path, {**GOLDEN, **said})
+    answer = json.loads(mangrove("plan", "mirror", path, "--json").stdout)
+    assert {item: row["mode"] for item, row in answer["mirrors"].items()} == {
+        "item1": "both",
+        "item4": "standby",
+    }
+    for row in answer["mirrors"].values():
+        assert (row["primary"] == "broker3") != (row["mirror"] == "broker3")
+    assert set(answer["host_failures"]) == {"east", "west"}
+    shown = mangrove("plan", "mirror", path).stdout
+    assert "Primaries and mirrors together" in shown
+    assert "host east" in shown
+    assert "2 of 6 items have a mirror" in shown
+    wrong = written(tmp_path, {**GOLDEN, "mirrored": {"item9": True}, "hosts": {"east": ["broker1"]}})
+    refused = mangrove("plan", "cases", wrong)
+    assert refused.returncode == 2
+    assert "mirrored.item9" in refused.stderr
+    assert "hosts: broker 'broker2' is on no host" in refused.stderr
+
+
 def test_cases_are_written_and_read_back(tmp_path: Path) -> None:
     from mangrove.planning.policies.case_base import decode
 

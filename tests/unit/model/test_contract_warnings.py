@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mangrove.model.contract_warnings import NOT_IN_FORCE, contract_warnings, federation_warnings
-from mangrove.model.federation import Domain, Federation, Region
+from mangrove.model.federation import Domain, Edge, Federation, Host, Region
 from mangrove.model.topics import Contract, Mirror, TopicRules
 
 
@@ -17,11 +17,36 @@ def test_each_key_that_does_nothing_is_named_with_its_place() -> None:
     )
     warnings = contract_warnings(rules)
     assert [warning.split(" is ")[0] for warning in warnings] == [
-        "topics[1] (b.>): `mirror`",
         "topics[1] (b.>): `durable`",
         "topics[2] (c): `durable`",
     ]
     assert contract_warnings(TopicRules()) == ()
+
+
+def test_a_domain_without_a_second_broker_for_mirrors_is_named() -> None:
+    edge = Edge()
+    apart = (Host(name="h1", address="", brokers=("head",)), Host(name="h2", address="", brokers=("edge1",)))
+    domains = {
+        "one": Domain(name="one", base_port=1, edges=(edge,)),
+        "two": Domain(name="two", base_port=1, edges=(edge, edge)),
+        "together": Domain(
+            name="together",
+            base_port=1,
+            edges=(edge, edge),
+            hosts=(apart[0], Host(name="h2", address="", brokers=("edge1", "edge2"))),
+        ),
+        "apart": Domain(
+            name="apart",
+            base_port=1,
+            edges=(edge, edge),
+            hosts=(*apart, Host(name="h3", address="", brokers=("edge2",))),
+        ),
+    }
+    rules = TopicRules((Contract(match="a"), Contract(match="b.>", mirror=Mirror.STANDBY)))
+    assert federation_warnings(Federation(name="f", domains=domains, topics=rules)) == (
+        "topics[1] (b.>): `mirror`: no second broker in one: it takes two edges",
+        "topics[1] (b.>): `mirror`: no second broker in together: all edges are on one host",
+    )
 
 
 def test_the_table_names_keys_that_exist() -> None:

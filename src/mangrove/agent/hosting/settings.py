@@ -23,7 +23,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     system_user: Credentials
     """Of the agents at the data brokers; the same on all hosts of a domain."""
-    calls_through: dict[str, Address] = {}
+    calls_through: dict[str, tuple[Address, ...]] = {}
     record_stimuli: bool = False
     agents: bool = True
 

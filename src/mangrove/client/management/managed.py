@@ -21,14 +21,16 @@ from mangrove.client.management.membership import Membership
 from mangrove.client.management.moves import SubscriptionMoves, migrated
 from mangrove.client.management.ordered_limits import OrderedLimits
 from mangrove.client.management.publisher_moves import PublisherMoves
+from mangrove.client.message import MessageIds, Respond
 from mangrove.client.migration.publisher_move import Route
+from mangrove.client.mirroring.mirroring import Mirroring
 from mangrove.client.publishing import Published, Withheld
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Subscription
 from mangrove.client.usefulness.votes import largest
 from mangrove.model.agents.directions import Directions
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.model.agents.registration import ClientRole, Migrated, Order, Traffic, Wish
+from mangrove.model.agents.registration import MIRRORED_KEY, ClientRole, Migrated, Order, Traffic, Wish
 from mangrove.model.agents.usefulness import Lag, LimitsOrdered, Vote
 from mangrove.model.balancing import Placement
 
@@ -66,6 +68,7 @@ class Managed:
         self._pool = pool
         self._kept = (head, usual)
         self._membership = Membership(link, identity, name, self)
+        self._mirroring: Mirroring | None = None
         self._keys: dict[Subscription, str] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._reported: dict[str, tuple[int, int]] = {}
@@ -101,10 +104,11 @@ class Managed:
         published: Callable[[], dict[str, Published]],
         route: Route,
         publishing: PublishFilter,
-        origin: str,
+        ids: MessageIds,
+        respond: Respond,
     ) -> None:
         """The connection is there: from here on its legs, its outlets and its limits may change."""
-        self.origin = origin
+        self.origin = ids.prefix
         self._limits.begin(publishing.order)
         self._withheld = lambda: publishing.withheld
         head = self._kept[0]
@@ -115,6 +119,18 @@ class Managed:
         )
         self._publisher_moves = PublisherMoves(
             self._directions.domain, self._pool, head, route, self._publisher_moved
+        )
+        self._mirroring = Mirroring(
+            legs,
+            respond,
+            head,
+            ids.head_form,
+            directory=self._membership.directory,
+            url_of=self._url_of,
+            open_=self._pool.apart,
+            route=route,
+            suspect=self._membership.suspect,
+            name_of=self._name_of,
         )
         self._pool.listener = self
 
@@ -140,6 +156,14 @@ class Managed:
         if self._publisher_moves is not None:
             await self._publisher_moves.close()
         await self._membership.close()
+        if self._mirroring is not None:
+            await self._mirroring.close()
+
+    @property
+    def mirroring(self) -> Mirroring:
+        """The mirrors."""
+        assert self._mirroring is not None, "asked for once the connection is there"
+        return self._mirroring
 
     @property
     def membership(self) -> Membership:
@@ -178,6 +202,7 @@ class Managed:
 
     def placed(self, subscription: Subscription) -> None:
         """It is served; if not where it was to be, the agent hears of it."""
+        self.mirroring.subscribed(subscription)
         key = self._keys[subscription]
         assigned = self._assigned.pop(key, None)
         if assigned is not None and assigned != self.broker_of(key):
@@ -185,10 +210,12 @@ class Managed:
 
     async def ended(self, subscription: Subscription) -> None:
         """A subscription is over."""
+        self.mirroring.ended(subscription)
         key = self._keys.pop(subscription, None)
         if key is not None:
             del self._subscriptions[key]
             self._reported.pop(key, None)
+            self._reported.pop(key + MIRRORED_KEY, None)
             self._ordered.pop(key, None)
             self._membership.end(key)
         if self._moves is not None:
@@ -204,6 +231,7 @@ class Managed:
         record = self._membership.directory.get(subject)
         if record is not None:
             self.directory_changed([record])
+        self.mirroring.published(subject)
 
     def readiness_abroad(self, subscription: Subscription) -> Readiness | None:
         """Who tells whether a subscription is in force that another domain serves; None if this one does."""
@@ -242,7 +270,12 @@ class Managed:
 
     def traffic(self) -> tuple[dict[str, Traffic], dict[str, Traffic]]:
         """See `Member`."""
-        subscriptions = {key: (each.messages, each.size_bytes) for key, each in self._subscriptions.items()}
+        subscriptions = {}
+        for key, each in self._subscriptions.items():
+            copies = each.mirrored
+            subscriptions[key] = each.messages - copies.messages, each.size_bytes - copies.size_bytes
+            if copies.messages:
+                subscriptions[key + MIRRORED_KEY] = copies.messages, copies.size_bytes
         published = {
             subject: (each.messages, each.size_bytes)
             for subject, each in self._published().items()
@@ -298,6 +331,7 @@ class Managed:
                 if url:
                     self._publish_at[topic] = record.publish_at
                     self._publisher_moves.follow(topic, url)
+        self.mirroring.records_changed(records)
 
     def ordered(self, order: Order) -> None:
         """Carry out what the agent orders, if it makes sense."""
@@ -332,7 +366,8 @@ class Managed:
     # -- what happens to connections and moves ---------------------------------------------------------------
 
     def wire_lost(self, wire: ClientConnection) -> None:
-        """A broker is gone: moves to or from it are decided."""
+        """A broker is gone: moves to or from it are decided, and mirrors serve instead."""
+        self.mirroring.wire_lost(wire)
         if self._moves is not None:
             self._moves.lost(wire)
 
@@ -342,6 +377,7 @@ class Managed:
             return
         if self._moves is not None:
             self._moves.back(wire)
+        self.mirroring.wire_back(wire)
         self._membership.say_again(self._keys[each] for each in self._legs.at(wire) if each in self._keys)
         self._membership.say_again(
             self._publishers[each] for each in self._publisher_moves.at(wire) if each in self._publishers

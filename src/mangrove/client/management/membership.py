@@ -32,6 +32,7 @@ from mangrove.model.agents.registration import (
     MAX_WISHES,
     AgentStarted,
     Assignment,
+    BrokerSuspected,
     ClientOrder,
     Leave,
     Migrated,
@@ -191,6 +192,15 @@ class Membership:
     def migrated(self, told: Callable[[str, int], Migrated]) -> None:
         """Tell what became of an order; `told` is given this client's id and the next number."""
         self._reporting.say(told(self._identity.client, self._identity.next_sequence()))
+
+    def suspect(self, broker: str, evidence: str) -> None:
+        """Tell that a broker is taken for dead."""
+        identity = self._identity
+        self._reporting.say(
+            BrokerSuspected(
+                client=identity.client, sequence=identity.next_sequence(), broker=broker, evidence=evidence
+            )
+        )
 
     # -- registering --------------------------------------------------------------------------------------
 

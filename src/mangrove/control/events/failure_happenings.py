@@ -115,6 +115,32 @@ class FailoverDecided(Happening, frozen=True, kw_only=True):
         )
 
 
+class CaseKept(Happening, frozen=True, kw_only=True):
+    """A case was computed for a state that no plan foresaw."""
+
+    failed: tuple[str, ...]
+    items: int
+    joint_ok: float
+    feasible: bool
+
+    def sentence(self) -> str:
+        """For which state, and how good it is."""
+        risk = f"risk of any overload {1.0 - self.joint_ok:.2g}"
+        kept = "" if self.feasible else "; its bounds cannot be kept"
+        return f"a case was computed for {listed(self.failed)} being down: {self.items} items, {risk}{kept}"
+
+
+class CasesRefused(Happening, frozen=True, kw_only=True):
+    """Cases that an earlier leader kept serve no longer."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    why: str
+
+    def sentence(self) -> str:
+        """Why."""
+        return f"kept cases are not used: {self.why}"
+
+
 class RestartOrdered(Happening, frozen=True, kw_only=True):
     """A broker whose process is there and does not answer is to be killed and started anew."""
 
@@ -135,5 +161,7 @@ FAILURES = kinds_by_name(
     BrokerReturned,
     HostReturned,
     FailoverDecided,
+    CaseKept,
+    CasesRefused,
     RestartOrdered,
 )

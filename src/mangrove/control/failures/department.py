@@ -5,9 +5,10 @@ decided here makes the directory true again: no record names a dead broker for l
 has died, as long as an agent leads. A topic goes, in this order,
 
 1. to its mirror, which has all of it;
-2. where the case of the plan in force has it, for exactly these brokers being down;
-3. to the broker at which its other subscribers are;
-4. where the policy of distribution puts it.
+2. where the case of the plan in force has it, for these brokers being down;
+3. where a case has it that was computed for this state, when the plan has none;
+4. to the broker at which its other subscribers are;
+5. where the policy of distribution puts it.
 
 A broker that returns may be used for new topics as soon as it answers steadily; nothing goes back to it by
 itself.
@@ -27,12 +28,14 @@ from mangrove.control.clients.registrar import Registrar
 from mangrove.control.clients.registry import Clients
 from mangrove.control.directory.directory import Directory
 from mangrove.control.events.failure_happenings import FailoverDecided, RestartOrdered
+from mangrove.control.failures.cases import CaseBook
 from mangrove.control.failures.detector import MISSES, PROBE_S
 from mangrove.control.failures.states import Health
 from mangrove.control.failures.stored import FailureRecords, StoredFailure
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import Instruction, ProbeBroker, RestartBroker
 from mangrove.control.plans.department import PlanDepartment
+from mangrove.control.sessions.states import settling_s
 from mangrove.control.site import Site
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import BrokerSuspected, ClientRole
@@ -53,6 +56,7 @@ EXAMPLES = 8
 
 BY_MIRROR = "their mirrors"
 BY_CASE = "the case of the plan"
+BY_COMPUTED = "a computed case"
 BY_OTHERS = "where their other subscribers are"
 BY_DISTRIBUTION = "distribution"
 
@@ -90,6 +94,7 @@ class FailureDepartment:
         number: Callable[[], int],
         found: dict[str, StoredFailure],
         plans: Callable[[], PlanDepartment],
+        cases: CaseBook,
         paused: Callable[[], bool],
         clock_shift_s: float,
     ) -> None:
@@ -101,18 +106,21 @@ class FailureDepartment:
         self._registrar = registrar
         self._log = log
         self._plans = plans
+        self._cases = cases
         self._paused = paused
         self._clock_shift_s = clock_shift_s
         self._records = FailureRecords(number)
         self._dropped = {broker: each for broker, each in found.items() if site.has(broker)}
         self._decided = set(self._dropped)
         """Those of them that have not returned for a moment and died again since."""
+        self._decided_at = -math.inf
         self._relocated: list[Served] = []
 
     # -- life -----------------------------------------------------------------------------------------------
 
-    def begin(self, now: float) -> list[Instruction]:
+    def begin(self, records: Iterable[bytes], now: float) -> list[Instruction]:
         """A term begins: what an earlier leader decided stands, and what it did not get to is decided."""
+        self._cases.begin(records, now)
         known = {broker: each.failed_by for broker, each in self._dropped.items() if each.failed_by}
         self._watch.note_standing(known, now)
         return self.handle_timer(now)
@@ -121,15 +129,17 @@ class FailureDepartment:
 
     def turned(self, turn: Turn, now: float) -> list[Instruction]:
         """A broker's health has changed."""
+        told: list[Instruction] = []
         if turn.after is Health.FAILED:
             self._decided.discard(turn.broker)
+            told += self._cases.want(self._watch.failed_by(turn.broker), now)
         elif turn.after is Health.ALIVE and turn.before is Health.RETURNING:
             known = self._dropped.pop(turn.broker, None)
             self._decided.discard(turn.broker)
             self._watch.note_returned(turn.broker, turn.failed_since, now, replaced=known is not None)
             if known is not None:
                 self._records.changed(self._dropped)
-        return self.handle_timer(now)
+        return told + self.handle_timer(now)
 
     def suspected(self, message: BrokerSuspected, now: float) -> list[Instruction]:
         """A client takes a broker for dead."""
@@ -195,6 +205,7 @@ class FailureDepartment:
     def _drop(self, brokers: list[str], now: float) -> None:
         """These brokers are in no record any more."""
         dead = frozenset(brokers)
+        self._decided_at = now
         # Everything is decided before the event is noted, and recorded after it: records name their reason.
         places: dict[str, str] = {}
         tally = _Tally()
@@ -214,7 +225,7 @@ class FailureDepartment:
             decided = self._log.note(
                 FailoverDecided(
                     failed=self._watch.failed,
-                    case=self._case_name(),
+                    case=self._case_name(now),
                     head=self._site.acting_head,
                     moved=dict(tally.moved),
                     why=dict(tally.why),
@@ -236,12 +247,12 @@ class FailureDepartment:
             )
         self._records.changed(self._dropped)
 
-    def _case_name(self) -> str:
+    def _case_name(self, now: float) -> str:
         plan = self._plans().in_force
-        if plan is None:
-            return "no plan is in force"
-        case = self._plans().case_for(self._site.down)
-        return f"plan {plan.version} {'has a case for it' if case is not None else 'has no case for it'}"
+        if plan is not None and self._cases.prepared():
+            return f"plan {plan.version} has a case for it"
+        foreseen = "no plan is in force" if plan is None else f"plan {plan.version} has no case for it"
+        return foreseen + ("" if self._cases.kept(now) is None else ", one was computed")
 
     def _place(self, topic: str, record: DirectoryRecord, now: float) -> tuple[str, str]:
         """Where a topic goes whose broker is dead, and why there."""
@@ -249,6 +260,10 @@ class FailureDepartment:
         living = [edge for edge in record.edges if edge not in down]
         if record.mirror and record.mirror not in down:
             return record.mirror, BY_MIRROR
+        if not self._cases.prepared():
+            computed = self._cases.place(topic, now)
+            if computed and computed not in down:
+                return computed, BY_COMPUTED
         planned = self._plans().planned(topic)
         if planned is not None and planned.primary not in down:
             return planned.primary, BY_CASE
@@ -281,6 +296,10 @@ class FailureDepartment:
     def dropped(self) -> Iterable[str]:
         """Brokers that the directory does without."""
         return tuple(self._dropped)
+
+    def unsettled(self, now: float) -> bool:
+        """Whether loads tell nothing yet of what is to come: a broker has just died, or been replaced."""
+        return bool(self._undecided()) or now < self._decided_at + settling_s(self._site.balancing)
 
     def problems(self) -> list[str]:
         """Records that name a broker which was dropped; for tests."""

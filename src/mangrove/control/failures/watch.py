@@ -50,6 +50,7 @@ class FailureWatch:
         self._credibility = Credibility()
         self._failed_by: dict[str, EventId] = {}
         self._failed_hosts: dict[str, EventId | None] = {}
+        self._verdicts = 0
         self.unknown = 0
         """Probes of brokers that are not of this domain."""
 
@@ -71,6 +72,7 @@ class FailureWatch:
         if noting and after is Health.FAILED:
             self._note_failed(detector, now)
         if after is Health.FAILED:
+            self._verdicts += 1
             self._look_at_host(broker, now, noting)
             failed_since = detector.failed_since
         elif after is Health.ALIVE and not noting:
@@ -198,6 +200,7 @@ class FailureWatch:
             hosts=self.failed_hosts,
             dropped=tuple(dropped),
             bottlenecks=tuple(bottlenecks),
+            verdicts=self._verdicts,
             missed_probes=sum(each.missed for each in detectors),
             uncounted_probes=sum(each.uncounted for each in detectors),
             refuted_reports=self._credibility.refuted,

@@ -62,7 +62,7 @@ class Candidates:
         if found and not plan.topology:
             wrong.append(Mistake("topology", "missing", "the fingerprint that `pipeline profile` writes"))
         plan = fitted(plan, federation, domain)
-        wrong += mistakes(plan, federation, domain, self._site.serving, wall=wall)
+        wrong += mistakes(plan, federation, domain, self._site.could_serve, wall=wall)
         if found and before is not None and plan.data_until < before.plan.data_until:
             wrong.append(Mistake("data_until", "its data are older than those of the plan in force"))
         if wrong:
@@ -85,7 +85,7 @@ class Candidates:
                 policy.plan,
                 self._site.federation,
                 self._site.domain,
-                self._site.serving,
+                self._site.could_serve,
                 wall=policy.plan.data_until,
             )
             if each.path != "made_at"

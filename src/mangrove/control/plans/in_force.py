@@ -60,8 +60,24 @@ class PlanInForce:
             for topic in item.topics
             if "*" in topic or ">" in topic
         ]
+        # A head that serves nobody is in no case: the others are as good without it.
+        self._brokers = frozenset(
+            broker
+            for case in self.plan.cases
+            for broker in (
+                *case.failed,
+                *case.off,
+                *case.risk,
+                *(each.primary for each in case.placing.values()),
+            )
+        )
         self._items: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._topics = {item.item: item.topics for item in self.plan.items}
         self.mirrored_items = frozenset(item.item for item in self.plan.items if item.mirrored)
+
+    def topics_of(self, item: str) -> tuple[str, ...]:
+        """Subjects and patterns of an item."""
+        return self._topics.get(item, ())
 
     def items_of(self, topic: str) -> tuple[str, ...]:
         """Items to which a subject or pattern belongs."""
@@ -87,7 +103,7 @@ class PlanInForce:
 
     def case(self, down: frozenset[str], load: float = 1.0) -> PlanCase | None:
         """The policy of a state; None when the plan has none that does without the brokers that are down."""
-        return self.plan.case_for(down, load)
+        return self.plan.case_for(down & self._brokers, load)
 
     def planned(self, topic: str, down: frozenset[str] = frozenset()) -> Placing | None:
         """Where a topic belongs; None when the plan does not say, or names only brokers that are down."""

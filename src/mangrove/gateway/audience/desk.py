@@ -50,9 +50,12 @@ class AudienceDesk:
         self._later: asyncio.TimerHandle | None = None
         self._unheard = f"mangrove.{domain}.gateway.unheard"
         self.subject = gateway_audience_subject(domain)
-        left_s = mark.left_s()
-        if left_s:
-            leaves.hold(monotonic() + left_s)
+        self.hold(mark.left_s())
+
+    def hold(self, left_s: float) -> None:
+        """Publishers may be silent for so long by leave of a gateway that this one took over from."""
+        if left_s > 0:
+            self._leaves.hold(monotonic() + left_s)
 
     # -- the head's side ----------------------------------------------------------------------------------
 

@@ -71,6 +71,8 @@ class MirrorPlane:
         self.departing = RecentIds()
         self.arriving = RecentIds()
         self._spoken = LastSpoken()
+        self._unsent = LastSpoken()
+        """What a gateway that stands by would have sent; the one that carries most likely has."""
         self._passing = Gathered()
         """What of the body at hand goes to the head."""
         self._arriving_lines = LineTable(self._arrival, self._forget_arrivals)
@@ -95,6 +97,20 @@ class MirrorPlane:
                 tasks.create_task(edge.run(), name=f"mirror at {edge.name}")
             tasks.create_task(self._keep_asking(), name="asking for what is missed")
 
+    def begin(self) -> None:
+        """The gateway, which stood by, carries from now on; what the one before had not sent is not lost.
+
+        Nobody knows how much that is, so all that came lately is sent, and said again: of what arrives twice,
+        one copy is left out by its id.
+        """
+        self.forget_lines()
+        runs = [messages for _, messages in self._unsent.runs()]
+        self._unsent = LastSpoken()
+        for messages in runs if self.edges else ():
+            self.edges[0].sorter.take(messages)
+        self._buffer_done()
+        self.head_doubted()
+
     def mirrored(self, subject: str) -> bool:
         """Whether a literal subject has second copies."""
         return bool(self._rules.contract_of(subject).mirror)
@@ -103,6 +119,8 @@ class MirrorPlane:
 
     def head_doubted(self) -> None:
         """What went by the head lately may be lost: it is said again, and asked for."""
+        if self._engine.standing_by:
+            return
         now = monotonic()
         for edge in self.edges if self._standby else ():
             edge.double(now)
@@ -210,6 +228,8 @@ class MirrorPlane:
             return Entry(message.skip, DISCARD)
         if not (self.mirrored(subject) and may_have_id(message)):
             return Entry(message.skip, DISCARD)
+        if self._engine.standing_by:
+            return Entry(message.skip, _Unsent(self._unsent))
         entry = self._outbound(message.line(subject, message.reply))
         return self.departure(line, message, subject, entry)
 
@@ -320,6 +340,18 @@ class _Copies:
     def take(self, messages: bytes) -> None:
         if not self._standby or monotonic() < self._edge.doubled_until:
             self._edge.copy(self._line, self._message, messages)
+
+
+class _Unsent:
+    """The flow of copies that a gateway takes which stands by."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: LastSpoken) -> None:
+        self._kept = kept
+
+    def take(self, messages: bytes) -> None:
+        self._kept.keep("", messages, monotonic())
 
 
 class _Kept:

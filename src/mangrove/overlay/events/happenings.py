@@ -212,6 +212,30 @@ class BudgetKept(Happening, frozen=True, kw_only=True):
         return f"{self.topic} keeps its budget for {self.peer} again"
 
 
+class GatewayTookOver(Happening, frozen=True, kw_only=True):
+    """A gateway that stood by carries from now on."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    reason: str
+
+    def sentence(self) -> str:
+        """Why."""
+        return f"takes over as the gateway of its domain: {self.reason}"
+
+
+class GatewayDisplaced(Happening, frozen=True, kw_only=True):
+    """A gateway lets go, because the other one of its domain carries."""
+
+    tone: ClassVar[Tone] = Tone.DOUBTFUL
+    reason: str
+    given_up: int = 0
+    """Messages that had not been acknowledged by the next gateway; some may have arrived."""
+
+    def sentence(self) -> str:
+        """Why, and what that costs."""
+        return f"lets go of {self.given_up:,} messages and stands by: {self.reason}"
+
+
 def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
@@ -232,4 +256,6 @@ KINDS = kinds_by_name(
     RegionSafe,
     BudgetOverrun,
     BudgetKept,
+    GatewayTookOver,
+    GatewayDisplaced,
 )

@@ -46,6 +46,10 @@ class Forwarder:
         """How old messages are when they come from the head broker, as far as is known."""
         self.parked = ParkedFrames(federation.queue_bytes)
 
+    def begin(self, epoch: int) -> None:
+        """A life of this gateway begins: its frames have names of their own."""
+        self._epoch = epoch
+
     def check(self, frame: Frame) -> None:
         """Refuse frames that name domains which do not exist."""
         if frame.origin >= len(self._order) or frame.destinations >> len(self._order):

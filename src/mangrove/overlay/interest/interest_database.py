@@ -127,6 +127,11 @@ class InterestDatabase:
         """All that is known, by domain."""
         yield from sorted(self._known.items())
 
+    def begin(self, epoch: int) -> None:
+        """A life of this gateway begins: what its domain wants is told anew, by this one."""
+        self.own.epoch = epoch
+        self.forget_peer("")
+
     # -- the own domain -----------------------------------------------------------------------------------
 
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:

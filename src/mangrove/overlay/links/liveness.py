@@ -88,13 +88,21 @@ class LinkMonitor:
 
     # -- events -------------------------------------------------------------------------------------------
 
-    def connect(self, now: float) -> None:
-        """A connection is there and greeted: test it before it is used."""
+    def connect(self, now: float, *, forgiven: bool = False) -> None:
+        """A connection is there and greeted: test it before it is used.
+
+        What is `forgiven` was no failure of the link.
+        """
         self.condition = LinkCondition.TESTING
         self._last_heard = now
         self._last_heartbeat = None
         self._next_heartbeat = now
         self._tests_passed = 0
+        if forgiven:
+            self._tests_needed, self._usable_from = self._timing.first_tests, now
+            self._flaps = max(0.0, self._decayed_flaps(now) - 1)
+            self._flaps_at = now
+            return
         self._tests_needed = self._timing.tests if self.failures else self._timing.first_tests
         self._usable_from = now + self._hold_s(now)
 

@@ -38,9 +38,9 @@ class Neighbour:
         """Whether data may be sent."""
         return self.monitor.condition is LinkCondition.NORMAL
 
-    def connect(self, now: float) -> None:
+    def connect(self, now: float, *, successor: bool = False) -> None:
         """A new connection: both sides count from zero."""
-        self.monitor.connect(now)
+        self.monitor.connect(now, forgiven=successor)
         self.joining.clear()
         self._received = self._unacknowledged_bytes = 0
 

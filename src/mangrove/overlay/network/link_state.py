@@ -71,6 +71,11 @@ class LinkStateDatabase:
         self.version = 0
         """Grows with everything learned."""
 
+    def begin(self, epoch: int) -> None:
+        """A life of this gateway begins: what it said before was said to nobody."""
+        self._epoch = epoch
+        self._ads.pop(self._domain, None)
+
     # -- own links ----------------------------------------------------------------------------------------
 
     def advertise(

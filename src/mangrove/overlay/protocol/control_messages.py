@@ -45,9 +45,13 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a link is being closed."""
+    """Why a link is being closed.
+
+    `displaced_by` is the epoch of the gateway that is served instead, if a later one of the domain is.
+    """
 
     reason: str
+    displaced_by: int = 0
 
 
 class HeartbeatKind(StrEnum):

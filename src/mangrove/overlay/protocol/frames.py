@@ -53,6 +53,10 @@ class Name(NamedTuple):
     sequence: int
 
 
+NAME = struct.Struct(">HQIQ")
+"""The fields of a name, packed."""
+
+
 class Predecessor(NamedTuple):
     """A frame of the same origin that some of a frame's destinations get before it."""
 

@@ -120,6 +120,10 @@ class Establishment:
         self.ignored: Counter[str] = Counter()
         """Answers that were not acted upon, by what was wrong with them."""
 
+    def begin(self, epoch: int) -> None:
+        """A life of this gateway begins."""
+        self._epoch = epoch
+
     def up(self, path: SitePath) -> bool:
         """Whether no link of a path has failed."""
         return not any(site_pair(*pair) in self._live.failed for pair in pairwise(path))

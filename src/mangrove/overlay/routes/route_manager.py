@@ -67,6 +67,10 @@ class RouteManager:
         """All route sets, by topic class and destination."""
         return self._sets
 
+    def begin(self, epoch: int) -> None:
+        """A life of this gateway begins, in which all routes are asked for."""
+        self._signalling.begin(epoch)
+
     def want(self, wanted: Iterable[Key], now: float) -> Messages:
         """Topic classes and destinations that have subscribers now."""
         self._wanted = set(wanted)

@@ -12,6 +12,7 @@ from mangrove.overlay.forwarding.flows import OutboundFlow, Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
+from mangrove.overlay.protocol.control_messages import InterestUpdate
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli import stimulus as st
@@ -34,8 +35,19 @@ class RecordedEngine(OverlayEngine):
         timing: Timing | None = None,
         tables: GatewayTables | None = None,
         events_before: int = 0,
+        process: str = "",
+        standing_by: bool = False,
     ) -> None:
-        super().__init__(federation, domain, epoch, timing=timing, tables=tables, events_before=events_before)
+        super().__init__(
+            federation,
+            domain,
+            epoch,
+            timing=timing,
+            tables=tables,
+            events_before=events_before,
+            process=process,
+            standing_by=standing_by,
+        )
         self._record = record
 
     def plain(self) -> OverlayEngine:
@@ -44,10 +56,22 @@ class RecordedEngine(OverlayEngine):
         engine.__dict__.update({name: part for name, part in vars(self).items() if name != "_record"})
         return engine
 
-    def peer_up(self, peer: str, now: float) -> list[Instruction]:
+    def overhear(self, update: InterestUpdate, now: float) -> tuple[list[Instruction], bool]:
+        """What another domain wants, told by the gateway that this one stands by for."""
+        instructions, gap = super().overhear(update, now)
+        self._record(st.InterestOverheard(update, now), st.digest(instructions))
+        return instructions, gap
+
+    def begin(self, epoch: int, reason: str, now: float) -> list[Instruction]:
+        """A gateway that stood by carries from now on."""
+        instructions = super().begin(epoch, reason, now)
+        self._record(st.LifeBegun(epoch, reason, now), st.digest(instructions))
+        return instructions
+
+    def peer_up(self, peer: str, now: float, *, successor: bool = False) -> list[Instruction]:
         """A greeted neighbour is there."""
-        instructions = super().peer_up(peer, now)
-        self._record(st.PeerCame(peer, now), st.digest(instructions))
+        instructions = super().peer_up(peer, now, successor=successor)
+        self._record(st.PeerCame(peer, now, successor), st.digest(instructions))
         return instructions
 
     def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:

@@ -17,6 +17,7 @@ from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
+from mangrove.overlay.protocol.control_messages import InterestUpdate
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType, Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
 
@@ -49,10 +50,11 @@ class PeerCame(msgspec.Struct, frozen=True, array_like=True, tag="up"):
 
     peer: str
     now: float
+    successor: bool = False
 
     def apply(self, engine: OverlayEngine) -> Outcome:
         """Tell it again."""
-        return engine.peer_up(self.peer, self.now)
+        return engine.peer_up(self.peer, self.now, successor=self.successor)
 
 
 class PeerWent(msgspec.Struct, frozen=True, array_like=True, tag="down"):
@@ -280,6 +282,30 @@ class FramesRemembered(msgspec.Struct, frozen=True, array_like=True, tag="rememb
         return None
 
 
+class InterestOverheard(msgspec.Struct, frozen=True, array_like=True, tag="overheard"):
+    """`overhear`."""
+
+    update: InterestUpdate
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        instructions, _ = engine.overhear(self.update, self.now)
+        return instructions
+
+
+class LifeBegun(msgspec.Struct, frozen=True, array_like=True, tag="begin"):
+    """`begin`."""
+
+    epoch: int
+    reason: str
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Begin again."""
+        return engine.begin(self.epoch, self.reason, self.now)
+
+
 Stimulus = (
     PeerCame
     | PeerWent
@@ -301,6 +327,8 @@ Stimulus = (
     | TimerServed
     | FramesRemembered
     | SessionAsked
+    | InterestOverheard
+    | LifeBegun
 )
 
 _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode

@@ -64,7 +64,7 @@ class Placement:
 class Placer:
     """Places with one solver and seed.
 
-    `quick` is for decisions that cannot wait: a search of few rounds, whatever the solver, and no bounds.
+    `quick` is for decisions that cannot wait: few rounds of search whatever the solver, one turn, no bounds.
     """
 
     solver: SolverName
@@ -168,7 +168,7 @@ class Placer:
         self, problem: Problem, copied: list[int], together: Result
     ) -> tuple[tuple[int, ...], Result]:
         count = problem.item_count
-        for _ in range(MAX_TURNS):
+        for _ in range(1 if self.quick else MAX_TURNS):
             primaries = self._primaries_for(problem, copied, together.assignment)
             if not _better(primaries, together):
                 break

@@ -59,13 +59,14 @@ def _cases(problem: Problem, policy: Policy) -> tuple[PlanCase, ...]:
         ordered = sorted(policy.cases, key=lambda case: case.state.kind is not CaseKind.NORMAL)
         if not ordered or ordered[0].state.kind is not CaseKind.NORMAL:
             raise InputError("the case base has no case of the normal state")
-        return tuple(_of_case(case) for case in ordered)
+        return tuple(plan_case(case) for case in ordered)
     if isinstance(policy, MirrorPlan):
         return (_normal(problem, policy.normal, policy.assignment, policy.mirrors),)
     return (_normal(problem, policy, policy.assignment, {}),)
 
 
-def _of_case(case: Case) -> PlanCase:
+def plan_case(case: Case) -> PlanCase:
+    """A case as a plan has it."""
     primaries = {item: broker for broker, items in case.allocation.items() for item in items}
     return PlanCase(
         failed=case.state.failed,

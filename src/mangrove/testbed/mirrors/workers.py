@@ -18,7 +18,7 @@ import nats
 import nats.errors
 from nats.aio.client import Client
 
-from mangrove.client import Connection, Message, connect
+from mangrove.client import Connection, Message, NotConnectedError, connect
 from mangrove.testbed.worker_process import carry_out
 
 SDK, NATS_PY = "mangrove", "nats-py"
@@ -136,7 +136,8 @@ class _Sdk:
         self._connection = connection
 
     async def publish(self, subject: str, data: bytes) -> None:
-        await self._connection.publish(subject, data)
+        with contextlib.suppress(NotConnectedError):  # what cannot be sent is lost, and counted as that
+            await self._connection.publish(subject, data)
 
     async def subscribe(self, subject: str, numbers: array[int], times: array[int]) -> None:
         async def take(message: Message) -> None:

@@ -308,6 +308,16 @@ class NatsClientConnection:
         except TimeoutError:
             raise TimeoutError(f"the broker {self.url} did not confirm within {timeout_s:g} s") from None
 
+    def probe(self) -> None:
+        """Have the broker say something, if it is there."""
+        if self._protocol is not None:
+            self._protocol.probe()
+
+    def abandon(self, reason: str) -> None:
+        """Take the broker for dead and look for the next one."""
+        if self._protocol is not None:
+            self._protocol.end(reason)
+
     async def request(
         self,
         subject: str,

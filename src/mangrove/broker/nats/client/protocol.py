@@ -137,6 +137,11 @@ class ClientProtocol(asyncio.Protocol):
         self._outgoing.say(b"PING\r\n")
         return future
 
+    def probe(self) -> None:
+        """Have the server say something; nobody waits for it."""
+        self._pongs.append(None)
+        self._outgoing.say(b"PING\r\n")
+
     def end(self, reason: str, why: str = "") -> None:
         """Close the socket at once."""
         self._end = self._end if self._end[0] else (reason, why or reason)

@@ -1,0 +1,155 @@
+"""Publishes at a primary broker and at mirrors; whoever publishes sees one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
+from mangrove.client.migration.paused_wire import PublishingWire
+from mangrove.client.mirroring.window import Said, Window
+from mangrove.model.shared_names import MIRROR_PREFIX
+
+POLL_S = 0.02
+
+
+class MirroredTopic:
+    """One published subject: the ways of its second copies that are in use at the moment."""
+
+    def __init__(self, subject: str, window: Window) -> None:
+        self.subject = subject
+        self.window = window
+        self.twins: list[Outlet] = []
+        self.wires: list[ClientConnection] = []
+        """Of the twins."""
+        self.last: Said | None = None
+        """What was published last."""
+        self.primary_away = 0
+        """Messages that a mirror alone took."""
+
+
+class Suspicion(Protocol):
+    """Who knows which brokers do not answer."""
+
+    def silent(self, wire: object) -> bool:
+        """Whether a connection's broker is taken for dead."""
+
+
+class MirroredOutlet:
+    """See `Outlet`. A message is published if either way takes it."""
+
+    __slots__ = ("_keep", "_primary", "_topic", "messages", "size_bytes")
+
+    def __init__(self, primary: Outlet, topic: MirroredTopic) -> None:
+        self._primary = primary
+        self._topic = topic
+        self._keep = topic.window.keep
+        self.messages = 0
+        self.size_bytes = 0
+
+    def publish(self, payload: bytes, first: int, second: int) -> None:
+        """Publish with these numbers in the head, the same on every way."""
+        topic = self._topic
+        taken = False
+        for twin in topic.twins:
+            with contextlib.suppress(BrokerAwayError):
+                twin.publish(payload, first, second)
+                taken = True
+        try:
+            self._primary.publish(payload, first, second)
+        except BrokerAwayError:
+            if not taken:
+                raise
+            topic.primary_away += 1
+        topic.last = said = Said(second, topic.subject, payload, first)
+        self._keep(said)
+        self.messages += 1
+        self.size_bytes += len(payload)
+
+
+class MirroredWire:
+    """See `PublishingWire`: the primary's, with a topic's mirrors beside it."""
+
+    def __init__(self, primary: PublishingWire, topic: MirroredTopic, suspicion: Suspicion) -> None:
+        self.primary = primary
+        self._topic = topic
+        self._suspicion = suspicion
+
+    @property
+    def _trusted(self) -> bool:
+        """Whether the primary is to be waited for: not if it is silent and a mirror is there."""
+        return not self._topic.wires or not self._suspicion.silent(self.primary)
+
+    @property
+    def full(self) -> bool:
+        """Whether publishers should wait for `drained`."""
+        if self.primary.full and self._trusted:
+            return True
+        return any(wire.full for wire in self._topic.wires)
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message that is taken."""
+        return self.primary.max_payload
+
+    async def drained(self) -> None:
+        """Wait for room; a primary that falls silent meanwhile is waited for no longer."""
+        for wire in [each for each in self._topic.wires if each.full]:
+            await wire.drained()
+        if not (self.primary.full and self._trusted):
+            await asyncio.sleep(0)
+            return
+        waiting = asyncio.ensure_future(self.primary.drained())
+        try:
+            while not waiting.done() and self._trusted:
+                await asyncio.wait([waiting], timeout=POLL_S)
+        finally:
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting
+
+    async def flush(self, timeout_s: float) -> None:
+        """Wait until either way has taken all that was published."""
+        ways = [self.primary.flush(timeout_s), *(wire.flush(timeout_s) for wire in self._topic.wires)]
+        await first_success(asyncio.ensure_future(way) for way in ways)
+
+    def publish(self, subject: str, payload: bytes, *, reply: str = "", head: bytes = b"") -> None:
+        """Publish; what asks for a reply goes to the primary alone, or it would be answered twice."""
+        taken = False
+        topic = self._topic
+        if not reply:
+            for wire in topic.wires:
+                with contextlib.suppress(BrokerAwayError):
+                    wire.publish(MIRROR_PREFIX + subject, payload, head=head)
+                    taken = True
+            topic.last = Said(time.time_ns(), subject, payload, 0, head)
+            topic.window.keep(topic.last)
+        try:
+            self.primary.publish(subject, payload, reply=reply, head=head)
+        except BrokerAwayError:
+            if not taken:
+                raise
+            topic.primary_away += 1
+
+    def outlet(self, subject: str, head_form: bytes) -> Outlet:
+        """A quick way to publish on the subject."""
+        return MirroredOutlet(self.primary.outlet(subject, head_form), self._topic)
+
+
+async def first_success(ways: Iterable[asyncio.Future[None]]) -> None:
+    """Wait for the first that succeeds; if none does, raise what the first of them raised."""
+    futures = list(ways)
+    try:
+        waiting = set(futures)
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if any(future.exception() is None for future in done):
+                return
+        futures[0].result()
+    finally:
+        for future in futures:
+            future.cancel()
+        await asyncio.gather(*futures, return_exceptions=True)
