@@ -20,8 +20,8 @@ from mangrove.agent.management import ManagementConnection
 from mangrove.config import parse_federation
 from mangrove.errors import InputError
 from mangrove.model.agents.names import supervisor_subject
-from mangrove.model.agents.supervision import BrokerAction, BrokerOrder, HostAnswer
 from mangrove.model.federation import Federation
+from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
 
 SECRET = "a word that all hosts share"
 

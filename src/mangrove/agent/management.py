@@ -22,9 +22,9 @@ from mangrove.model.agents.names import (
 )
 from mangrove.model.agents.operations import Operation, OperationAnswer
 from mangrove.model.agents.status import AgentStatus
-from mangrove.model.agents.supervision import HostAnswer, HostQuestion
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.hosting.supervision import HostAnswer, HostQuestion
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from mangrove.model.agents.host_status import HostStatus
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
 

@@ -24,7 +24,8 @@ from mangrove.errors import InputError, MangroveError
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
 from mangrove.model.agents.registration import AgentStarted
-from mangrove.model.agents.supervision import (
+from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.hosting.supervision import (
     BrokerAction,
     BrokerOrder,
     HostAnswer,
@@ -32,7 +33,6 @@ from mangrove.model.agents.supervision import (
     ProcessState,
     SupervisorRequest,
 )
-from mangrove.model.endpoints import BrokerEndpoints
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from mangrove.agent.hosting.supervision import disagreement
 from mangrove.agent.launcher import check_choice
 from mangrove.config import parse_federation
 from mangrove.errors import InputError
-from mangrove.model.agents.supervision import HostGreeting
+from mangrove.model.hosting.supervision import HostGreeting
 
 greetings = st.builds(
     HostGreeting,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.agents.names import agent_process
-from mangrove.model.agents.supervision import HostAnswer
 from mangrove.model.endpoints import DomainEndpoints, management_brokers
 from mangrove.model.federation import Domain
+from mangrove.model.hosting.supervision import HostAnswer
 
 
 class HostStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mangrove.model.agents.host_status import host_statuses, loss_of_a_host
-from mangrove.model.agents.supervision import HostAnswer, HostGreeting, ProcessState
 from mangrove.model.endpoints import fixed_endpoints
 from mangrove.model.federation import Domain, Edge, Elastic, Host
+from mangrove.model.hosting.host_status import host_statuses, loss_of_a_host
+from mangrove.model.hosting.supervision import HostAnswer, HostGreeting, ProcessState
 
 
 def domain(*hosts: Host, gateways: int = 1) -> Domain:
