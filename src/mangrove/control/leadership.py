@@ -273,7 +273,8 @@ class Leadership:
             set_off=set_off,
             answers=failures.answers,
             hindered=lambda at: (
-                self.failures.unsettled(at)
+                self.pause.in_force
+                or self.failures.unsettled(at)
                 or bool(failures.failed)
                 or self.plans.rolling_out
                 or self.registrar.believes(at)
