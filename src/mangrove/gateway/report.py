@@ -70,7 +70,7 @@ def gateway_report(
         gaps=overlay.gaps,
         out_of_turn=overlay.out_of_turn,
         refused_examples=overlay.refused_examples,
-        warnings=overlay.warnings,
+        warnings=(*overlay.warnings, *_alone(engine.domain, pair)),
         endangered=overlay.endangered,
         exposed=overlay.exposed,
         routes_settled=overlay.routes_settled,
@@ -84,6 +84,12 @@ def gateway_report(
         pair=pair,
         mirroring=mirroring or MirrorFigures(),
     )
+
+
+def _alone(domain: str, pair: PairStatus | None) -> tuple[str, ...]:
+    if pair is None or pair.other != "away":
+        return ()
+    return (f"{domain} has only one of its two gateways: were that to fail, nobody would take over",)
 
 
 def _link(figures: LinkFigures, link: LinkEnd) -> LinkStatus:

@@ -52,6 +52,11 @@ def gateway_process(domain: str, number: int = 1) -> str:
     return f"{domain}-gateway" if number == 1 else f"{domain}-gateway{number}"
 
 
+def gateway_carries_subject(domain: str) -> str:
+    """Where the one of two gateways that carries says so, on its domain's management broker."""
+    return f"mangrove.{domain}.gateway.carries"
+
+
 def gateway_interest_subject(domain: str) -> str:
     """Where a gateway tells, on its domain's management broker, who knows what its subscribers want."""
     return f"mangrove.{domain}.gateway.interest"

@@ -261,6 +261,10 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was held up for so long that it asked the other one before it delivered anything."""
     names_told: int = 0
     """Frames that the other one said it delivers, while this one stood by."""
+    ignored: int = 0
+    """Connections and words of strangers that claim to be the other gateway."""
+    given_up: int = 0
+    """Messages that either process let go of when it was displaced; some may have arrived."""
     sent_before: int = 0
     delivered_before: int = 0
     """Messages that the gateway before had carried, when it was last heard of."""
@@ -370,6 +374,8 @@ class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
     role: str
     url: str
     reachable: bool
+    attached_to: str = ""
+    """The broker of the domain on which an edge hangs: its head, or who has succeeded it."""
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,7 +116,7 @@ class OverlayEngine:
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
         self._asks = SessionAsks(federation.topics)
-        self._contracts = EffectiveContracts(federation.topics, self._asks)
+        self._contracts = EffectiveContracts(federation.topics, self._asks, self._live.has_two_ways)
         self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
@@ -181,9 +181,17 @@ class OverlayEngine:
         self._events.note(GatewayTookOver(reason=reason), now)
         return self._serve_timers(now)
 
-    def displaced(self, reason: str, now: float) -> None:
-        """Another gateway of this domain carries since later; this one is about to let go of everything."""
-        self._events.note(GatewayDisplaced(reason=reason), now)
+    def abandon(self, now: float) -> list[Frame]:
+        """Another gateway of this domain carries since later, and this one lets go of everything.
+
+        The frames that wait here, or were not acknowledged, go nowhere any more.
+        """
+        frames = [frame for neighbour in self._neighbours for frame in neighbour.outgoing.restart(now)]
+        return frames + self._forwarder.parked.release(now)
+
+    def displaced(self, reason: str, given_up: int, now: float) -> None:
+        """So many messages were in what was abandoned."""
+        self._events.note(GatewayDisplaced(reason=reason, given_up=given_up), now)
 
     # -- greeting -----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from mangrove.model.status import (
     FederationStatus,
     GatewayStatus,
     LimitFigures,
+    PairStatus,
     SilenceFigures,
 )
 
@@ -54,6 +55,21 @@ def test_everything_that_was_counted_is_shown() -> None:
     for count in (7, *range(11, 19), *range(21, 29)):
         assert f" {count}" in also, text
     assert "dropped on other topics: late" in also
+
+
+def test_both_gateways_of_a_domain_are_shown_with_their_roles() -> None:
+    pair = PairStatus(
+        number=2, process="a-gateway2", role="active", other="standby", takeovers=31, fences=32,
+        names_told=33, ignored=34, given_up=35, sent_before=36, delivered_before=37,
+    )  # fmt: skip
+    text = shown(gateway(pair=pair))
+    assert [line.split()[:2] for line in text.splitlines() if "a-gateway" in line][:2] == [
+        ["a-gateway2", "active"],
+        ["a-gateway", "standby"],
+    ]
+    also = text[text.index("Also counted") :]
+    for count in range(31, 38):
+        assert f" {count}" in also, text
 
 
 def test_a_quiet_gateway_has_nothing_else_to_tell() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mangrove.cli.agents.member_tables import members_table, several
 from mangrove.cli.federation.contract_tables import (
     answering,
     arrivals_table,
@@ -14,6 +15,7 @@ from mangrove.cli.federation.contract_tables import (
     routes_table,
 )
 from mangrove.cli.federation.failure_tables import STYLES, health_of
+from mangrove.cli.federation.load_tables import agent_note
 from mangrove.cli.federation.region_tables import endangered_now, exposed_now
 from mangrove.cli.tables.table import (
     EXTRA,
@@ -27,13 +29,15 @@ from mangrove.cli.tables.table import (
     number_column,
     word_column,
 )
+from mangrove.model.shared_names import gateway_process
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus
+    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, PairStatus
 
 BUSIEST = 10
+AWAY = "away"
 
 
 def show_status(found: FederationStatus, console: Console) -> None:
@@ -44,6 +48,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
         _brokers,
         _gateways,
         _agents,
+        _members,
         _links,
         routes_table,
         promises_table,
@@ -113,8 +118,8 @@ def _gateways(found: FederationStatus) -> Table:
             table.add(domain.domain, bad("does not answer"), matters=True)
             continue
         table.add(
-            domain.domain,
-            _state(gateway.head_connected, "up", "no head broker"),
+            domain.domain if gateway.pair is None else gateway.pair.process,
+            _state(gateway.head_connected, "up" if gateway.pair is None else "active", "no head broker"),
             f"{gateway.uptime_s:,.0f}s",
             f"{gateway.colour}",
             f"{gateway.interest.get(domain.domain, 0):,}",
@@ -125,6 +130,13 @@ def _gateways(found: FederationStatus) -> Table:
             f"{max(gateway.inside.egress_ms.values()):.1f}" if gateway.inside.egress_ms else "–",
             matters=not gateway.head_connected,
         )
+        if gateway.pair is not None:
+            away = gateway.pair.other == AWAY
+            table.add(
+                gateway_process(domain.domain, 3 - gateway.pair.number),
+                bad(AWAY) if away else good(gateway.pair.other),
+                matters=away,
+            )
     return table
 
 
@@ -155,10 +167,15 @@ def _agents(found: FederationStatus) -> Table:
             f"{agent.clients:,}",
             f"{agent.records:,}",
             f"{agent.moves:,}",
-            f"store: {agent.store_problem}" if agent.store_problem else "",
-            matters=not agent.leads,
+            agent_note(agent),
+            matters=not agent.leads or agent.paused is not None,
         )
     return table
+
+
+def _members(found: FederationStatus) -> Table:
+    told = {domain.domain: domain.agent for domain in found.domains if domain.agent is not None}
+    return members_table(several(told))
 
 
 def _links(found: FederationStatus) -> Table:
@@ -219,6 +236,18 @@ def _others(found: FederationStatus) -> Table:
     return table
 
 
+def _counted_of_pair(pair: PairStatus) -> dict[str, int]:
+    return {
+        "times that this gateway took over": pair.takeovers,
+        "frames that the gateway before said it delivered": pair.names_told,
+        "messages sent by the gateway before, when it was last heard": pair.sent_before,
+        "messages delivered by the gateway before, when it was last heard": pair.delivered_before,
+        "messages that a gateway let go of when it was displaced": pair.given_up,
+        "times that this gateway was held up, and asked before it delivered": pair.fences,
+        "strangers and nonsense on the line between the two gateways": pair.ignored,
+    }
+
+
 def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
     """Everything that a gateway counted and that has no column of its own, as far as it happened."""
     named: Counter[str] = Counter()
@@ -230,6 +259,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "messages for queue groups sent on to another domain": gateway.sent_on,
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
+        **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
         "gaps in a publisher's order that were not filled in time": gateway.gaps,
         "frames delivered out of order, after their gap was given up": gateway.out_of_turn,

@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.management.agent_mail import AgentMail
+from mangrove.gateway.pair.announcement import Announcement
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +36,15 @@ class ManagementConnection:
         answers: Mapping[str, Answer],
         mail: AgentMail,
         desk: AudienceDesk,
+        announcement: Announcement | None = None,
     ) -> None:
+        """One of two gateways has an `announcement` to make."""
         self._urls = list(urls)
         self._name = name
         self._answers = answers
         self._mail = mail
         self._desk = desk
+        self._announcement = announcement
 
     async def run(self) -> None:
         """Serve until cancelled. A broker that is away is tried again, and told everything anew."""
@@ -77,9 +81,13 @@ class ManagementConnection:
             pending_bytes_limit=MAX_UNREAD_BYTES,
         )
         await self._desk.subscribe(connection)
+        if self._announcement is not None:
+            await self._announcement.subscribe(connection)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._mail.deliver(connection), name="agents' mail")
             tasks.create_task(self._desk.deliver(connection), name="leave to be silent")
+            if self._announcement is not None:
+                tasks.create_task(self._announcement.deliver(connection), name="who carries")
 
     async def _failed(self, error: Exception) -> None:
         log.debug("management broker: %s", error)

@@ -93,7 +93,11 @@ class Pair:
         self._fenced = False
         self._stopping = False
         self.told = 0
-        """Names that the other one told, or was told."""
+        """Names that the other one told."""
+        self.given_up = 0
+        """Messages that this process let go of when it was displaced."""
+        self.ignored = 0
+        """Words about gateways of this domain that make no sense."""
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -120,9 +124,9 @@ class Pair:
     # -- what the gateway says ----------------------------------------------------------------------------
 
     @property
-    def role(self) -> Role:
-        """The role."""
-        return self._roles.role
+    def epoch(self) -> int:
+        """Of the present life, while this gateway carries; else 0."""
+        return self._roles.epoch
 
     def take_over(self) -> int:
         """The epoch of the life that begins; the other one hears of it at once."""
@@ -167,9 +171,11 @@ class Pair:
 
     def learned(self, epoch: int) -> None:
         """Somebody says that a gateway of this domain began then."""
-        if epoch < time_ns() + FUTURE_NS:
-            self._roles.learned(epoch, monotonic())
-            self._follow()
+        if epoch > time_ns() + FUTURE_NS:
+            self.ignored += 1
+            return
+        self._roles.learned(epoch, monotonic())
+        self._follow()
 
     def status(self) -> PairStatus:
         """For the gateway's account of itself."""
@@ -184,6 +190,8 @@ class Pair:
             takeovers=roles.takeovers,
             fences=roles.fences,
             names_told=self.told,
+            given_up=self.given_up + (0 if roles.other is None else roles.other.figures.given_up),
+            ignored=self.ignored + self._line.refused,
             sent_before=before.sent,
             delivered_before=before.delivered,
         )

@@ -228,10 +228,12 @@ class GatewayDisplaced(Happening, frozen=True, kw_only=True):
 
     tone: ClassVar[Tone] = Tone.DOUBTFUL
     reason: str
+    given_up: int = 0
+    """Messages that had not been acknowledged by the next gateway; some may have arrived."""
 
     def sentence(self) -> str:
-        """Why."""
-        return f"lets go and stands by: {self.reason}"
+        """Why, and what that costs."""
+        return f"lets go of {self.given_up:,} messages and stands by: {self.reason}"
 
 
 def _way(path: tuple[str, ...]) -> str:

@@ -63,6 +63,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     sent: Annotated[int, msgspec.Meta(ge=0)] = 0
     delivered: Annotated[int, msgspec.Meta(ge=0)] = 0
+    given_up: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Messages that it let go of when it was displaced, since its process started."""
     leaves_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
     """For how long publishers may have leave to be silent, without asking again."""
 
