@@ -32,8 +32,8 @@ from mangrove.client.usefulness.user_function import UtilityFunction, UtilityThr
 from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import InputError, MangroveError
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.model.agents.mirror_modes import told_modes
 from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.mirrors.modes import told_modes
 from mangrove.model.questions.session_quality import Quality, Role
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need

@@ -19,8 +19,8 @@ from mangrove.client.mirroring.pulse import TICK_S, Pulses
 from mangrove.client.mirroring.subscribers import MirroredSubscribers
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.model.agents.mirror_modes import MirrorModes, told_modes
 from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.mirrors.modes import MirrorModes, told_modes
 from mangrove.model.pattern_cover import has_wildcard
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_NEWEST
 from mangrove.model.subject_trie import SubjectTrie

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from mangrove.control.mirrors.choice import Loads, MirrorChoice, Places
 from mangrove.control.site import Site
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.model.agents.mirror_modes import contracted_modes
+from mangrove.model.mirrors.modes import contracted_modes
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.topics import Mirror
 

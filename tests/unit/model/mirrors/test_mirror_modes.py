@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.model.agents.mirror_modes import contracted_modes, told_modes
 from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.mirrors.modes import contracted_modes, told_modes
 from mangrove.model.topics import Contract, Mirror, TopicRules
 
 RULES = TopicRules(
