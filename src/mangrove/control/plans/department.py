@@ -400,6 +400,11 @@ class PlanDepartment:
         """What the plan in force says of a state; None if it says nothing."""
         return None if self._in_force is None else self._in_force.case(frozenset(failed), load)
 
+    @property
+    def rolling_out(self) -> bool:
+        """Whether topics move by a plan."""
+        return self._rollout is not None and not self._rollout.done
+
     def moving(self, topic: str) -> bool:
         """Whether a topic's subscribers are on their way by a plan."""
         return topic in self._moves
