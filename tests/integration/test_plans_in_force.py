@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -79,6 +80,18 @@ class Site:
         assert told is not None
         assert not told.problem, told.problem
         return msgspec.json.decode(told.result, type=PlanTaken)
+
+    async def command(self, *words: str) -> str:
+        """What `mangrove plan` says."""
+        run = ("--run-dir", str(self.launched.run.path))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "mangrove.cli.main", "plan", *words, *run),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "COLUMNS": "80"},
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0
+        return output.decode()
 
     async def shown(self) -> PlansTold | None:
         told = await self.management.operate(PlanShown(), timeout_s=1.0)
@@ -164,6 +177,13 @@ async def test_plans_are_applied_found_and_completed_by_the_next_leader(tmp_path
         (site.made / "nightly.json").write_bytes(document)
         await site.all_at(1)
         await site.rolled_out()
+        # By the command line: back to the first, and what there is to be seen.
+        back = await site.command("rollback", "--force", "--json")
+        assert json.loads(back)["rollout"]["subscriptions"] == TOPICS
+        await site.all_at(0)
+        lines = (await site.command("history")).splitlines() + (await site.command("show")).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert any("rolled back to 1" in line for line in lines)
         # The leader dies in the middle of the next.
         agent = site.launched.sites["here"].agent
         assert agent is not None
@@ -180,5 +200,5 @@ async def test_plans_are_applied_found_and_completed_by_the_next_leader(tmp_path
         await site.all_at(2, 40)
         told = await site.shown()
         assert told is not None
-        assert told.version == 3
-        assert [line.what for line in told.history] == ["applied", "found", "applied"]
+        assert told.version == 4
+        assert [line.what for line in told.history] == ["applied", "rolled back to 1", "found", "applied"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from time import monotonic
@@ -77,19 +77,23 @@ class DomainOfBrokers:
 
 
 @asynccontextmanager
-async def domain_of_brokers(directory: Path) -> AsyncIterator[DomainOfBrokers]:
+async def domain_of_brokers(
+    directory: Path, lines: Callable[[int], Awaitable[dict[str, int]]] | None = None
+) -> AsyncIterator[DomainOfBrokers]:
+    """`lines`, told where the head listens, says at which ports some edges find it instead."""
     async with AsyncExitStack() as stack:
         reserved = stack.enter_context(PortReservation())
         names = ("head", "leaf", "edge1", "edge2", "management")
         ports = {name: reserved.take("127.0.0.1") for name in names}
         processes: dict[str, ManagedProcess] = {}
+        through = {} if lines is None else await lines(ports["leaf"])
         for name in ("head", "edge1", "edge2", "management"):
             config = f'server_name: {name}\nlisten: "127.0.0.1:{ports[name]}"\n'
             config += f'log_file: "{RunDirectory(directory).log(name)}"\n'
             if name == "head":
                 config += f'leafnodes {{ listen: "127.0.0.1:{ports["leaf"]}" }}\n'
             elif name != "management":
-                remote = f"nats-leaf://127.0.0.1:{ports['leaf']}"
+                remote = f"nats-leaf://127.0.0.1:{through.get(name, ports['leaf'])}"
                 config += f'leafnodes {{ reconnect: "50ms", remotes: [ {{ url: "{remote}" }} ] }}\n'
             process = processes[name] = nats_server(name, config, directory)
             await process.start()
@@ -108,12 +112,12 @@ async def _attached(domain: DomainOfBrokers) -> None:
             came = await client.subscribe("attached")
             await client.flush()
 
-            async def through(came: object = came) -> bool:
+            async def arrives(came: object = came) -> bool:
                 await head.publish("attached", b"")
                 await head.flush()
                 return bool(came.pending_msgs)  # type: ignore[attr-defined]
 
-            await eventually(through, f"{edge} should hear from the head")
+            await eventually(arrives, f"{edge} should hear from the head")
             await client.close()
     finally:
         await head.close()

@@ -27,20 +27,25 @@ from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
 from mangrove.agent.serving.plan_directory import PlanDirectory
+from mangrove.agent.serving.policy_reader import PolicyReader
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
 from mangrove.agent.serving.store_writer import StoreWriter
 from mangrove.broker.kinds import kind_of
 from mangrove.control.brain import AgentBrain
+from mangrove.control.election.score import score_of
 from mangrove.errors import MangroveError
+from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
     AGENT_READY,
     agent_status_subject,
     capacity_subject,
     directory_subject,
     from_peer_subject,
+    members_subject,
     operations_subject,
     register_subject,
     report_subject,
@@ -75,7 +80,9 @@ class Agent:
         events = EventFile(Path(settings.events_path) if settings.events_path else None)
         seed = secrets.randbits(32)
         log.info("agent %s of %s, seed %d", settings.agent, domain, seed)
-        brain = AgentBrain(
+        description = federation.domains[domain]
+        power = computing_power() if settings.power is None else settings.power
+        brain = self._brain = AgentBrain(
             federation,
             domain,
             settings.agent,
@@ -83,10 +90,12 @@ class Agent:
             clock_shift_s=time.time() - time.monotonic(),
             events_before=events.last_number(),
             endpoints=settings.endpoints,
+            score=score_of(description, agents_of(description).get(settings.agent, ""), power),
+            life=int(time.time() * 1000),
         )
         self._keys = LeaseKeys(domain)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
-        self._shell = Shell(domain, brain, self._keys, events, neighbours=neighbours)
+        self._shell = Shell(domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours)
         self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
@@ -98,10 +107,18 @@ class Agent:
             # The management broker may be on a host that is not there yet; nobody on this one waits for it.
             asyncio.get_running_loop().call_later(READY_WITHIN_S, self._say_ready)
         connection = await self._connect()
+        agent = self._settings.agent
         buckets = Buckets(connection, len(self._settings.endpoints.managements))
         leadership = Leadership(
-            self._domain, self._settings.agent, buckets, self._shell.tell, self._shell.refused
+            self._domain,
+            agent,
+            buckets,
+            self._shell.tell,
+            self._shell.refused,
+            rank=lambda last: self._brain.rank(last, time.monotonic()),
+            changed=None if self._brain.alone else self._shell.lease_changed,
         )
+        policies = PolicyReader(buckets, self._shell.tell)
         writer = StoreWriter(buckets, self._shell.tell, lambda: self._shell.leads_in)
         watches = self._watches()
         probes = self._probes()
@@ -109,10 +126,11 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._until_closed(), name="connection")
                 tasks.create_task(self._shell.outbox.run(connection, self._leads), name="outbox")
-                self._shell.begin(leadership.lease, writer, watches, probes)
+                self._shell.begin(leadership.lease, writer, watches, policies=policies, probes=probes)
                 await self._listen(connection)
                 tasks.create_task(leadership.run(), name="leadership")
                 tasks.create_task(writer.run(), name="store writer")
+                tasks.create_task(policies.run(), name="policy reader")
                 counts = GatewayCounts(self._domain, connection, self._shell.tell)
                 tasks.create_task(counts.run(), name="gateway counts")
                 tasks.create_task(self._shell.gateway.run(connection, self._leads), name="gateway limits")
@@ -138,6 +156,7 @@ class Agent:
                 task.cancel()
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 await leadership.lease.release()
+                await connection.publish(*self._shell.lease_change(0))
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await connection.close()
@@ -218,6 +237,7 @@ class Agent:
         for subject, heard in (
             (everything, self._heard),
             (from_peer_subject(self._domain, "*"), self._heard_peer),
+            (members_subject(self._domain, "*"), self._heard_member),
         ):
             await connection.subscribe(
                 subject, cb=heard, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
@@ -256,6 +276,9 @@ class Agent:
             self._shell.outbox.put(reply, msgspec.json.encode(self._shell.status()), as_leader=False)
         elif (page := self._shell.directory_page(data)) is not None:
             self._shell.outbox.put(reply, page, as_leader=False)
+
+    async def _heard_member(self, message: Msg) -> None:
+        self._shell.heard_member(message.subject.rpartition(".")[2], message.data)
 
     async def _heard_peer(self, message: Msg) -> None:
         self._shell.heard_peer(message.subject.rpartition(".")[2], message.data)

@@ -7,6 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from mangrove.cli.agents import leader, pause
 from mangrove.cli.demonstration import demo
 from mangrove.cli.federation import avoid, broker, directory, link, load, pubsub, replay, status, story, up
 from mangrove.cli.measurement import bench, evaluate
@@ -27,6 +28,9 @@ app.command("demo")(demo.demo)
 app.command("status")(status.status)
 app.command("load")(load.load)
 app.command("directory")(directory.directory)
+app.command("leader")(leader.leader)
+app.command("pause")(pause.pause)
+app.command("resume")(pause.resume)
 app.command("story")(story.story)
 app.command("replay")(replay.replay)
 app.command("pub")(pubsub.pub)

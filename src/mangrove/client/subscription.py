@@ -143,6 +143,10 @@ class Subscription:
         if fresh:
             self._take(fresh, size_bytes * len(fresh) // max(len(messages), 1))
 
+    def knows(self, subject: str, identity: bytes) -> bool:
+        """Whether a message came, by whichever way."""
+        return self._planes is not None and self._planes.ids.knows(subject, identity)
+
     def plane_joins(self, plane: Plane, now: float) -> None:
         """A way begins, or begins again, while the other lives."""
         if self._planes is not None:

@@ -15,6 +15,8 @@ from mangrove.control.failures.states import Health
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import AnswerRegistration, Instruction
 from mangrove.control.leadership import Leadership
+from mangrove.control.policies.colleagues import Colleagues
+from mangrove.control.policies.membership import Membership
 from mangrove.control.site import Site
 from mangrove.control.stimuli import (
     BrokerProbed,
@@ -27,16 +29,19 @@ from mangrove.control.stimuli import (
     GatewayAnswered,
     LeadershipLost,
     LeadershipTaken,
+    MemberSaid,
     OperatorAsked,
     PeerSaid,
     PlainClientsSeen,
     PlanFound,
+    PolicyFetched,
     Stimulus,
     Stored,
     StoreFailed,
     TopicsCounted,
 )
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
+from mangrove.model.agents.members import PolicyRecord, agents_of
 from mangrove.model.agents.registration import Registered
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTold
@@ -60,14 +65,21 @@ class AgentBrain:
         clock_shift_s: float,
         events_before: int = 0,
         endpoints: DomainEndpoints | None = None,
+        score: float = 0.0,
+        life: int = 0,
     ) -> None:
-        """`endpoints` say where brokers listen, if not where the federation file has them."""
+        """`endpoints` say where brokers listen, if not where the federation file has them.
+
+        `score` is how strong this agent is among those of its domain, `life` names this process.
+        """
         self._site = Site(federation, endpoints or fixed_endpoints(federation.domains[domain]))
         self._agent = agent
         self._clock_shift_s = clock_shift_s
         self._seed = seed
         self._log = EventLog(agent, events_before)
         self._watch = BrokerWatch(self._site, self._log)
+        membership = Membership(agents_of(federation.domains[domain]), agent, score)
+        self._colleagues = Colleagues(membership, life)
         self._failures = FailureWatch(self._site, self._log)
         self._lead: Leadership | None = None
         self._last_term = 0
@@ -75,9 +87,34 @@ class AgentBrain:
 
     def handle(self, stimulus: Stimulus, now: float) -> list[Instruction]:
         """Something was told; what is to be done."""
+        return self._handle(stimulus, now) + self._among_colleagues(now)
+
+    def _among_colleagues(self, now: float) -> list[Instruction]:
+        replication = None if self._lead is None else self._lead.replication
+        return self._colleagues.afterwards(self._last_term, replication, now)
+
+    def rank(self, last_leader: str, now: float) -> int:
+        """How many live agents of the domain are stronger than this one."""
+        return self._colleagues.membership.rank(last_leader, now)
+
+    @property
+    def policy(self) -> PolicyRecord | None:
+        """The policy in force that this agent holds, whether it leads or not."""
+        return self._colleagues.holdings.committed
+
+    @property
+    def alone(self) -> bool:
+        """Whether the domain can have no other agent."""
+        return self._colleagues.membership.alone
+
+    def _handle(self, stimulus: Stimulus, now: float) -> list[Instruction]:
         if self._started is None:
             self._started = now
         match stimulus:
+            case MemberSaid(beat=beat):
+                self._colleagues.heard(beat, now, leading=self._lead is not None)
+            case PolicyFetched(record=record, body=body):
+                self._colleagues.fetched(record, body, now)
             case LeadershipTaken():
                 return self._take_leadership(stimulus, now)
             case LeadershipLost():
@@ -130,6 +167,8 @@ class AgentBrain:
                 return lead.case_computed(stimulus, now)
             case CapacityChanged():
                 return lead.capacity_changed(stimulus, now)
+            case MemberSaid() | PolicyFetched():
+                return lead.member_said(now)
             case OperatorAsked(operation=operation, token=token):
                 return lead.operator_asked(operation, token, now)
             case PlanFound(name=name, document=document):
@@ -152,6 +191,7 @@ class AgentBrain:
             self._failures,
             self._log,
             taken,
+            self._colleagues,
             now,
             seed=self._seed,
             clock_shift_s=self._clock_shift_s,
@@ -166,11 +206,12 @@ class AgentBrain:
 
     def timer(self) -> float:
         """When to be called again; infinite if not before something is told."""
-        return math.inf if self._lead is None else self._lead.timer()
+        return min(self._colleagues.timer(), math.inf if self._lead is None else self._lead.timer())
 
     def handle_timer(self, now: float) -> list[Instruction]:
         """The time for which `timer` asked has come."""
-        return [] if self._lead is None else self._lead.handle_timer(now)
+        told = [] if self._lead is None else self._lead.handle_timer(now)
+        return told + self._among_colleagues(now)
 
     # -- questions ------------------------------------------------------------------------------------------
 
@@ -185,9 +226,16 @@ class AgentBrain:
             leads=lead is not None,
             uptime_s=now - started,
             brokers=tuple(self._watch.loads(now).values()),
-            refused=dict(self._watch.refused()),
+            refused=dict(
+                self._watch.refused()
+                + self._colleagues.membership.refused
+                + self._colleagues.holdings.refused
+            ),
             method=balancing.method,
             distribution=balancing.distribution,
+            leader=self._agent if lead is not None else "",
+            members=self._colleagues.status(None if lead is None else lead.replication, now),
+            policy=self._colleagues.holdings.version,
         )
         return status if lead is None else lead.status(status, now)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mangrove.model.agents.directory import DirectoryChanges
+from mangrove.model.agents.members import MemberBeat, PolicyRecord
 from mangrove.model.agents.operations import OperationAnswer
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.registration import AgentStarted, ClientOrder, Registered
@@ -52,7 +53,7 @@ class TellPeer:
 
 @dataclass(frozen=True, slots=True)
 class StoreWrite:
-    """A value under a key of a bucket (`directory` or `sessions`); None removes it."""
+    """A value under a key of a bucket (`directory`, `sessions` or `policies`); None removes it."""
 
     bucket: str
     key: str
@@ -107,6 +108,27 @@ class SwitchBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class TellMembers:
+    """Tell the other agents of this domain."""
+
+    beat: MemberBeat
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPolicy:
+    """Read the body of a policy from the store; `PolicyFetched` follows."""
+
+    record: PolicyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """Give up the lease, and name who is to take it."""
+
+    successor: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestartBroker:
     """Have a broker of this domain killed and started anew by who supervises it: it is there, and frozen."""
 
@@ -129,6 +151,9 @@ class ComputeCase:
 
 Instruction = (
     AnswerOperator
+    | TellMembers
+    | FetchPolicy
+    | StepDown
     | SwitchBroker
     | RestartBroker
     | ProbeBroker

@@ -22,6 +22,7 @@ from mangrove.control.directory.publish_places import PublishPlaces
 from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
+from mangrove.control.events.member_happenings import LeadershipHandedOver
 from mangrove.control.failures.cases import CaseBook
 from mangrove.control.failures.department import FailureDepartment
 from mangrove.control.failures.states import Health
@@ -29,16 +30,22 @@ from mangrove.control.failures.stored import failures_in
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import (
     Announce,
+    AnswerOperator,
     AnswerRegistration,
     Instruction,
     PushDirectory,
+    StepDown,
     TellClient,
 )
 from mangrove.control.mirrors.mirrors import Mirrors
 from mangrove.control.neighbours import NeighbourCame, Neighbours
 from mangrove.control.operations import refused
+from mangrove.control.pause import Pause
 from mangrove.control.plans.department import PlanDepartment
 from mangrove.control.plans.surroundings import DomainPlans
+from mangrove.control.policies.colleagues import Colleagues
+from mangrove.control.policies.replication import Replication
+from mangrove.control.policies.stored import found_policies
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
@@ -58,6 +65,7 @@ from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.operations import (
     HandOverAsked,
     Operation,
+    OperationAnswer,
     PauseAsked,
     PlanApplied,
     PlanRolledBack,
@@ -107,6 +115,7 @@ class Leadership:
         failures: FailureWatch,
         log: EventLog,
         taken: LeadershipTaken,
+        colleagues: Colleagues,
         now: float,
         *,
         seed: int,
@@ -131,6 +140,18 @@ class Leadership:
         )
         self.directory = Directory(site.domain, self.mirrors)
         self.store = StoreWrites(self.directory, log)
+        self._colleagues = colleagues
+        self.replication = Replication(
+            colleagues.membership,
+            colleagues.holdings,
+            log,
+            term=taken.term,
+            number=self.store.number,
+            found=found_policies(taken.sessions),
+        )
+        self._policy = 0
+        """Version of the policy that departments were told of."""
+        self.pause = Pause(taken.sessions, log, number=self.store.number, clock_shift_s=clock_shift_s)
         self.profile = LoadProfile(site.balancing, site.federation.topics)
         self.advertising = Advertising(site.federation, site.domain, clock_shift_s=clock_shift_s, now=now)
         self.neighbours = Neighbours(site.federation, site.domain, int((now + clock_shift_s) * 1000))
@@ -166,6 +187,7 @@ class Leadership:
             clock_shift_s=clock_shift_s,
             disconnect=self.plain.disconnect,
             still_short=lambda broker: self.congestion.control.still_short(broker),
+            paused=lambda: self.pause.in_force,
         )
         self.congestion = CongestionDepartment(
             site,
@@ -180,6 +202,7 @@ class Leadership:
             term=taken.term,
             number=self.store.number,
             found=found_in(taken.sessions),
+            paused=lambda: self.pause.in_force,
         )
         self.plans = PlanDepartment(
             site,
@@ -191,7 +214,7 @@ class Leadership:
                 view,
                 lambda: self.sessions,
                 known=lambda at: not self.registrar.believes(at),
-                paused=lambda: False,
+                paused=lambda: self.pause.in_force,
             ),
             log,
             term=taken.term,
@@ -232,7 +255,7 @@ class Leadership:
             found=failures_in(taken.sessions),
             plans=lambda: self.plans,
             cases=self.cases,
-            paused=lambda: False,
+            paused=lambda: self.pause.in_force,
             clock_shift_s=clock_shift_s,
         )
         self.pages = DirectoryPages(
@@ -270,6 +293,7 @@ class Leadership:
             *sessions,
             *self.admissions.begin(taken.sessions, now),
             *self.congestion.begin(now),
+            *self.replication.begin(now),
             *self.plans.begin(taken.sessions, now),
             *self.failures.begin(taken.sessions, now),
             *self._afterwards(now),
@@ -467,10 +491,27 @@ class Leadership:
             case PlanApplied() | PlanRolledBack() | PlanShown():
                 told = self.plans.operator_asked(operation, token, now)
             case PauseAsked():
-                told = refused(token, "this agent cannot pause")
+                told = self.pause.asked(operation, token, now)
             case HandOverAsked():
-                told = refused(token, "there is no other agent")
+                return self._hand_over(operation.to, token, now)
         return told + self._afterwards(now)
+
+    def _hand_over(self, to: str, token: int, now: float) -> list[Instruction]:
+        """Let another agent lead: nothing is done by this one after that."""
+        members = self._colleagues.membership
+        successor = members.named(to) if to else members.successor(now)
+        if not successor:
+            known = ", ".join(host or agent for agent, host in sorted(members.agents.items()))
+            return refused(
+                token, f"no agent is on {to!r}; there is {known}" if to else "no other agent lives"
+            )
+        answer = AnswerOperator(token, OperationAnswer(result=msgspec.json.encode({"to": successor})))
+        if successor == members.own:
+            return [answer]
+        if not members.is_live(successor, now):
+            return refused(token, f"{successor} does not answer")
+        self._log.note(LeadershipHandedOver(to=successor, term=self.term), now)
+        return [answer, StepDown(successor)]
 
     def plan_found(self, name: str, document: bytes, now: float) -> list[Instruction]:
         """A plan lies where pipelines leave them."""
@@ -498,7 +539,9 @@ class Leadership:
         self.admissions.stored(write)
         self.congestion.stored(write)
         self.failures.stored(write)
-        return self.sessions.stored(write, now) + self.plans.stored(write, now) + self._afterwards(now)
+        told = self.pause.stored(write) + self.replication.stored(write, now)
+        told += self.sessions.stored(write, now) + self.plans.stored(write, now)
+        return told + self._afterwards(now)
 
     def not_stored(self, write: int, problem: str, now: float) -> list[Instruction]:
         """A write did not come about."""
@@ -507,7 +550,8 @@ class Leadership:
         self.congestion.not_stored(write)
         self.failures.not_stored(write, now)
         self.plans.failed(write, now)
-        return self.sessions.failed(write, problem, now) + self._afterwards(now)
+        told = self.pause.failed(write, problem, now) + self.replication.failed(write, problem, now)
+        return told + self.sessions.failed(write, problem, now) + self._afterwards(now)
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -523,6 +567,8 @@ class Leadership:
             self.neighbours.timer(),
             self.advertising.timer(),
             self.congestion.timer(),
+            self.replication.timer(),
+            self.pause.timer(),
             self.failures.timer(),
             self.plans.timer(),
             math.inf if self.places is None else self.places.timer(),
@@ -543,6 +589,8 @@ class Leadership:
         told += self.neighbours.handle_timer(now)
         told += self.advertising.handle_timer(now)
         told += self.congestion.handle_timer(now)
+        told += self.replication.look(now)
+        told += self.pause.handle_timer(now)
         told += self.failures.handle_timer(now)
         told += self.plans.handle_timer(now)
         if now >= self._push_at:
@@ -563,14 +611,14 @@ class Leadership:
             for served in relocated:
                 told += self._located(served, now)
             told += self._audiences(relocated, now)
-        for body in self.plans.take_proposals():
-            in_force = self.plans.in_force
-            told += self.plans.policy_committed(1 if in_force is None else in_force.version + 1, body, now)
+        if self.mirrors.outdated:
+            self.reconsider_mirrors(now)
         for topic in self.mirrors.take_changed():
             self._profile_mirrors(topic)
         for client in self.sessions.take_silent() | self.plans.take_silent():
             if self.clients.get(client) is not None:
                 self._unsure[client] = (now, now)
+        told += self._policies(now)
         for change in self.neighbours.take_changes():
             if isinstance(change, NeighbourCame):
                 accepts = self.neighbours.accepts(change.peer)
@@ -584,6 +632,23 @@ class Leadership:
                 self._push_at = now + PUSH_S
             elif self.store.ready:
                 self._push_at = max(now + PUSH_S, self.store.retry_at)
+        return told
+
+    def member_said(self, now: float) -> list[Instruction]:
+        """Another agent of this domain has said how far it is, or a body was read."""
+        return self.replication.look(now) + self._afterwards(now)
+
+    def _policies(self, now: float) -> list[Instruction]:
+        """Departments hand documents over, and hear what came of them."""
+        told: list[Instruction] = []
+        for body in self.plans.take_proposals():
+            told += self.replication.propose(body, now)
+        holdings = self._colleagues.holdings
+        if holdings.version > self._policy:
+            self._policy = holdings.version
+            told += self.plans.policy_committed(holdings.version, holdings.body, now)
+        for refusal in self.replication.take_refused():
+            told += self.plans.policy_refused(refusal.body, refusal.reason, now)
         return told
 
     # -- questions ------------------------------------------------------------------------------------------
@@ -605,6 +670,7 @@ class Leadership:
             refused=dict(self._refused() + Counter(status.refused)),
             store_problem=self.store.problem,
             congestion=self.congestion.status(now),
+            paused=self.pause.status,
             failures=self._failure_watch.status(self._bottlenecks(now), self.failures.dropped, now),
         )
 

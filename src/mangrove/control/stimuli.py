@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.load import BrokerSample
+from mangrove.model.agents.members import MemberBeat, PolicyRecord
 from mangrove.model.agents.operations import Operation
 from mangrove.model.agents.peers import PeerMessage
 from mangrove.model.agents.plain_clients import PlainClient as PlainClient
@@ -144,6 +145,21 @@ class BrokerProbed:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberSaid:
+    """Another agent of this domain has said something."""
+
+    beat: MemberBeat
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFetched:
+    """The body of a policy was read, as `FetchPolicy` wanted; None: it could not be."""
+
+    record: PolicyRecord
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class CaseComputed:
     """What was asked for by `ComputeCase`; without a case, the problem says why there is none."""
 
@@ -154,6 +170,8 @@ class CaseComputed:
 
 Stimulus = (
     OperatorAsked
+    | MemberSaid
+    | PolicyFetched
     | PlanFound
     | BrokerProbed
     | CaseComputed

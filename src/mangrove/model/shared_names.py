@@ -33,6 +33,10 @@ same ids, what they said last: the payload is what it subscribes to. They go on 
 `MIRROR_LEASE_S`, and longer if they are asked again."""
 MIRROR_LEASE_S = 10.0
 
+MIRROR_NEWEST = f"{MIRROR_PREFIX}_NEWEST"
+"""Where publishers that say things once tell, at the mirror, which of their messages was the last on each
+subject: a subscriber that does not get it knows that its primary way is broken, wherever that is."""
+
 PROBE_NAME = "mangrove-probe"
 """What a gateway's probes call themselves at the brokers of their domain."""
 

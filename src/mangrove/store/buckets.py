@@ -72,7 +72,7 @@ class Buckets:
 
     async def open(self) -> None:
         """Make what is not there yet."""
-        async with _bounded("make its buckets", OPEN_TIMEOUT_S):
+        async with bounded("make its buckets", OPEN_TIMEOUT_S):
             for name in BUCKETS:
                 self._opened[name] = await self._made(bucket_name(name))
 
@@ -108,7 +108,7 @@ class Buckets:
 
         Raises `FencedError` if a later leader has done so.
         """
-        async with _bounded("raise its fences", OPEN_TIMEOUT_S):
+        async with bounded("raise its fences", OPEN_TIMEOUT_S):
             opened = {name: await self.bucket(name) for name in FENCED}
             raised = await asyncio.gather(
                 *(
@@ -129,7 +129,7 @@ class Buckets:
         try:
             if term is not None and not self._fences:
                 await self.raise_fences(term)
-            async with _bounded("take a write", TIMEOUT_S + len(writes) / RECORDS_A_SECOND):
+            async with bounded("take a write", TIMEOUT_S + len(writes) / RECORDS_A_SECOND):
                 for name in {write.bucket for write in writes}:
                     await self.bucket(name)
                 fenced = term is not None
@@ -166,7 +166,7 @@ class Buckets:
 
     async def read(self, name: str, *, max_records: int) -> list[bytes]:
         """All values of a bucket, at most so many; after `raise_fences`, all that were written before."""
-        async with _bounded("tell what it holds", OPEN_TIMEOUT_S + max_records / RECORDS_A_SECOND):
+        async with bounded("tell what it holds", OPEN_TIMEOUT_S + max_records / RECORDS_A_SECOND):
             for _ in range(READ_ATTEMPTS):
                 through = self._fences[name].revision if name in self._fences else 0
                 values, last = await self._read_once(name, max_records)
@@ -211,7 +211,7 @@ def bucket_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def _bounded(doing: str, seconds: float) -> AsyncIterator[None]:
+async def bounded(doing: str, seconds: float) -> AsyncIterator[None]:
     """Turns everything that a store can do wrong into one error."""
     try:
         async with asyncio.timeout(seconds):

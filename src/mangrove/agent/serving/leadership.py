@@ -17,6 +17,8 @@ from mangrove.store.sessions import read_sessions
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+ACQUAINTANCE_S = 0.3
+"""Where there may be other agents, a new one first hears of them: the strongest is to lead."""
 UNUSABLE = "records of the store that could not be used"
 
 
@@ -30,8 +32,14 @@ class Leadership:
         buckets: Buckets,
         taken: Callable[[LeadershipTaken], None],
         refused: Counter[str],
+        *,
+        rank: Callable[[str], int] = lambda _last_leader: 0,
+        changed: Callable[[int], None] | None = None,
     ) -> None:
         """`taken` is called once for each term, when everything of before has been read.
+
+        `rank` says how many other agents are stronger. `changed`, if there can be others, is called with each
+        new revision of this agent's record.
 
         What of that could not be used is counted in `refused`.
         """
@@ -42,7 +50,9 @@ class Leadership:
         self._told_term = 0
         self._new = asyncio.Event()
         """Set when the lease was taken in a term that the brain does not know of."""
-        self.lease = Lease(buckets, agent)
+        self.lease = Lease(buckets, agent, rank)
+        self._changed = changed
+        self._revision = 0
         self.problem = ""
         """Why the store could not be asked, if so."""
         self.settled = asyncio.Event()
@@ -55,6 +65,8 @@ class Leadership:
             tasks.create_task(self._take_over(), name="take over")
 
     async def _keep(self) -> None:
+        if self._changed is not None:
+            await asyncio.sleep(ACQUAINTANCE_S)
         while True:
             try:
                 if await self.lease.attempt():
@@ -63,11 +75,18 @@ class Leadership:
                 elif self.lease.leader:
                     self.settled.set()
                 self.problem = ""
+                self._tell_others()
             except StoreAwayError as error:
                 if not self.problem:
                     log.warning("leadership: %s", error.message)
                 self.problem = error.message
             await self.lease.wait()
+
+    def _tell_others(self) -> None:
+        """Others count from when they see the record change: they are told, and so agree on when it ends."""
+        if self._changed is not None and self.lease.revision != self._revision:
+            self._revision = self.lease.revision
+            self._changed(self._revision)
 
     async def _take_over(self) -> None:
         """A take-over may take seconds, while the lease goes on to be renewed."""
@@ -91,5 +110,6 @@ class Leadership:
                     if directory.unusable:
                         self._refused[UNUSABLE] += directory.unusable
                     self._told_term = term
+                    log.info("leads in term %d", term)
                     self._taken(LeadershipTaken(term, directory.records, sessions))
                     self.settled.set()

@@ -25,12 +25,14 @@ from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
 from mangrove.agent.serving.operators import Operators
 from mangrove.agent.serving.outbox import MAX_MESSAGE_BYTES, Outbox
+from mangrove.agent.serving.policy_reader import PolicyReader
 from mangrove.agent.serving.store_writer import StoreWriter
 from mangrove.control.instructions import (
     Announce,
     AnswerOperator,
     AnswerRegistration,
     ComputeCase,
+    FetchPolicy,
     Instruction,
     KickClient,
     LimitGateway,
@@ -38,9 +40,11 @@ from mangrove.control.instructions import (
     ProbeBroker,
     PushDirectory,
     RestartBroker,
+    StepDown,
     Store,
     SwitchBroker,
     TellClient,
+    TellMembers,
     TellPeer,
 )
 from mangrove.control.stimuli import (
@@ -49,16 +53,19 @@ from mangrove.control.stimuli import (
     ClientSaid,
     LeadershipLost,
     LeadershipTaken,
+    MemberSaid,
     PeerSaid,
     Stimulus,
 )
 from mangrove.host.event_file import EventFile
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryChanges, DirectoryQuestion
 from mangrove.model.agents.load import LoadState
+from mangrove.model.agents.members import LeaseChanged, MemberMessage
 from mangrove.model.agents.names import (
     announcement_subject,
     client_subject,
     directory_changes_subject,
+    members_subject,
     to_peer_subject,
 )
 from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
@@ -78,8 +85,10 @@ RECORDS_A_PUSH = 2_000
 REMIND_S = 1.0
 """A client that is not known is told to register at most so often, whoever speaks in its name."""
 MAX_REMINDED = 10_000
+MAX_BEAT_BYTES = 10_000
 
 _peer_message: msgspec.json.Decoder[PeerMessage] = msgspec.json.Decoder(PeerMessage)
+_member_message: msgspec.json.Decoder[MemberMessage] = msgspec.json.Decoder(MemberMessage)
 _question = msgspec.json.Decoder(DirectoryQuestion)
 _capacity = msgspec.json.Decoder(CapacityTold)
 
@@ -101,10 +110,12 @@ class Shell:
         keys: LeaseKeys,
         events: EventFile,
         *,
+        agent: str = "",
         neighbours: Iterable[str] = (),
     ) -> None:
         """`neighbours` are the linked domains, whose agents are listened to."""
         self._domain = domain
+        self._agent = agent
         self._brain = brain
         self._keys = keys
         self._events = events
@@ -119,6 +130,7 @@ class Shell:
         """How brokers are switched on and off, where there is somebody who can."""
         self._writer: StoreWriter | None = None
         self._lease: Lease | None = None
+        self._policies: PolicyReader | None = None
         self._watches: dict[str, BrokerWatch] = {}
         self._probes: BrokerProbes | None = None
         self._led_term = 0
@@ -134,11 +146,13 @@ class Shell:
         writer: StoreWriter,
         watches: Iterable[BrokerWatch],
         probes: BrokerProbes | None = None,
+        policies: PolicyReader | None = None,
     ) -> None:
         """From here on everything that the brain asks for can be done."""
         self._probes = probes
         self._lease = lease
         self._writer = writer
+        self._policies = policies
         self._watches = {watch.broker: watch for watch in watches}
         self._tick()
 
@@ -217,6 +231,17 @@ class Shell:
                 case Store() as store:
                     if self._writer is not None:
                         self._writer.put(store)
+                case TellMembers(beat):
+                    self.outbox.put(
+                        members_subject(self._domain, beat.agent), msgspec.json.encode(beat), as_leader=False
+                    )
+                case FetchPolicy(record):
+                    if self._policies is not None:
+                        self._policies.want(record)
+                case StepDown(successor):
+                    if self._lease is not None:
+                        log.info("hands over to %s", successor)
+                        self._lease.step_down(successor)
                 case LookAtClients(broker):
                     if broker in self._watches:
                         self._watches[broker].look_at_clients()
@@ -349,6 +374,37 @@ class Shell:
             return
         self.tell(PeerSaid(peer, message))
 
+    # -- other agents of the domain -----------------------------------------------------------------------
+
+    def heard_member(self, agent: str, data: bytes) -> None:
+        """An agent of this domain says something; what this one said itself comes back, too."""
+        if agent == self._agent:
+            return
+        if len(data) > MAX_BEAT_BYTES:
+            self.refused[Reason.TOO_LARGE.value] += 1
+            return
+        try:
+            message = _member_message.decode(data)
+        except msgspec.DecodeError:
+            self.refused[Reason.UNREADABLE.value] += 1
+            return
+        if message.agent != agent:
+            self.refused[Reason.FORGED_ID.value] += 1
+        elif isinstance(message, LeaseChanged):
+            if self._lease is not None and not self.leads:
+                self._lease.look()
+        else:
+            self.tell(MemberSaid(message))
+
+    def lease_changed(self, revision: int) -> None:
+        """Tell the others that the record by which this agent leads, or led, is another."""
+        self.outbox.put(*self.lease_change(revision), as_leader=False)
+
+    def lease_change(self, revision: int) -> tuple[str, bytes]:
+        """Subject and payload by which others hear of that."""
+        changed = LeaseChanged(agent=self._agent, revision=revision)
+        return members_subject(self._domain, self._agent), msgspec.json.encode(changed)
+
     # -- operators ----------------------------------------------------------------------------------------
 
     def told_capacity(self, data: bytes) -> bytes:
@@ -377,6 +433,7 @@ class Shell:
         return msgspec.structs.replace(
             told,
             leads=self.leads,
+            leader=self._lease.leader if self._lease is not None else "",
             refused=dict(Counter(told.refused) + self.refused),
             store_problem=told.store_problem or problem,
         )

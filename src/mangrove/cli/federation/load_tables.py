@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from mangrove.cli.agents.member_tables import members_table, pause_note, several
 from mangrove.cli.federation.congestion_tables import (
     capacities_table,
     congestion_table,
@@ -46,6 +47,7 @@ def load_tables(agents: Agents) -> Iterator[Table]:
     """All tables that have rows."""
     for make in (
         agents_table,
+        _members,
         brokers_table,
         failures_table,
         sessions_table,
@@ -90,10 +92,20 @@ def agents_table(agents: Agents) -> Table:
             f"{agent.moves:,}",
             agent.method,
             agent.distribution,
-            f"store: {agent.store_problem}" if agent.store_problem else "",
-            matters=not agent.leads or bool(agent.store_problem),
+            agent_note(agent),
+            matters=not agent.leads or bool(agent.store_problem) or agent.paused is not None,
         )
     return table
+
+
+def agent_note(agent: AgentStatus) -> str:
+    """What is not as usual."""
+    store = f"store: {agent.store_problem}" if agent.store_problem else ""
+    return "; ".join(note for note in (pause_note(agent), store) if note)
+
+
+def _members(agents: Agents) -> Table:
+    return members_table(several(agents))
 
 
 def brokers_table(agents: Agents) -> Table:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mangrove.cli.agents.member_tables import members_table, several
 from mangrove.cli.federation.contract_tables import (
     answering,
     arrivals_table,
@@ -14,6 +15,7 @@ from mangrove.cli.federation.contract_tables import (
     routes_table,
 )
 from mangrove.cli.federation.failure_tables import STYLES, health_of
+from mangrove.cli.federation.load_tables import agent_note
 from mangrove.cli.federation.region_tables import endangered_now, exposed_now
 from mangrove.cli.tables.table import (
     EXTRA,
@@ -46,6 +48,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
         _brokers,
         _gateways,
         _agents,
+        _members,
         _links,
         routes_table,
         promises_table,
@@ -164,10 +167,15 @@ def _agents(found: FederationStatus) -> Table:
             f"{agent.clients:,}",
             f"{agent.records:,}",
             f"{agent.moves:,}",
-            f"store: {agent.store_problem}" if agent.store_problem else "",
-            matters=not agent.leads,
+            agent_note(agent),
+            matters=not agent.leads or agent.paused is not None,
         )
     return table
+
+
+def _members(found: FederationStatus) -> Table:
+    told = {domain.domain: domain.agent for domain in found.domains if domain.agent is not None}
+    return members_table(several(told))
 
 
 def _links(found: FederationStatus) -> Table:

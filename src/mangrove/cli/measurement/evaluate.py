@@ -15,6 +15,7 @@ from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.measurement import scenarios as evaluate_scenarios
 from mangrove.cli.measurement import sessions as evaluate_sessions
+from mangrove.cli.measurement.schedules import leaders as evaluate_leaders
 
 app = typer.Typer(help="Repeat the published experiments and compare.", no_args_is_help=True)
 app.command("gap")(evaluate_routing.gap)
@@ -27,6 +28,7 @@ app.command("six-nodes")(evaluate_scenarios.six_nodes)
 app.command("harmony")(evaluate_scenarios.harmony)
 app.command("schedules")(evaluate_failover.schedules)
 app.command("sessions")(evaluate_sessions.sessions)
+app.command("leaders")(evaluate_leaders.leaders)
 app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
 app.command("budgets")(evaluate_budgets.budgets)

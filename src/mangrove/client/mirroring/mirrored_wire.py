@@ -25,6 +25,8 @@ class MirroredTopic:
         self.twins: list[Outlet] = []
         self.wires: list[ClientConnection] = []
         """Of the twins."""
+        self.last: Said | None = None
+        """What was published last."""
         self.primary_away = 0
         """Messages that a mirror alone took."""
 
@@ -62,7 +64,8 @@ class MirroredOutlet:
             if not taken:
                 raise
             topic.primary_away += 1
-        self._keep(Said(second, topic.subject, payload, first))
+        topic.last = said = Said(second, topic.subject, payload, first)
+        self._keep(said)
         self.messages += 1
         self.size_bytes += len(payload)
 
@@ -122,7 +125,8 @@ class MirroredWire:
                 with contextlib.suppress(BrokerAwayError):
                     wire.publish(MIRROR_PREFIX + subject, payload, head=head)
                     taken = True
-            topic.window.keep(Said(time.time_ns(), subject, payload, 0, head))
+            topic.last = Said(time.time_ns(), subject, payload, 0, head)
+            topic.window.keep(topic.last)
         try:
             self.primary.publish(subject, payload, reply=reply, head=head)
         except BrokerAwayError:

@@ -19,7 +19,7 @@ from mangrove.client.mirroring.pulse import TICK_S, Pulses
 from mangrove.client.mirroring.subscribers import MirroredSubscribers
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.model.shared_names import MIRROR_AGAIN
+from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_NEWEST
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.topics import Mirror
 
@@ -156,9 +156,14 @@ class Mirroring:
             for message in messages:
                 self.publishers.asked(message.data[:1024].decode(errors="replace"), link.broker, _now())
 
+        def told(messages: list[RawMessage], size_bytes: int) -> None:
+            for message in messages:
+                self.subscribers.told_newest(message.data, _now())
+
         now = _now()
         self.subscribers.joined(link, now)
         link.wire.subscribe(MIRROR_AGAIN, asked)
+        link.wire.subscribe(MIRROR_NEWEST, told)
         self.publishers.joined(link, now)
 
     def parted(self, link: MirrorLink, evidence: str) -> None:

@@ -6,16 +6,19 @@ other can be behind.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
+from mangrove.broker.message_ids import identity_of
 from mangrove.client.migration.paused_wire import PausedWire, PublishingWire
 from mangrove.client.mirroring.link import MirrorLink
 from mangrove.client.mirroring.mirrored_wire import MirroredTopic, MirroredWire, Suspicion
+from mangrove.client.mirroring.newest import BEAT_S, MAX_SUBJECTS, encode
 from mangrove.client.mirroring.window import Said, Window
-from mangrove.model.shared_names import MIRROR_LEASE_S, MIRROR_PREFIX
+from mangrove.model.shared_names import MIRROR_LEASE_S, MIRROR_NEWEST, MIRROR_PREFIX
 from mangrove.model.subjects import matches, subject_problem
 from mangrove.model.topics import Mirror
 
@@ -34,6 +37,8 @@ class PublishedTopic(MirroredTopic):
         self.lingering: dict[str, float] = {}
         """Mirrors of before, and until when they are published at."""
         self.leased_until = 0.0
+        self.told: Said | None = None
+        """What subscribers were told of last."""
 
     def active(self, now: float) -> bool:
         """Whether second copies are sent."""
@@ -56,6 +61,7 @@ class MirroredPublishers:
         self._links = links
         self._doubts = doubts
         self._window = Window()
+        self._tell_at = 0.0
         self._topics: dict[str, PublishedTopic] = {}
         self._routes: dict[str, PublishingWire] = {}
         """Where subjects are published that are not published at the head."""
@@ -203,8 +209,11 @@ class MirroredPublishers:
     # -- time -----------------------------------------------------------------------------------------------
 
     def tick(self, now: float, now_ns: int) -> None:
-        """Time has passed: leases end, and mirrors of before are left."""
+        """Time has passed: leases end, mirrors of before are left, subscribers hear what was said last."""
         self._window.forget_older(now_ns)
+        if now >= self._tell_at:
+            self._tell_at = now + BEAT_S
+            self._tell_newest(now)
         for topic in self._topics.values():
             ended = [name for name, until in topic.lingering.items() if now >= until]
             for name in ended:
@@ -213,6 +222,26 @@ class MirroredPublishers:
                 self._renew(topic, now)
             elif topic.active(now) and self.primary_lost(topic) and topic.mode is Mirror.STANDBY:
                 topic.leased_until = max(topic.leased_until, now + MIRROR_LEASE_S)
+
+    def _tell_newest(self, now: float) -> None:
+        """Of what is said once only: whoever does not get it that way can ask for it."""
+        due: dict[str, dict[str, str]] = {}
+        for topic in self._topics.values():
+            last = topic.last
+            if last is None or last is topic.told or topic.active(now):
+                continue
+            identity = identity_of(last.head or topic.head_form % (last.first, last.at_ns))
+            if identity is None:
+                continue
+            for name in topic.mirrors:
+                told = due.setdefault(name, {})
+                if len(told) < MAX_SUBJECTS:
+                    told[topic.subject] = identity.decode(errors="replace")
+                    topic.told = last
+        for link in self._links():
+            if link.wire is not None and link.broker in due:
+                with contextlib.suppress(BrokerAwayError):
+                    link.wire.publish(MIRROR_NEWEST, encode(due[link.broker]))
 
     def primary_lost(self, topic: PublishedTopic) -> bool:
         """Whether the way of the first copies is known to be broken."""

@@ -10,9 +10,11 @@ from mangrove.client.legs import Legs
 from mangrove.client.message import Message, Respond
 from mangrove.client.mirroring.link import MirrorLink
 from mangrove.client.mirroring.mirrored_wire import Suspicion
+from mangrove.client.mirroring.newest import Awaited, decode
 from mangrove.client.mirroring.planes import Plane
 from mangrove.client.subscription import Subscription
-from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_LEASE_S, MIRROR_PREFIX
+from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_LEASE_S, MIRROR_NEWEST, MIRROR_PREFIX
+from mangrove.model.subjects import matches
 from mangrove.model.topics import Mirror
 
 LINGER_S = 2.0
@@ -30,6 +32,10 @@ class HeardTopic:
         self.lingering: dict[str, float] = {}
         self.handles: dict[MirrorLink, tuple[ClientConnection, Subscribed]] = {}
         self.asked_at = -MIRROR_LEASE_S
+        self.awaited = Awaited()
+        self.looked_at = 0.0
+        self.primary_seen = 0
+        self.mirrored_seen = 0
 
     @property
     def mirrors(self) -> set[str]:
@@ -114,6 +120,19 @@ class MirroredSubscribers:
         wire, handle = topic.handles.pop(link)
         wire.unsubscribe(handle)
 
+    def told_newest(self, data: bytes, now: float) -> None:
+        """A publisher has told what it said last."""
+        try:
+            newest = decode(data)
+        except ValueError:
+            self.counts["unreadable tellings"] += 1
+            return
+        for topic in self._topics.values():
+            if topic.mode is Mirror.STANDBY:
+                for subject, identity in newest:
+                    if matches(topic.subscription.subject, subject):
+                        topic.awaited.wait_for(subject, identity, now)
+
     # -- when the primary way is in doubt -------------------------------------------------------------------
 
     def doubtful(self, wire: ClientConnection, now: float) -> None:
@@ -155,8 +174,27 @@ class MirroredSubscribers:
                 del topic.lingering[name]
                 for link in [each for each in topic.handles if each.broker == name]:
                     self._leave(topic, link)
-            if now >= topic.asked_at + RENEW_S and not self._primary_lives(topic.subscription):
-                self._ask(topic, now)
+            if topic.mode is Mirror.STANDBY:
+                behind = self._behind(topic, now)
+                broken = behind or not self._primary_lives(topic.subscription)
+                if broken and now >= topic.asked_at + RENEW_S:
+                    self._ask(topic, now)
+
+    def _behind(self, topic: HeardTopic, now: float) -> bool:
+        """Whether what was published does not come, or comes by the mirror alone."""
+        for subject, identity in topic.awaited.waiting():
+            if topic.subscription.knows(subject, identity):
+                topic.awaited.came(subject, identity)
+        behind = topic.awaited.overdue(now)
+        if behind:
+            topic.awaited.clear()
+            self.counts["primary behind"] += 1
+        if now >= topic.looked_at + RENEW_S:
+            mirrored = topic.subscription.mirrored.messages
+            primary = topic.subscription.messages - mirrored
+            behind |= primary == topic.primary_seen and mirrored > topic.mirrored_seen
+            topic.looked_at, topic.primary_seen, topic.mirrored_seen = now, primary, mirrored
+        return behind
 
 
 def _plain_message(subject: str, data: bytes, head: bytes, reply: str, origin: Respond) -> Message:
@@ -165,12 +203,13 @@ def _plain_message(subject: str, data: bytes, head: bytes, reply: str, origin: R
 
 
 def _sink_of(subscription: Subscription) -> Callable[[list[Message], int], None]:
-    """Where second copies go; patterns that begin with a wildcard also match what publishers are asked."""
+    """Where second copies go; patterns that begin with a wildcard also match what publishers are asked and
+    tell."""
     if not subscription.subject.startswith(("*", ">")):
         return subscription.feed_mirrored
-    again = MIRROR_AGAIN[_PLAIN:]
+    not_meant = (MIRROR_AGAIN[_PLAIN:], MIRROR_NEWEST[_PLAIN:])
 
     def feed(messages: list[Message], size_bytes: int) -> None:
-        subscription.feed_mirrored([each for each in messages if each.subject != again], size_bytes)
+        subscription.feed_mirrored([each for each in messages if each.subject not in not_meant], size_bytes)
 
     return feed

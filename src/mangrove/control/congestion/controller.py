@@ -11,7 +11,7 @@ once and rise after `lift_after_s`, in steps. So under constant load they settle
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mangrove.control.congestion.budgets import Budgets
@@ -77,8 +77,13 @@ class CongestionControl:
         surroundings: CongestionSurroundings,
         log: EventLog,
         select: Select | None = None,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`select` is the federation file's selection, unless an experiment has another."""
+        """`select` is the federation file's selection, unless an experiment has another.
+
+        While `paused`, no broker becomes short.
+        """
+        self._paused = paused
         self._congestion = congestion
         self._balancing = balancing
         self._around = surroundings
@@ -156,6 +161,8 @@ class CongestionControl:
 
     def _find_shortages(self, loads: Mapping[str, BrokerLoad], now: float) -> bool:
         """Take up brokers that have become short; whether there is one."""
+        if self._paused():
+            return False
         if self._congestion.mode is Mode.ALWAYS:
             new = [broker for broker, load in loads.items() if load.capacity and broker not in self._short]
             self._short.update(dict.fromkeys(new))

@@ -77,6 +77,8 @@ class Election:
         self._open: Wish | None = None
         self._last: LeaseRecord | None = None
         """The record that is free, while we wait for our turn."""
+        self._turn = (-1, -math.inf)
+        """The revision of a record that is free, and when it is our turn to take it."""
         self._stepped_down_at = -math.inf
         self._release: PutLease | None = None
         """What is still to be written of having stepped down."""
@@ -118,10 +120,13 @@ class Election:
         return self._open
 
     def look(self, now: float) -> None:
-        """Something is said of the lease elsewhere, or one wants to know: ask at once, unless others have
-        their turn before."""
-        if self.standing is not Standing.WAITING:
-            self._due = min(self._due, now)
+        """Something is said of the lease elsewhere, or one wants to know: ask at once.
+
+        Who waits for its turn has it no sooner by that, but hears if somebody else was faster.
+        """
+        if self.standing is Standing.WAITING:
+            self._become(Standing.FOLLOWING)
+        self._due = min(self._due, now)
 
     def step_down(self, successor: str, now: float) -> None:
         """Lead no more from now on; that is written next, so that nobody need wait for the lease to end."""
@@ -155,7 +160,9 @@ class Election:
             return
         self._last = record
         self._become(Standing.WAITING)
-        self._due = self._turn_at(record, now)
+        if self._turn[0] != revision:
+            self._turn = (revision, self._turn_at(record, now))
+        self._due = self._turn[1]
 
     def written(self, revision: int, now: float) -> None:
         """The record is as we wanted it."""

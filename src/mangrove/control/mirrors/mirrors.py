@@ -36,6 +36,8 @@ class Mirrors:
         self._planned = planned
         self._clock_shift_s = clock_shift_s
         self._away: frozenset[str] = frozenset()
+        self._down: frozenset[str] = frozenset()
+        """Of those, the ones that were known to be down when it was last looked."""
         self._patterns: SubjectTrie[str] = SubjectTrie()
         """Mirrored topics that somebody here subscribes to."""
         self._topics: dict[str, str] = {}
@@ -87,12 +89,18 @@ class Mirrors:
 
     def set_away(self, away: Collection[str]) -> list[str]:
         """Brokers that do not answer are nobody's mirror: the topics that must be decided about anew."""
-        before, self._away = self._away, frozenset(away) | self._site.down
+        self._down = self._site.down
+        before, self._away = self._away, frozenset(away) | self._down
         if before == self._away:
             return []
         if before - self._away:  # some are back, and may serve better than what was found without them
             return list(self._topics)
         return [topic for topic, mirror in self._topics.items() if mirror in self._away]
+
+    @property
+    def outdated(self) -> bool:
+        """Whether other brokers are down than when `set_away` was called."""
+        return self._down != self._site.down
 
     def at(self, broker: str) -> int:
         """How many topics a broker has as their mirror."""

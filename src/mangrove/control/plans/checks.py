@@ -11,7 +11,7 @@ from mangrove.model.federation import Federation
 from mangrove.model.plans.plan import Plan, PlanCase, PlannedItem
 from mangrove.model.plans.topology import hosts_of, topology_fingerprint
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import overlaps
+from mangrove.model.topics import Mirror, overlaps
 
 AHEAD_S = 300.0
 """Clocks of two machines may differ by so much; data of a later time were made by a wrong clock."""
@@ -21,15 +21,18 @@ MAX_TOLD = 20
 
 def fitted(plan: Plan, federation: Federation, domain: str) -> Plan:
     """With what the federation file says of it: which items ask for a mirror, and for what it was made."""
-    mirrored = [each.match for each in federation.topics.contracts if each.mirror]
+    contracts = [each for each in federation.topics.contracts if each.mirror]
 
-    def asks(item: PlannedItem) -> bool:
-        return any(overlaps(match, topic) for match in mirrored for topic in item.topics)
+    def asked(item: PlannedItem) -> PlannedItem:
+        modes = {
+            each.mirror for each in contracts if any(overlaps(each.match, topic) for topic in item.topics)
+        }
+        return msgspec.structs.replace(item, mirrored=bool(modes), both=Mirror.BOTH in modes)
 
     return msgspec.structs.replace(
         plan,
         topology=plan.topology or topology_fingerprint(federation, domain),
-        items=tuple(msgspec.structs.replace(item, mirrored=asks(item)) for item in plan.items),
+        items=tuple(map(asked, plan.items)),
     )
 
 

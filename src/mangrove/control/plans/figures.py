@@ -8,6 +8,7 @@ import numpy as np
 
 from mangrove.model.plans.figures import MAX_FIGURES_ITEMS, PlanFigures
 from mangrove.planning.judgement.assessment import Assessment, assess
+from mangrove.planning.policies.copies import with_copies
 from mangrove.planning.problem.arrays import FloatArray
 from mangrove.planning.problem.problem import AllocationConstraints, Problem
 
@@ -57,14 +58,27 @@ def figures_problem(figures: PlanFigures) -> str:
     return ""
 
 
-def judged(figures: PlanFigures, where: Mapping[str, str]) -> Assessment | None:
-    """An allocation (item → broker) under these figures; None if it does not place every item of theirs."""
+def judged(
+    figures: PlanFigures, where: Mapping[str, str], copies: Mapping[str, str] | None = None
+) -> Assessment | None:
+    """An allocation (item → broker) under these figures; None if it does not place every item of theirs.
+
+    `copies` are mirrors of items whose messages are always sent twice: they load their brokers as well.
+    """
     position = {broker: index for index, broker in enumerate(figures.brokers)}
     try:
         assignment = [position[where[item]] for item in figures.items]
     except KeyError:
         return None
-    return assess(problem_of(figures), assignment)
+    problem = problem_of(figures)
+    mirrors = {
+        index: position[mirror]
+        for index, item in enumerate(figures.items)
+        if (mirror := (copies or {}).get(item, "")) in position and position[mirror] != assignment[index]
+    }
+    if not mirrors:
+        return assess(problem, assignment)
+    return assess(with_copies(problem, list(mirrors), {}), [*assignment, *mirrors.values()])
 
 
 def problem_of(figures: PlanFigures) -> Problem:

@@ -72,7 +72,12 @@ class PlanInForce:
             )
         )
         self._items: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._topics = {item.item: item.topics for item in self.plan.items}
         self.mirrored_items = frozenset(item.item for item in self.plan.items if item.mirrored)
+
+    def topics_of(self, item: str) -> tuple[str, ...]:
+        """Subjects and patterns of an item."""
+        return self._topics.get(item, ())
 
     def items_of(self, topic: str) -> tuple[str, ...]:
         """Items to which a subject or pattern belongs."""

@@ -64,7 +64,8 @@ def preview(
     """What would happen if a plan were put in force now, in the place of `before`."""
     served = list(topics)
     moves = sorted(moves_to(plan, served, down), key=lambda move: (-move.subscriptions, move.topic))
-    new = {item: placing.primary for item, placing in plan.plan.normal.placing.items()}
+    normal = plan.plan.normal.placing
+    new = {item: placing.primary for item, placing in normal.items()}
     old = _present(plan.plan, new, before, plan, served)
     after_ok, after_risk = plan.plan.normal.joint_ok, plan.plan.normal.risk
     before_ok: float | None = None
@@ -74,7 +75,10 @@ def preview(
     if figures is not None:
         from mangrove.control.plans.figures import judged  # numerics are for this rare moment alone
 
-        was, will = judged(figures, old), judged(figures, new)
+        twice = {item.item for item in plan.plan.items if item.both}
+        then = {item: placing.mirror for item, placing in normal.items() if item in twice}
+        now = _present_mirrors(then, before, plan, served)
+        was, will = judged(figures, old, now), judged(figures, new, then)
         if was is not None and will is not None:
             same = True
             before_ok, after_ok = was.joint_ok, will.joint_ok
@@ -145,3 +149,21 @@ def _present(
         if at:
             found.setdefault(name, max(at, key=lambda broker: (at[broker], broker)))
     return {item: found.get(item, broker) for item, broker in new.items()}
+
+
+def _present_mirrors(
+    then: Mapping[str, str], before: PlanInForce | None, index: PlanInForce, served: Iterable[TopicNow]
+) -> dict[str, str]:
+    """Where items are mirrored now that are always sent twice; what nobody serves speaks for neither plan."""
+    found: dict[str, str] = {}
+    for each in served:
+        for item in index.items_of(each.topic):
+            if item in then and each.mirror:
+                found.setdefault(item, each.mirror)
+    if before is not None:
+        for item in then:
+            planned = [before.planned(topic) for topic in index.topics_of(item)]
+            mirrors = {placing.mirror for placing in planned if placing is not None and placing.mirror}
+            if len(mirrors) == 1:
+                found[item] = mirrors.pop()
+    return {item: found.get(item, mirror) for item, mirror in then.items()}

@@ -74,12 +74,14 @@ class Coordinator:
         clock_shift_s: float,
         disconnect: Disconnect | None = None,
         still_short: Callable[[str], bool] | None = None,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
         """`number` numbers the writes to the store; `disconnect` deals with plain clients.
 
-        `still_short` says whether publishers are limited for a broker's sake.
+        `still_short` says whether publishers are limited for a broker's sake; while `paused` none is opened.
         """
         self._disconnect = disconnect
+        self._paused = paused
         self._domain = domain
         self._balancing = balancing
         self._around = surroundings
@@ -133,7 +135,7 @@ class Coordinator:
         for load in loads.values():
             self._moved.loaded(load, now)
             self._patience.measured(load, now)
-        if not self._balancing.enabled or not opening:
+        if not self._balancing.enabled or not opening or self._paused():
             return told
         while True:
             resting = self._patience.resting(loads.values(), now)

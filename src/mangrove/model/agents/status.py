@@ -46,6 +46,31 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
 
 
+class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of the domain, as the one that is asked sees it."""
+
+    agent: str
+    host: str
+    live: bool
+    score: float = 0.0
+    heard_s: float | None = None
+    """How long ago it was last heard of; None: never, or it is the one that is asked."""
+    policy: int = 0
+    """Version of the policy in force that it holds."""
+    held: int = 0
+    """Version of a proposed one that it holds."""
+    member: bool = True
+    """Whether policies wait for it; only the leader knows."""
+
+
+class PauseStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Automatic decisions are paused."""
+
+    by: str
+    since: float
+    """Seconds since 1970."""
+
+
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a domain is loaded, and what its agent does about it."""
 
@@ -75,4 +100,11 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     distribution: str = ""
     congestion: CongestionStatus = CongestionStatus()
+    leader: str = ""
+    """The agent that leads, as far as the one that is asked knows."""
+    members: tuple[MemberStatus, ...] = ()
+    """All agents that the domain has by its file."""
+    policy: int = 0
+    """Version of the policy in force; 0: none."""
+    paused: PauseStatus | None = None
     failures: FailureStatus = FailureStatus()

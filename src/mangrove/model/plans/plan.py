@@ -17,6 +17,8 @@ class PlannedItem(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects or patterns."""
     mirrored: bool = False
     """Whether a contract of its topics asks for a mirror."""
+    both: bool = False
+    """Whether one asks that every message is sent to broker and mirror: then both carry its load."""
 
 
 class Placing(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,7 +104,7 @@ class Setting:
     def __init__(self) -> None:
         self.brain = ScriptedBrain()
         self.keys = LeaseKeys("here")
-        self.lease = SimpleNamespace(held=True, term=TERM)
+        self.lease = SimpleNamespace(held=True, term=TERM, leader="a")
         self.jobs: list[object] = []
         self.watch = SimpleNamespace(
             broker="here-edge1",

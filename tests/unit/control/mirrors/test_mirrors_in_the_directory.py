@@ -124,6 +124,17 @@ def test_a_broker_that_does_not_answer_is_nobodys_mirror() -> None:
     assert after.edges == record.edges
 
 
+def test_a_broker_that_is_down_is_replaced_at_once() -> None:
+    brain = leading()
+    (record,) = register(brain, subscriber("alert.fire")).records
+    lead = leadership(brain)
+    lead._site.set_down([record.mirror])
+    register(brain, subscriber("other"), client="c2", now=100.5)
+    after = lead.directory.get("alert.fire")
+    assert after is not None
+    assert after.mirror not in ("", record.mirror)
+
+
 def test_without_a_second_broker_the_record_and_the_status_say_so() -> None:
     brain = leading(edges=1)
     (record,) = register(brain, subscriber("alert.fire")).records

@@ -241,7 +241,7 @@ def test_outside_its_window_a_plan_waits_unless_at_once() -> None:
 
 def test_a_dead_broker_is_no_target() -> None:
     running = domain(topics=3)
-    running.apply({"t0": broker(1), "t1": broker(1), "t2": broker(1)})
+    running.apply({"t0": broker(1), "t1": broker(1), "t2": broker(1), "t9": broker(2)})
     running.run(3)
     running.sample()
     for _ in range(4):

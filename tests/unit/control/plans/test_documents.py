@@ -110,6 +110,18 @@ def test_the_same_figures_give_the_same_risk() -> None:
     assert judged(figures, {"alpha": BROKERS[0]}) is None
 
 
+def test_mirrors_that_are_always_sent_load_their_brokers() -> None:
+    problem = read_problem(PROBLEM, "problem").problem
+    figures = figures_of(problem)
+    assert figures is not None
+    where = {"alpha": BROKERS[0], "beta": BROKERS[1], "rest": BROKERS[1]}
+    alone, both = judged(figures, where), judged(figures, where, {"alpha": BROKERS[2], "rest": BROKERS[1]})
+    assert alone is not None
+    assert both is not None
+    assert [load.mean_rate_msg_s for load in alone.loads] == [400.0, 500.0, 0.0]
+    assert [load.mean_rate_msg_s for load in both.loads] == [400.0, 500.0, 400.0], "none on its own broker"
+
+
 def test_figures_of_a_model_are_the_same_too() -> None:
     modelled = {name: value for name, value in PROBLEM.items() if name != "capacity"} | {
         "model": {"t_rcv": 1e-4, "t_fltr": 1e-6, "t_tx": 1e-4},

@@ -81,8 +81,13 @@ class CongestionDepartment:
         term: int,
         number: Callable[[], int],
         found: Found,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`number` numbers writes to the store; `found` is what an earlier leader left there."""
+        """`number` numbers writes to the store; `found` is what an earlier leader left there.
+
+        While `paused`, nobody is newly limited or disconnected.
+        """
+        self._paused = paused
         federation = site.federation
         self._site = site
         self._watch = watch
@@ -106,7 +111,7 @@ class CongestionDepartment:
         )
         self._capacities = Capacities(site, log, self._set_capacity)
         self._records = CongestionRecords(number, found)
-        self.control = CongestionControl(federation.congestion, site.balancing, self, log)
+        self.control = CongestionControl(federation.congestion, site.balancing, self, log, paused=paused)
         self._shared_at = -math.inf
         self._contract: dict[str, dict[str, RateLimit]] = {}
         self._topics: list[TopicUsefulness] = []
@@ -174,7 +179,8 @@ class CongestionDepartment:
         """A broker's page of connections."""
         if not self._site.has(seen.broker):
             return []
-        return [*self._slow.seen(seen, now), *self._plain.seen(seen, now)]
+        told = list(self._slow.seen(seen, now))
+        return told if self._paused() else [*told, *self._plain.seen(seen, now)]
 
     def capacity_told(self, told: CapacityTold, now: float) -> bool:
         """A broker can carry more or less from now on; whether that is news."""

@@ -1,0 +1,1 @@
+"""Evaluations that play many seeded schedules of several agents."""

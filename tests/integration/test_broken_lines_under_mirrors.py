@@ -1,0 +1,130 @@
+"""A line between brokers swallows everything while both its ends answer their clients: subscribers notice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.kit.domain_of_brokers import (
+    DOMAIN,
+    DomainOfBrokers,
+    Load,
+    OrderingAgent,
+    domain_of_brokers,
+    ordering_agent,
+)
+from tests.kit.waiting import eventually
+
+import mangrove
+from mangrove.client import Message
+from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.topics import Mirror
+
+
+class Line:
+    """Carries bytes to a port, until it swallows them."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def open(self, to: int) -> int:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to)
+            for source, sink in ((reader, far_writer), (far_reader, writer)):
+                self._tasks.add(asyncio.create_task(self._carry(source, sink)))
+
+        self._server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(1 << 16):
+                if not self.broken:
+                    sink.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            sink.close()
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def line() -> AsyncIterator[Line]:
+    line = Line()
+    yield line
+    await line.close()
+
+
+@pytest.fixture
+async def domain(tmp_path: Path, line: Line) -> AsyncIterator[DomainOfBrokers]:
+    async def lines(leaf: int) -> dict[str, int]:
+        return {"edge1": await line.open(leaf)}
+
+    async with domain_of_brokers(tmp_path, lines) as running:
+        yield running
+
+
+@pytest.fixture
+async def agent(domain: DomainOfBrokers) -> AsyncIterator[OrderingAgent]:
+    async with ordering_agent(domain) as running:
+        yield running
+
+
+async def test_an_edge_that_is_cut_off_from_its_head(
+    domain: DomainOfBrokers, agent: OrderingAgent, line: Line
+) -> None:
+    async with (
+        mangrove.connect(domain.url("head")) as publisher,
+        mangrove.connect(domain.url("head")) as subscriber,
+    ):
+        got: list[bytes] = []
+
+        async def take(message: Message) -> None:
+            got.append(message.data)
+
+        subscription = await subscriber.subscribe("meter.a", callback=take)
+        await publisher.publish("meter.a", b"p 0")
+        record = DirectoryRecord(
+            topic="meter.a", domain=DOMAIN, epoch=1, edges=("edge1",), mirror="edge2", mode=Mirror.STANDBY
+        )
+        await agent.push(record)
+
+        async def mirrored() -> bool:
+            states = [connection.mirrors.get("meter.a") for connection in (publisher, subscriber)]
+            return all(each is not None and each.mirrors == ("edge2",) and not each.away for each in states)
+
+        await eventually(mirrored, "both ends should be at the mirror")
+        await subscriber.mirrored()
+        load = Load()
+        task = asyncio.create_task(load.publish("p", lambda data: publisher.publish("meter.a", data), 500))
+        await asyncio.sleep(0.5)
+        assert subscription.mirrored.messages == 0
+        line.broken = True
+        broken_at = len(got)
+
+        async def goes_on() -> bool:
+            return len(got) > broken_at + 1000
+
+        await eventually(goes_on, "messages should come by the mirror")
+        load.running = False
+        await task
+
+        async def all_there() -> bool:
+            return len(got) >= load.sent["p"] + 1
+
+        await eventually(all_there, "everything should come")
+        got.remove(b"p 0")
+        assert load.problems(got) == []
+        assert subscriber.mirroring["primary behind"] >= 1
+        assert publisher.mirroring["leases"] == 1
