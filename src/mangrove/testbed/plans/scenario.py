@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-import mangrove
 from mangrove.agent.management import ManagementConnection
 from mangrove.agent.recording import Recording
-from mangrove.client import Connection, Message
+from mangrove.client import Connection, Message, connect
 from mangrove.config import load_federation
 from mangrove.errors import MangroveError
+from mangrove.model.telemetry import BROKER_SAMPLES
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.plans.workload import GROUPS, Account, SurgingLoad, capacity_msg_s, topics
 
@@ -68,16 +68,16 @@ class PlanLoop:
 
     async def run(self) -> LoopReport:
         """Record, profile, allocate, apply, and record again."""
-        path = self._directory / "site.yaml"
+        path = self._directory.joinpath("site.yaml")
         path.write_text(_federation_file(), encoding="utf-8")
-        run_dir = self._directory / "run"
+        run_dir = self._directory.joinpath("run")
         async with (
             LocalFederation(load_federation(path), run_dir, ephemeral=True) as launched,
             ManagementConnection(launched.endpoints[DOMAIN]) as management,
         ):
             await _until(lambda: _leads(management), "no agent leads")
             url = launched.endpoints[DOMAIN].head.client_url
-            async with mangrove.connect(url) as subscriber, mangrove.connect(url) as publisher:
+            async with connect(url) as subscriber, connect(url) as publisher:
                 load = SurgingLoad(publisher.publish, self._seed)
                 await _subscribe(subscriber, load)
                 publishing = asyncio.create_task(load.run())
@@ -98,10 +98,11 @@ class PlanLoop:
         self._progress(f"recording {self._seconds:.0f} s of load")
         before = await self._record(launched, "before")
         self._progress("profiling with Spark")
-        profile = ("--input", str(before), "--output", str(self._directory / "profile"), "--peak", "all")
-        await self._command("pipeline", "profile", *profile, "--federation", str(path))
-        problem = str(self._directory / "profile" / "problem.json")
-        plan = self._directory / "plan.json"
+        profile = self._directory.joinpath("profile")
+        lake = ("--input", str(before), "--output", str(profile), "--peak", "all")
+        await self._command("pipeline", "profile", *lake, "--federation", str(path))
+        problem = str(profile.joinpath("problem.json"))
+        plan = self._directory.joinpath("plan.json")
         plan.write_text(json.dumps(await self._command("plan", "allocate", problem)), encoding="utf-8")
         self._progress("putting the plan in force")
         began = time.monotonic()
@@ -124,7 +125,7 @@ class PlanLoop:
         )
 
     async def _record(self, launched: LocalFederation, name: str) -> Path:
-        lake = self._directory / name
+        lake = self._directory.joinpath(name)
         async with Recording(launched.run, lake) as recording:
             told = await recording.start(launched.federation, list(launched.endpoints.values()))
             if recording.process is None:
@@ -163,7 +164,7 @@ def measured(lake: Path, predicted: dict[str, float]) -> tuple[EdgeFigures, ...]
     import numpy as np
     import pyarrow.dataset as ds
 
-    files = [str(path) for path in (lake / "broker_samples").rglob("*.parquet")]
+    files = [str(path) for path in lake.joinpath(BROKER_SAMPLES.name).rglob("*.parquet")]
     rows = ds.dataset(files, format="parquet").to_table(columns=["ts", "broker", "msgs_in"]).to_pylist()
     stamps = sorted({row["ts"] for row in rows})
     # A look that came late counts two seconds as one; a recorder that has just begun misses some.
