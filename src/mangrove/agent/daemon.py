@@ -20,9 +20,9 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from mangrove.agent.serving.broker_probes import BrokerProbes
-from mangrove.agent.serving.broker_switches import BrokerSwitches
+from mangrove.agent.hosting.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.failures.broker_probes import BrokerProbes
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
@@ -218,7 +218,7 @@ class Agent:
                 pending=balancing.pending_bytes is not None,
                 delay=balancing.delay_ms is not None,
             )
-            for broker in (endpoints.head, *endpoints.edges)
+            for broker in endpoints.succession
         ]
 
     def _probes(self) -> BrokerProbes:
@@ -226,7 +226,7 @@ class Agent:
         return BrokerProbes(
             [
                 (broker.name, partial(kind_of(broker.kind).heartbeat, broker, user))
-                for broker in (endpoints.head, *endpoints.edges)
+                for broker in endpoints.succession
             ],
             self._shell.tell,
         )
