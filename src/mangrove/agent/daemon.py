@@ -20,7 +20,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from mangrove.agent.serving.broker_switches import BrokerSwitches
+from mangrove.agent.hosting.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
 from mangrove.agent.serving.failures.broker_probes import BrokerProbes
 from mangrove.agent.serving.gateway_counts import GatewayCounts
