@@ -18,11 +18,13 @@ from mangrove.model.agents.names import (
     capacity_subject,
     directory_subject,
     operations_subject,
+    supervisors_subject,
 )
 from mangrove.model.agents.operations import Operation, OperationAnswer
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.hosting.supervision import HostAnswer, HostQuestion
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
@@ -91,6 +93,28 @@ class ManagementConnection:
         """A page of the directory, or None if the agent does not answer."""
         request = msgspec.json.encode(question)
         return await self._ask(directory_subject(self._domain), request, DirectoryAnswer)
+
+    async def hosts(self, expected: int) -> list[HostAnswer]:
+        """What those who run the domain's hosts say of them; fewer than `expected` if some do not answer."""
+        found: list[HostAnswer] = []
+        if not expected:
+            return found
+        with contextlib.suppress(nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError):
+            connection = await self._connected()
+            inbox = connection.new_inbox()
+            answers = await connection.subscribe(inbox)
+            try:
+                question = msgspec.json.encode(HostQuestion())
+                await connection.publish(supervisors_subject(self._domain), question, reply=inbox)
+                async with asyncio.timeout(TIMEOUT_S):
+                    while len(found) < expected:
+                        message = await answers.next_msg(TIMEOUT_S)
+                        if not message.data:  # nobody was there to answer
+                            break
+                        found.append(msgspec.json.decode(message.data, type=HostAnswer))
+            finally:
+                await answers.unsubscribe()
+        return found
 
     async def close(self) -> None:
         """Let go of the broker."""
