@@ -326,7 +326,8 @@ def test_a_session_with_a_dead_broker_is_over_at_once(dead: str) -> None:
     assert not domain.busy
     assert sessions.target("b", publishers=False) == ""
     assert sessions.ended[-1].outcome == f"{dead} is dead"
-    assert [write.key for each in told if isinstance(each, Store) for write in each.writes][0] == "oslo-1-1"
+    stored = [write.key for each in told if isinstance(each, Store) for write in each.writes]
+    assert "oslo-1-1" in stored
 
 
 def test_none_is_opened_while_something_else_comes_first() -> None:
