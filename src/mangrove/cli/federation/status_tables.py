@@ -45,6 +45,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
     from rich.markup import escape
 
     for make in (
+        _hosts,
         _brokers,
         _gateways,
         _agents,
@@ -63,8 +64,43 @@ def show_status(found: FederationStatus, console: Console) -> None:
         table = make(found)
         if table:
             table.show(console)
+    for domain in found.domains:
+        if domain.hosts:
+            console.print(escape(f"{domain.domain} has {domain.loss_of_a_host}."), highlight=False)
+    alone = [domain for domain in found.domains if domain.loss_of_a_host and not domain.hosts]
+    if alone:
+        names = (
+            "each domain" if len(alone) == len(found.domains) else ", ".join(each.domain for each in alone)
+        )
+        console.print(escape(f"{names} has {alone[0].loss_of_a_host}."), highlight=False)
     for warning in found.warnings:
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+
+
+def _hosts(found: FederationStatus) -> Table:
+    table = Table(
+        "Hosts",
+        name_column("host"),
+        word_column("state"),
+        word_column("address", USEFUL),
+        details_column("brokers"),
+        details_column("agent"),
+        details_column("note"),
+    )
+    for domain in found.domains:
+        for host in domain.hosts:
+            notes = [f"down: {', '.join(host.down)}"] if host.down else []
+            notes += [f"switched off: {', '.join(host.switched_off)}"] if host.switched_off else []
+            table.add(
+                f"{domain.domain} {host.host}",
+                _state(host.answers and not host.down, "up", "in part" if host.answers else "lost"),
+                host.address,
+                ", ".join(name.removeprefix(f"{domain.domain}-") for name in host.brokers),
+                host.agent,
+                "; ".join(notes),
+                matters=not host.answers or bool(host.down),
+            )
+    return table
 
 
 def _brokers(found: FederationStatus) -> Table:

@@ -12,8 +12,8 @@ import nats.errors
 from nats.aio.client import Client
 
 from mangrove.model.agents.names import supervisor_subject
-from mangrove.model.agents.supervision import BrokerAction, BrokerOrder, HostAnswer
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
 
 log = logging.getLogger(__name__)
 
