@@ -34,6 +34,8 @@ TIMEOUT_S = 2.0
 OPERATE_S = 15.0
 """A plan is answered when all agents hold it, or have been given up."""
 CLOSE_TIMEOUT_S = 1.0
+PING_S, PINGS = 1, 2
+"""A management broker that is frozen or cut off is left after so many pings, and another asked."""
 
 T = TypeVar("T")
 
@@ -140,6 +142,11 @@ class ManagementConnection:
                 await self.close()
                 async with asyncio.timeout(TIMEOUT_S):
                     self._connection = await nats.connect(
-                        self._urls, allow_reconnect=False, connect_timeout=1, error_cb=_quiet
+                        self._urls,
+                        allow_reconnect=False,
+                        connect_timeout=1,
+                        ping_interval=PING_S,
+                        max_outstanding_pings=PINGS,
+                        error_cb=_quiet,
                     )
             return self._connection
