@@ -261,7 +261,9 @@ class MirrorPlane:
             return Entry(message.skip, self._passing)
         copies = self._copies(line, message, contract)
         kind = (message.subject, message.groups)
-        flow = Unrepeated(line, message, kind, self.arriving, self._passing, copies=copies)
+        flow = Unrepeated(
+            line, message, kind, self.arriving, self._passing, copies=copies, own=self.departing
+        )
         return Entry(message.skip, flow, once=bool(message.reply), booked=False)
 
     def _copies(self, line: bytes, message: Message, contract: Contract) -> Flow | None:

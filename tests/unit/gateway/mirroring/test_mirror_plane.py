@@ -256,3 +256,17 @@ def test_subscribers_at_mirrors_are_still_wanted_for_when_the_head_is_given_up()
     site.head.after(20)
     withdrawn = set().union(*(removed for _, removed in site.head.interest))
     assert withdrawn == {"once.x"}
+
+
+@pytest.mark.parametrize("made_by", ["the SDK", "somebody else"])
+def test_what_left_the_domain_and_comes_back_is_not_delivered(made_by: str) -> None:
+    """A gateway that takes over sends second copies again that the one before may have handed out here."""
+    site = Mirrored()
+    site.head.wanted_by("b", "twice.x")
+    went, came = (numbered("twice.x", number) for number in (1, 2))
+    if made_by == "somebody else":
+        went, came = (each.replace(b"\r\nMangrove-Id: ", b"\r\nMangrove-Id:\t") for each in (went, came))
+    site.head.broker.publish(went)
+    site.deliver(TWICE, went, came)
+    assert b"".join(site.head.broker.written) == came
+    assert site.plane.figures().repeated_arriving == 1
