@@ -1,4 +1,4 @@
-"""Probes in turn and out of turn: each answer belongs to its own question, and none outlives a broker's end."""
+"""Probes in turn and out of turn: each answer belongs to its question, and none outlives a broker's end."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class Pulse:
         self.closed = True
 
 
-async def probed(
-    act: Callable[[BrokerProbes, Pulse], None], seconds: float
-) -> tuple[list[BrokerProbed], Pulse]:
+async def probed(act: Callable[[BrokerProbes, Pulse], None], seconds: float) -> list[BrokerProbed]:
     """What is told after something was done to a broker that has answered so far."""
     told: list[Stimulus] = []
     pulses: list[Pulse] = []
