@@ -5,23 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+import msgspec
+
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
+from mangrove.model.hosting.host_status import host_statuses, loss_of_a_host
 from mangrove.model.status import BrokerStatus, DomainStatus, FederationStatus, GatewayStatus
 
 
 async def inspect(runtime: Runtime) -> FederationStatus:
     """The state of all domains, asked side by side."""
     domains = await asyncio.gather(
-        *(inspect_domain(domain, agent_expected=runtime.agents) for domain in runtime.domains.values())
+        *(_inspect_with_hosts(runtime, domain) for domain in runtime.domains.values())
     )
     return FederationStatus(
         federation=runtime.federation.name,
         domains=tuple(domains),
         warnings=(*federation_warnings(runtime.federation), *_warnings(domains)),
+    )
+
+
+async def _inspect_with_hosts(runtime: Runtime, endpoints: DomainEndpoints) -> DomainStatus:
+    """One domain, what runs on each of its hosts, and what the loss of one would cost."""
+    domain = runtime.federation.domains[endpoints.domain]
+    async with ManagementConnection(endpoints) as management:
+        found, answers = await asyncio.gather(
+            inspect_domain(endpoints, management, agent_expected=runtime.agents),
+            management.hosts(len(domain.hosts)),
+        )
+    return msgspec.structs.replace(
+        found,
+        hosts=host_statuses(domain, endpoints, {answer.greeting.host: answer for answer in answers}),
+        loss_of_a_host=loss_of_a_host(domain),
     )
 
 
@@ -51,7 +69,7 @@ async def inspect_domain(
         asyncio.gather(
             _broker_status(endpoints.head, "head"),
             *(_broker_status(edge, "edge") for edge in endpoints.edges),
-            _broker_status(endpoints.management, "management"),
+            *(_broker_status(broker, "management") for broker in endpoints.managements),
         ),
     )
     return DomainStatus(

@@ -18,11 +18,13 @@ from mangrove.model.agents.names import (
     capacity_subject,
     directory_subject,
     operations_subject,
+    supervisors_subject,
 )
 from mangrove.model.agents.operations import Operation, OperationAnswer
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.hosting.supervision import HostAnswer, HostQuestion
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
@@ -32,6 +34,8 @@ TIMEOUT_S = 2.0
 OPERATE_S = 15.0
 """A plan is answered when all agents hold it, or have been given up."""
 CLOSE_TIMEOUT_S = 1.0
+PING_S, PINGS = 1, 2
+"""A management broker that is frozen or cut off is left after so many pings, and another asked."""
 
 T = TypeVar("T")
 
@@ -92,6 +96,28 @@ class ManagementConnection:
         request = msgspec.json.encode(question)
         return await self._ask(directory_subject(self._domain), request, DirectoryAnswer)
 
+    async def hosts(self, expected: int) -> list[HostAnswer]:
+        """What those who run the domain's hosts say of them; fewer than `expected` if some do not answer."""
+        found: list[HostAnswer] = []
+        if not expected:
+            return found
+        with contextlib.suppress(nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError):
+            connection = await self._connected()
+            inbox = connection.new_inbox()
+            answers = await connection.subscribe(inbox)
+            try:
+                question = msgspec.json.encode(HostQuestion())
+                await connection.publish(supervisors_subject(self._domain), question, reply=inbox)
+                async with asyncio.timeout(TIMEOUT_S):
+                    while len(found) < expected:
+                        message = await answers.next_msg(TIMEOUT_S)
+                        if not message.data:  # nobody was there to answer
+                            break
+                        found.append(msgspec.json.decode(message.data, type=HostAnswer))
+            finally:
+                await answers.unsubscribe()
+        return found
+
     async def close(self) -> None:
         """Let go of the broker."""
         connection, self._connection = self._connection, None
@@ -116,6 +142,11 @@ class ManagementConnection:
                 await self.close()
                 async with asyncio.timeout(TIMEOUT_S):
                     self._connection = await nats.connect(
-                        self._urls, allow_reconnect=False, connect_timeout=1, error_cb=_quiet
+                        self._urls,
+                        allow_reconnect=False,
+                        connect_timeout=1,
+                        ping_interval=PING_S,
+                        max_outstanding_pings=PINGS,
+                        error_cb=_quiet,
                     )
             return self._connection

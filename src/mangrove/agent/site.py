@@ -6,12 +6,14 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 
+from mangrove.agent.hosting.attachment import AttachmentGuard
+from mangrove.agent.hosting.silence import SilenceGuard
 from mangrove.agent.hosting.supervision import HINT, Supervision
-from mangrove.agent.hosting.uplink_guard import UplinkGuard
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
@@ -82,22 +84,29 @@ class Site:
         self._tasks: list[asyncio.Task[None]] = []
 
     def _make_brokers(self) -> None:
-        directory, limit = self._run.path, self._federation.max_message_bytes
         managements = self._own.managements
         for broker in filter(self._is_here, managements):
-            server = kind_of(broker.kind).management_server(broker, directory, managements)
+            server = kind_of(broker.kind).management_server(broker, self._run.path, managements)
             self.brokers[broker.name] = server
         for broker in filter(self._is_here, self._own.succession):
-            edge = broker is not self._own.head
-            self.brokers[broker.name] = kind_of(broker.kind).server(
-                broker.itself,
-                directory,
-                max_message_bytes=limit,
-                site=self.domain,
-                attach_to=self._uplink_urls(broker) if edge else (),
-                head_is_ours=not self._own.head.external,
-                system_user=self._system_user,
-            )
+            self.brokers[broker.name] = self._data_broker(broker)
+
+    def _data_broker(self, broker: BrokerEndpoints, first: int = 0) -> ManagedProcess:
+        """A broker that tries those before it in order, beginning with the one at position `first`."""
+        urls = self._uplink_urls(broker) if broker is not self._own.head else ()
+        return kind_of(broker.kind).server(
+            broker.itself,
+            self._run.path,
+            max_message_bytes=self._federation.max_message_bytes,
+            site=self.domain,
+            attach_to=(*urls[first:], *urls[:first]),
+            head_is_ours=not self._own.head.external,
+            system_user=self._system_user,
+        )
+
+    def _attach_anew(self, broker: BrokerEndpoints, first: int) -> None:
+        self._data_broker(broker, first)  # writes its configuration
+        kind_of(broker.kind).reload(self.brokers[broker.name])
 
     def _is_here(self, broker: BrokerEndpoints) -> bool:
         return broker.machine == self.host and not broker.external
@@ -131,17 +140,18 @@ class Site:
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
         self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
 
-    def _guards(self) -> list[UplinkGuard]:
-        """For each broker on another host to which one of this host may attach."""
+    def _guards(self) -> Iterator[SilenceGuard | AttachmentGuard]:
+        """For each broker on another host, and for each of this host that has a choice where to attach."""
         succession = self._own.succession
         if self._own.head.external:
-            return []
-        return [
-            UplinkGuard(broker, later, self._system_user)
-            for position, broker in enumerate(succession)
-            if not self._is_here(broker)
-            and (later := [other for other in succession[position + 1 :] if self._is_here(other)])
-        ]
+            return
+        ours = [broker for broker in succession if self._is_here(broker)]
+        for position, broker in enumerate(succession):
+            if broker not in ours:
+                yield SilenceGuard(broker, ours, self._system_user)
+            elif position > 1:
+                anew = partial(self._attach_anew, broker)
+                yield AttachmentGuard(broker, succession[:position], self._system_user, anew)
 
     async def until_refused(self) -> None:
         """Return never, or with an error when this host must not go on beside the others of its domain."""
@@ -253,7 +263,10 @@ class Site:
     def _pair(self, number: int, process: str) -> PairSettings | None:
         """What one of two gateways is told of the other."""
         line = self._own.gateway_line
-        return None if line is None else PairSettings(number=number, process=process, line=line)
+        if line is None:
+            return None
+        other = self._run.journal_of(self.domain if number == 2 else gateway_process(self.domain, 2))
+        return PairSettings(number=number, process=process, line=line, other_journal=str(other))
 
     def _agent(self) -> ManagedProcess:
         name = agent_process(self.domain, "" if self._first else self.host)

@@ -60,6 +60,9 @@ class Kind(Protocol):
         others need no name.
         """
 
+    def reload(self, process: ManagedProcess) -> None:
+        """Have a running broker read its configuration, which `server` has written, again."""
+
     def management_server(
         self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
     ) -> ManagedProcess:

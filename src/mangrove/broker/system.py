@@ -34,8 +34,11 @@ class BrokerSystem(Protocol):
     async def kick(self, cid: int) -> None:
         """Disconnect one client, if the broker lets us."""
 
+    async def attached(self) -> bool:
+        """Whether the broker is attached to another."""
+
     async def detach(self, other: str) -> bool:
-        """Have the broker leave another that it is attached to; whether it was. It goes on to the next."""
+        """End what joins the broker with another, whichever attached; whether there was something."""
 
     async def close(self) -> None:
         """Let go of the broker."""

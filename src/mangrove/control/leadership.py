@@ -180,6 +180,7 @@ class Leadership:
             lambda topic, at: self.sessions.barred(topic, at),
             number=self.store.number,
             clock_shift_s=clock_shift_s,
+            paused=lambda: self.pause.in_force,
         )
         self.sessions = Coordinator(
             site.domain,
@@ -273,7 +274,8 @@ class Leadership:
             set_off=set_off,
             answers=failures.answers,
             hindered=lambda at: (
-                self.failures.unsettled(at)
+                self.pause.in_force
+                or self.failures.unsettled(at)
                 or bool(failures.failed)
                 or self.plans.rolling_out
                 or self.registrar.believes(at)
@@ -339,7 +341,8 @@ class Leadership:
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
         # What a case solves needs no session; what it does not is measured once the load has settled.
-        told += self.elastic.look(now)
+        if not self.pause.in_force:
+            told += self.elastic.look(now)
         told += self.sessions.consider(now, opening=not self.failures.unsettled(now))
         return told + self._afterwards(now)
 

@@ -95,6 +95,12 @@ class ManagedProcess:
                 self._process.kill()
         await self.stop()
 
+    def signal(self, number: int) -> None:
+        """Send a signal, if it runs."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
     async def _launch(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         offset = self.log_path.stat().st_size if self.log_path.exists() else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
 
@@ -386,6 +387,10 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     gateway: GatewayStatus | None
     agent: AgentStatus | None = None
     agent_expected: bool = False
+    hosts: tuple[HostStatus, ...] = ()
+    """Those that the federation file names."""
+    loss_of_a_host: str = ""
+    """What it would cost, if it was asked for."""
 
     @property
     def healthy(self) -> bool:
@@ -396,6 +401,7 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
             and (self.agent is not None or not self.agent_expected)
             and self.gateway.head_connected
             and all(link.up for link in self.gateway.links)
+            and all(host.answers and not host.down for host in self.hosts)
         )
 
 

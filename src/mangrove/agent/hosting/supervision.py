@@ -19,12 +19,13 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from mangrove.agent.hosting.uplink_guard import answers
+from mangrove.agent.hosting.silence import answers
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
 from mangrove.model.agents.registration import AgentStarted
-from mangrove.model.agents.supervision import (
+from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.hosting.supervision import (
     BrokerAction,
     BrokerOrder,
     HostAnswer,
@@ -32,7 +33,6 @@ from mangrove.model.agents.supervision import (
     ProcessState,
     SupervisorRequest,
 )
-from mangrove.model.endpoints import BrokerEndpoints
 
 log = logging.getLogger(__name__)
 
@@ -200,6 +200,8 @@ async def check_agreement(
         with contextlib.suppress(TimeoutError, nats.errors.Error):
             async with asyncio.timeout(GREETED_S):
                 async for message in answers.messages:
+                    if not message.data:  # nobody was there to answer
+                        return
                     reason = disagreement(greeting, _answer.decode(message.data).greeting)
                     if reason:
                         raise InputError(f"this host does not join {domain}: {reason}", hint=HINT)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from mangrove.agent.hosting.broker_switches import BrokerSwitches
 from mangrove.agent.serving.brain import Brain
-from mangrove.agent.serving.broker_probes import BrokerProbes
-from mangrove.agent.serving.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
-from mangrove.agent.serving.case_computer import CaseComputer
+from mangrove.agent.serving.failures.broker_probes import BrokerProbes
+from mangrove.agent.serving.failures.case_computer import CaseComputer
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError
@@ -71,8 +71,8 @@ from mangrove.model.agents.names import (
 from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
 from mangrove.model.agents.registration import RegisterAgain, Registered, Registration
 from mangrove.model.agents.status import AgentStatus
-from mangrove.model.agents.supervision import BrokerAction
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
+from mangrove.model.hosting.supervision import BrokerAction
 
 log = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ class Shell:
 
     def _switch(self, broker: str, action: BrokerAction) -> None:
         if self.switches is not None:
-            self.switches.put(broker, action)
+            self.switches.put(broker, action, self.leads_in)
 
     def _push(self, changes: DirectoryChanges) -> None:
         for start in range(0, len(changes.records), RECORDS_A_PUSH):

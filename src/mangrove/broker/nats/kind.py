@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,6 +68,10 @@ class NatsKind:
             system_user=system_user,
         )
         return nats_server(broker.name, config, directory)
+
+    def reload(self, process: ManagedProcess) -> None:
+        """A nats-server reads its file again when it is told to hang up."""
+        process.signal(signal.SIGHUP)
 
     def management_server(
         self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()

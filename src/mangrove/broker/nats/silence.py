@@ -11,7 +11,7 @@ from enum import Enum
 LOOK_S = 0.1
 LATE_S = 0.05
 """A look that comes so much later than it should was held up here."""
-DOUBTED_AFTER = 3
+DOUBTED_AFTER = 2
 SILENT_AFTER = 8
 """Looks in a row without a word. More than for a doubt: who leaves a broker that lives has its subscribers
 told anew, and a broker that is short of processor time may say nothing for half a second."""

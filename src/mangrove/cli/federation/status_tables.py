@@ -34,7 +34,7 @@ from mangrove.model.shared_names import gateway_process
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, PairStatus
+    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, MirrorFigures, PairStatus
 
 BUSIEST = 10
 AWAY = "away"
@@ -45,6 +45,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
     from rich.markup import escape
 
     for make in (
+        _hosts,
         _brokers,
         _gateways,
         _agents,
@@ -63,8 +64,43 @@ def show_status(found: FederationStatus, console: Console) -> None:
         table = make(found)
         if table:
             table.show(console)
+    for domain in found.domains:
+        if domain.hosts:
+            console.print(escape(f"{domain.domain} has {domain.loss_of_a_host}."), highlight=False)
+    alone = [domain for domain in found.domains if domain.loss_of_a_host and not domain.hosts]
+    if alone:
+        names = (
+            "each domain" if len(alone) == len(found.domains) else ", ".join(each.domain for each in alone)
+        )
+        console.print(escape(f"{names} has {alone[0].loss_of_a_host}."), highlight=False)
     for warning in found.warnings:
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+
+
+def _hosts(found: FederationStatus) -> Table:
+    table = Table(
+        "Hosts",
+        name_column("host"),
+        word_column("state"),
+        word_column("address", USEFUL),
+        details_column("brokers"),
+        details_column("agent"),
+        details_column("note"),
+    )
+    for domain in found.domains:
+        for host in domain.hosts:
+            notes = [f"down: {', '.join(host.down)}"] if host.down else []
+            notes += [f"switched off: {', '.join(host.switched_off)}"] if host.switched_off else []
+            table.add(
+                f"{domain.domain} {host.host}",
+                _state(host.answers and not host.down, "up", "in part" if host.answers else "lost"),
+                host.address,
+                ", ".join(name.removeprefix(f"{domain.domain}-") for name in host.brokers),
+                host.agent,
+                "; ".join(notes),
+                matters=not host.answers or bool(host.down),
+            )
+    return table
 
 
 def _brokers(found: FederationStatus) -> Table:
@@ -248,6 +284,18 @@ def _counted_of_pair(pair: PairStatus) -> dict[str, int]:
     }
 
 
+def _counted_of_mirrors(mirrors: MirrorFigures) -> dict[str, int]:
+    return {
+        "edge brokers that the gateway is not attached to for second copies": sum(
+            not attached for attached in mirrors.edges.values()
+        ),
+        "copies from publishers of which another one had left before": mirrors.repeated_departing,
+        "copies from other domains of which another one had arrived before": mirrors.repeated_arriving,
+        "second copies handed to edge brokers": mirrors.copies,
+        "runs of second copies that an edge broker could not take": mirrors.left_out,
+    }
+
+
 def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
     """Everything that a gateway counted and that has no column of its own, as far as it happened."""
     named: Counter[str] = Counter()
@@ -260,6 +308,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
         **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),
+        **_counted_of_mirrors(gateway.mirroring),
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
         "gaps in a publisher's order that were not filled in time": gateway.gaps,
         "frames delivered out of order, after their gap was given up": gateway.out_of_turn,

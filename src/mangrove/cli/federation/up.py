@@ -116,7 +116,9 @@ async def _up(
         emulate_brokers,
         lambda text: console.print(f"  {text}"),
     )
-    into = (lake or run.telemetry) if record else None
+    hosts = federation.domains[domain].hosts if domain else ()
+    further = host is not None and host != hosts[0].name  # the first host records the whole site
+    into = (lake or run.telemetry) if record and not further else None
     async with Recording(run, into) as recording, launched:
         local = [launched.endpoints[name] for name in launched.local_domains]
         note = await recording.start(federation, local)

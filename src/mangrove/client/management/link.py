@@ -20,6 +20,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 CONNECT_S = 5.0
 RETRY_S = 1.0
+PING_S, PINGS = 1.0, 2
 
 
 class ManagementLink:
@@ -33,6 +34,8 @@ class ManagementLink:
         """Called each time the management broker is gone."""
         self._wire = client_connection(BrokerKind.NATS, list(urls), name, self)
         self._connecting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._choice = len(urls) > 1
         self._there = asyncio.Event()
 
     @property
@@ -47,7 +50,10 @@ class ManagementLink:
             if self.connected:
                 on_connect()
         if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect(), name="management link")
+            run = asyncio.get_running_loop().create_task
+            self._connecting = run(self._connect(), name="management link")
+            if self._choice:
+                self._watching = run(self._watch(), name="watch the management broker")
 
     async def _connect(self) -> None:
         while True:
@@ -59,6 +65,21 @@ class ManagementLink:
             else:
                 self.back("")
                 return
+
+    async def _watch(self) -> None:
+        """Leave a management broker that is frozen or cut off for another."""
+        misses = 0
+        while True:
+            await asyncio.sleep(PING_S)
+            try:
+                if self._wire.connected:
+                    await self._wire.flush(PING_S)
+                misses = 0
+            except (BrokerAwayError, TimeoutError):
+                misses += 1
+            if misses >= PINGS:
+                misses = 0
+                self._wire.abandon("the management broker does not answer")
 
     def lost(self, url: str, reason: str) -> None:
         """The management broker is gone; the connection comes back by itself."""
@@ -112,8 +133,9 @@ class ManagementLink:
 
     async def close(self) -> None:
         """Say what waits to be said, and let go."""
-        task, self._connecting = self._connecting, None
-        if task is not None:
+        tasks = [task for task in (self._connecting, self._watching) if task is not None]
+        self._connecting = self._watching = None
+        for task in tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 RECONNECT_S = 0.5
+PING_S, PINGS = 1, 3
+"""A management broker that is frozen or cut off is left for another after so many pings."""
 MAX_UNREAD_MESSAGES = 1000
 MAX_UNREAD_BYTES = 4 << 20
 
@@ -54,6 +56,8 @@ class ManagementConnection:
                     self._urls,
                     name=self._name,
                     max_reconnect_attempts=-1,
+                    ping_interval=PING_S,
+                    max_outstanding_pings=PINGS,
                     error_cb=self._failed,
                     reconnect_time_wait=RECONNECT_S,
                 )

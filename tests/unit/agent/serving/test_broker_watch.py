@@ -50,6 +50,9 @@ class ScriptedBroker:
             raise BrokerAwayError("it is away")
         self.kicked.append(cid)
 
+    async def attached(self) -> bool:
+        return not self.away
+
     async def detach(self, other: str) -> bool:
         raise BrokerAwayError(f"it stays attached to {other}")
 

@@ -84,6 +84,10 @@ class ForeignBroker:
         """Not ours to do."""
         raise BrokerAwayError(f"{self._broker.name} is somebody else's: connection {cid} stays")
 
+    async def attached(self) -> bool:
+        """That is not ours to know."""
+        raise BrokerAwayError(f"{self._broker.name} is run by somebody else")
+
     async def detach(self, other: str) -> bool:
         """Nobody of ours decides that."""
         raise BrokerAwayError(f"{self._broker.name} is run by somebody else: it stays attached to {other}")

@@ -162,16 +162,16 @@ class NatsSystem:
         if answer.error is not None:
             raise BrokerAwayError(f"{self._broker.name} does not disconnect: {answer.error.description}")
 
+    async def attached(self) -> bool:
+        """Whether the broker is a leaf node of another."""
+        return any(leaf.is_spoke for leaf in await self._leaf_nodes())
+
     async def detach(self, other: str) -> bool:
-        """Have the broker leave another whose leaf node it is; whether it was."""
-        try:
-            page = _leaf_nodes.decode(await self._ask(await self._subject("LEAFZ"), b"")).data
-        except msgspec.DecodeError as error:
-            raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
-        attached = [leaf.id for leaf in page.leafs if leaf.is_spoke and leaf.name == other]
-        for cid in attached:
+        """Have the broker leave another whose leaf node it is, or that is one of its own."""
+        joined = [leaf.id for leaf in await self._leaf_nodes() if leaf.name == other]
+        for cid in joined:
             await self.kick(cid)
-        return bool(attached)
+        return bool(joined)
 
     async def close(self) -> None:
         """Let go of the broker."""
@@ -181,6 +181,12 @@ class NatsSystem:
             with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
                 async with asyncio.timeout(TIMEOUT_S):
                     await connection.close()
+
+    async def _leaf_nodes(self) -> tuple[_LeafNode, ...]:
+        try:
+            return _leaf_nodes.decode(await self._ask(await self._subject("LEAFZ"), b"")).data.leafs
+        except msgspec.DecodeError as error:
+            raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
 
     # -- questions ----------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Has the brokers of this host leave one on another host that is there no more, although nobody said so.
 
 A broker that is killed closes its connections, and those attached to it go on to the next at once. One that
-is frozen, or whose host is cut off, closes nothing: its leaf nodes would wait for minutes. So the brokers on
+is frozen, or whose host is cut off, closes nothing: its neighbours would wait for minutes. So the brokers on
 other hosts are greeted by connections of their own, and whoever is silent is left
 (docs/decisions/0061-a-silent-broker-is-left-by-its-neighbours.md).
 """
@@ -25,17 +25,15 @@ ANSWER_S = 0.3
 MISSES = 3
 
 
-class UplinkGuard:
-    """Watches one broker on another host, for those of this host that come after it in the succession."""
+class SilenceGuard:
+    """Watches one broker on another host, for all data brokers of this host."""
 
     def __init__(
-        self, watched: BrokerEndpoints, later: Sequence[BrokerEndpoints], credentials: Credentials
+        self, watched: BrokerEndpoints, ours: Sequence[BrokerEndpoints], credentials: Credentials
     ) -> None:
         self._watched = watched
-        self._later = later
+        self._ours = ours
         self._credentials = credentials
-        self.left = 0
-        """How often brokers of this host were told to leave it."""
 
     async def run(self) -> None:
         """Greet, until cancelled."""
@@ -43,7 +41,7 @@ class UplinkGuard:
         while True:
             misses = 0 if await answers(self._watched) else misses + 1
             if misses >= MISSES:
-                await asyncio.gather(*map(self._leave, self._later))
+                await asyncio.gather(*map(self._leave, self._ours))
                 misses = 0
             await asyncio.sleep(PERIOD_S)
 
@@ -51,7 +49,6 @@ class UplinkGuard:
         system = kind_of(broker.kind).system(broker, self._credentials)
         try:
             if await system.detach(self._watched.name):
-                self.left += 1
                 log.warning("%s leaves %s, which does not answer", broker.name, self._watched.name)
         except BrokerAwayError as error:
             log.debug("%s does not leave %s: %s", broker.name, self._watched.name, error.message)
@@ -60,8 +57,11 @@ class UplinkGuard:
                 await system.close()
 
 
-async def answers(broker: BrokerEndpoints) -> bool:
-    """Whether a broker says a word to who connects; one that refuses has closed its connections itself."""
+async def answers(broker: BrokerEndpoints, *, refusing: bool = True) -> bool:
+    """Whether a broker says a word to who connects.
+
+    One that refuses has closed its connections itself: that is an answer, too, unless told otherwise.
+    """
     writer = None
     try:
         async with asyncio.timeout(ANSWER_S):
@@ -70,7 +70,7 @@ async def answers(broker: BrokerEndpoints) -> bool:
     except TimeoutError:
         return False
     except OSError as error:
-        return isinstance(error, ConnectionError)
+        return refusing and isinstance(error, ConnectionError)
     finally:
         if writer is not None:
             writer.transport.abort()

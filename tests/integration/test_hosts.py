@@ -1,0 +1,248 @@
+"""Domains on several hosts, each a supervisor of its own on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import nats
+import pytest
+from tests.kit.waiting import eventually
+
+import mangrove
+from mangrove.agent.inspection import inspect
+from mangrove.agent.launcher import Launcher
+from mangrove.agent.management import ManagementConnection
+from mangrove.config import parse_federation
+from mangrove.errors import InputError
+from mangrove.model.agents.names import supervisor_subject
+from mangrove.model.federation import Federation
+from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
+from mangrove.testbed.host_networks import HostNetworks, networks_problem
+
+SECRET = "a word that all hosts share"
+
+
+def site(hosts: dict[str, str], addresses: str, further: str = "") -> Federation:
+    """A domain whose hosts run the brokers given, at the first addresses of a network."""
+    text = f"federation: f\ndomains:\n  oslo:\n    edges: 2\n    base_port: 7800\n    {further}\n    hosts:\n"
+    for number, (host, brokers) in enumerate(hosts.items(), 1):
+        text += f"      {host}: {{address: {addresses}.{number}, brokers: [{brokers}]}}\n"
+    return parse_federation(text, "f").require()
+
+
+class Domain:
+    """A running domain, and what is asked of it."""
+
+    def __init__(self, launched: Launcher) -> None:
+        self.launched = launched
+        self.hosts = launched.hosts.get("oslo", {})
+        self.endpoints = launched.endpoints["oslo"]
+        self.management = ManagementConnection(self.endpoints)
+
+    async def term(self) -> int:
+        """Of the leader; 0 if nobody leads."""
+        status = await self.management.agent_status()
+        return status.term if status is not None and status.leads else 0
+
+    def leader_after(self, term: int) -> Callable[[], Awaitable[bool]]:
+        async def look() -> bool:
+            return await self.term() > term
+
+        return look
+
+    async def leader_elsewhere(self) -> bool:
+        """Whether an agent leads that is not on the first host."""
+        status = await self.management.agent_status()
+        return status is not None and status.leads and status.agent != "oslo-agent"
+
+    async def order(self, host: str, broker: str, action: BrokerAction, term: int) -> HostAnswer:
+        connection = await nats.connect([each.client_url for each in self.endpoints.managements])
+        try:
+            order = msgspec.json.encode(BrokerOrder(broker=broker, action=action, term=term))
+            reply = await connection.request(supervisor_subject("oslo", host), order, timeout=10)
+        finally:
+            await connection.close()
+        return msgspec.json.decode(reply.data, type=HostAnswer)
+
+
+@pytest.fixture(scope="module")
+async def three(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Domain]:
+    federation = site({"h1": "head", "h2": "edge1", "h3": "edge2"}, "127.0.31")
+    async with Launcher(federation, tmp_path_factory.mktemp("three"), ephemeral=True) as launched:
+        running = Domain(launched)
+        await eventually(running.leader_after(0), "an agent leads")
+        yield running
+        await running.management.close()
+
+
+async def test_status_tells_what_runs_where_and_what_a_loss_would_cost(three: Domain) -> None:
+    async def whole() -> bool:
+        return (await inspect(three.launched.runtime())).healthy
+
+    await eventually(whole, "everything is up")
+    (domain,) = (await inspect(three.launched.runtime())).domains
+    assert [host.host for host in domain.hosts] == ["h1", "h2", "h3"]
+    assert [host.agent for host in domain.hosts] == ["oslo-agent", "oslo-h2-agent", "oslo-h3-agent"]
+    assert domain.hosts[0].brokers == ("oslo-head", "oslo-management")
+    assert set(domain.hosts[1].running) == {"oslo-edge1", "oslo-management2", "oslo-h2-agent"}
+    assert "any one may be lost" in domain.loss_of_a_host
+
+
+async def test_brokers_are_switched_as_the_leader_asks_and_only_by_it(three: Domain) -> None:
+    term = await three.term()
+    assert "answers" in (await three.order("h3", "oslo-edge2", BrokerAction.RESTART, term)).problem
+    assert "not run on this host" in (await three.order("h3", "oslo-edge1", BrokerAction.STOP, term)).problem
+    assert "any more" in (await three.order("h3", "oslo-edge2", BrokerAction.STOP, term - 1)).problem
+
+    stopped = await three.order("h3", "oslo-edge2", BrokerAction.STOP, term)
+    (edge,) = (each for each in stopped.processes if each.name == "oslo-edge2")
+    assert (stopped.problem, edge.pid, edge.switched_off) == ("", None, True)
+    await asyncio.sleep(0.5)  # supervision would have restarted it by now
+    assert three.hosts["h3"].pid_of("oslo-edge2") is None
+    assert (await three.order("h3", "oslo-edge2", BrokerAction.START, term)).problem == ""
+    before = three.hosts["h3"].pid_of("oslo-edge2")
+    assert before is not None
+
+    os.kill(before, signal.SIGSTOP)
+    assert (await three.order("h3", "oslo-edge2", BrokerAction.RESTART, term)).problem == ""
+    assert three.hosts["h3"].pid_of("oslo-edge2") not in (None, before)
+
+
+async def test_a_host_that_is_frozen_is_left_by_the_others(three: Domain) -> None:
+    """Nobody closes a connection; still what is published at one living edge arrives at the other.
+
+    Just before, the second edge was started anew while the head lived, so it is attached to that.
+    """
+    first, second = [await nats.connect(edge.client_url) for edge in three.endpoints.edges]
+    wanted = await second.subscribe("plain")
+    await second.flush()
+
+    async def arrives() -> bool:
+        await first.publish("plain", b"")
+        try:
+            await wanted.next_msg(0.2)
+        except nats.errors.TimeoutError:
+            return False
+        return True
+
+    await eventually(arrives, "messages arrive before")
+    three.hosts["h1"].freeze()
+    try:
+        await asyncio.sleep(0.1)
+        await eventually(arrives, "messages arrive while the head is frozen")
+    finally:
+        three.hosts["h1"].resume()
+        await first.close()
+        await second.close()
+
+
+async def test_the_loss_of_the_heads_host_stops_neither_messages_nor_control(three: Domain) -> None:
+    stored = await nats.connect([each.client_url for each in three.endpoints.managements[1:]])
+    bucket = await stored.jetstream().create_key_value(bucket="kept", replicas=3)
+    await bucket.put("key", b"before")
+    async with mangrove.connect(domain="oslo", run_dir=three.launched.directory) as client:
+        wanted = await client.subscribe("news")
+        await client.publish("news", b"first")
+        assert (await wanted.next(timeout=10)).data == b"first"
+
+        await three.hosts["h1"].kill()
+
+        async def arrives() -> bool:
+            await client.publish("news", b"later")
+            try:
+                return (await wanted.next(timeout=0.2)).data == b"later"
+            except TimeoutError:
+                return False
+
+        await eventually(arrives, "messages of publishers of the dead head go on")
+    await eventually(three.leader_elsewhere, "an agent on another host leads")
+    entry = await bucket.get("key")
+    assert entry.value == b"before"
+    await bucket.put("key", b"after")
+    await stored.close()
+    (domain,) = (await inspect(three.launched.runtime())).domains
+    assert [host.answers for host in domain.hosts] == [False, True, True]
+    assert not domain.healthy
+    await three.hosts["h1"].start()
+    (domain,) = (await inspect(three.launched.runtime())).domains
+    assert [host.answers for host in domain.hosts] == [True, True, True]
+
+
+async def test_hosts_that_run_alone_join_if_their_files_agree(tmp_path: Path) -> None:
+    hosts = {"h1": "head, edge1", "h2": "edge2"}
+    federation = site(hosts, "127.0.32")
+    other = site(hosts, "127.0.32", "placement: wan")
+
+    def alone(file: Federation, host: str, directory: str) -> Launcher:
+        return Launcher(file, tmp_path / directory, only="oslo", host=host, secret=SECRET)
+
+    async with alone(federation, "h1", "first") as first:
+        running = Domain(first)
+
+        async def supervised() -> bool:
+            return len(await running.management.hosts(1)) == 1
+
+        await eventually(supervised, "the first host answers")
+        with pytest.raises(InputError, match="host 'h1' runs by another federation file"):
+            await alone(other, "h2", "second").start()
+        async with alone(federation, "h2", "second"):
+            await eventually(running.leader_after(0), "an agent leads")
+
+            async def whole() -> bool:
+                (domain,) = (await inspect(first.runtime())).domains
+                return domain.healthy and all(host.answers for host in domain.hosts)
+
+            await eventually(whole, "both hosts are one domain")
+            (domain,) = (await inspect(first.runtime())).domains
+            assert domain.loss_of_a_host.startswith("2 hosts: control stops while h1 is lost, data goes on")
+            await running.management.close()
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(bool(networks_problem()), reason=networks_problem())
+async def test_a_host_that_is_cut_off_is_left_and_found_again(tmp_path: Path) -> None:
+    addresses = {"h1": "10.211.0.1", "h2": "10.211.0.2", "h3": "10.211.0.3"}
+    federation = site({"h1": "head", "h2": "edge1", "h3": "edge2"}, "10.211.0")
+    async with (
+        HostNetworks("mgr", "10.211.255.1", addresses) as networks,
+        Launcher(federation, tmp_path, inside=networks.inside("oslo")) as launched,
+    ):
+        running = Domain(launched)
+        await eventually(running.leader_after(0), "an agent leads")
+        edge2 = await nats.connect(running.endpoints.edges[1].client_url)
+        wanted = await edge2.subscribe("plain")
+        await edge2.flush()
+
+        def arrives_from(url: str) -> Callable[[], Awaitable[bool]]:
+            async def look() -> bool:
+                try:
+                    async with asyncio.timeout(2):
+                        sender = await nats.connect(url, allow_reconnect=False, error_cb=_quiet)
+                        await sender.publish("plain", b"")
+                        await wanted.next_msg(0.3)
+                        await sender.close()
+                except (TimeoutError, OSError, nats.errors.Error):
+                    return False
+                return True
+
+            return look
+
+        edge1 = running.endpoints.edges[0].client_url
+        await eventually(arrives_from(edge1), "messages arrive before")
+        await networks.cut_off("h1")
+        await asyncio.sleep(0.2)
+        await eventually(arrives_from(edge1), "messages arrive between those who are left")
+        await eventually(running.leader_elsewhere, "an agent on another host leads", 40)
+        await networks.join("h1")
+        await eventually(arrives_from(running.endpoints.head.client_url), "the head is found again", 40)
+        await edge2.close()
+        await running.management.close()
+
+
+async def _quiet(_: Exception) -> None:
+    """A broker that is away is what is looked for."""
