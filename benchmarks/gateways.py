@@ -3,7 +3,7 @@
 Two domains with two edges and `gateways: 2` each, joined by a link of 5 ms, on loopback. 1,000 messages a
 second on each of three topics go from one to the other: `mirror: true`, `mirror: standby` and no mirror. In
 the publisher's domain the head is killed, then the gateway that carries, then it is frozen, each until ten
-repetitions count: those in which the publisher itself paused for more than 20 ms are left out.
+repetitions count: those in which the publisher itself paused for more than 150 ms are left out.
 The ratio is the gap without a mirror over that with one.
 """
 
