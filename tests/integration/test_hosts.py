@@ -22,7 +22,7 @@ from mangrove.errors import InputError
 from mangrove.model.agents.names import supervisor_subject
 from mangrove.model.federation import Federation
 from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
-from mangrove.testbed.host_networks import HostNetworks, networks_problem
+from mangrove.testbed.faults.host_networks import HostNetworks, networks_problem
 
 SECRET = "a word that all hosts share"
 

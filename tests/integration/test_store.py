@@ -14,8 +14,9 @@ from mangrove.agent.serving.lease import Lease as AgentLease
 from mangrove.model.agents.directory import DirectoryRecord, stored_record
 from mangrove.store import buckets as buckets_module
 from mangrove.store.buckets import DIRECTORY, SESSIONS, Buckets, StoreAwayError, Write
-from mangrove.store.directory import read_directory
+from mangrove.store.directory import read_directory, usable
 from mangrove.store.fence import FencedError
+from mangrove.store.replica import DirectoryReplica
 from mangrove.store.sessions import read_sessions
 
 
@@ -202,3 +203,51 @@ async def test_a_leader_whose_buckets_were_lost_goes_on(
         await buckets.write([written(record("plant.1"))], 5)
     await buckets.write([written(record("plant.1"))], 5)
     assert (await read_directory(buckets, "here")).records == (record("plant.1"),)
+
+
+async def test_a_follower_holds_the_directory_and_need_not_read_it(broker: ManagementBroker) -> None:
+    leader, follower = Buckets(await broker.connect()), Buckets(await broker.connect())
+    await leader.raise_fences(1)
+    await leader.write([written(record(f"plant.{number}")) for number in range(300)], 1)
+    follows = [True]
+    replica = DirectoryReplica(follower, lambda: follows[0])
+    assert await replica.through(1) is None, "what was never seen cannot be told"
+    task = asyncio.create_task(replica.run())
+    try:
+
+        async def holds() -> bool:
+            return len(replica) == 300
+
+        await eventually(holds, "the follower should hold the directory")
+        await leader.write([written(record("plant.1", epoch=2)), Write(DIRECTORY, "plant.2", None)], 1)
+        await follower.raise_fences(2)
+        values = await replica.through(follower.fence_revision(DIRECTORY))
+        assert values is not None
+        found = usable(values, "here")
+        assert set(found.records) == set((await read_directory(follower, "here")).records)
+        assert len(found.records) == 299
+        assert record("plant.1", epoch=2) in found.records
+        follows[0] = False
+
+        async def forgotten() -> bool:
+            return len(replica) == 0
+
+        await eventually(forgotten, "who leads needs no replica")
+    finally:
+        task.cancel()
+
+
+async def test_what_is_left_of_a_write_is_not_written_in_a_later_term(
+    broker: ManagementBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets_module, "IN_FLIGHT", 1)
+    monkeypatch.setattr(buckets_module, "TIMEOUT_S", 0.5)
+    buckets = Buckets(await broker.connect())
+    await buckets.raise_fences(5)
+    old = asyncio.create_task(buckets.write([written(record(f"plant.{n}")) for n in range(500)], 5))
+    await asyncio.sleep(0.02)
+    await buckets.raise_fences(7)
+    with pytest.raises(StoreAwayError):
+        await old
+    before = len((await read_directory(buckets, "here")).records)
+    assert before < 500

@@ -54,11 +54,13 @@ class Attached:
         self.attachment = LeafAttachment("gateway-a", ("nats-leaf://user:pass%21@host:7422",), owner)
         return self.attachment
 
-    def reconnected(self) -> None:
-        """A new connection, on which the broker has said nothing yet."""
+    def reconnected(self, *, elsewhere: bool = False) -> None:
+        """A new connection, perhaps to another broker, which has said nothing yet."""
         self.wire = Wire()
         url = "nats-leaf://user:pass%21@host:7422"
-        self.protocol = LeafProtocol("gateway-a", url, self.head.connection, self.attachment._mqtt)
+        self.protocol = LeafProtocol(
+            "gateway-a", url, self.head.connection, self.attachment._mqtt, elsewhere=elsewhere
+        )
         self.attachment._protocol = self.protocol
         self.protocol.connection_made(cast("asyncio.BaseTransport", self.wire))
 

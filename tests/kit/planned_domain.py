@@ -86,6 +86,8 @@ class PlannedDomain:
         self.term = 0
         self.store: dict[tuple[str, str], bytes] = {}
         self.storing = True
+        self.refusing = ""
+        """Writes of this key fail."""
         self.obeying = True
         self.places: dict[str, str] = {}
         """Client → where it is served."""
@@ -187,6 +189,9 @@ class PlannedDomain:
         while self.waiting or (self.obeying and self.orders):
             waiting, self.waiting = self.waiting, []
             for each in waiting:
+                if self.refusing and self.refusing in {write.key for write in each.writes}:
+                    self.do(self.brain.handle(StoreFailed(each.write, "away"), self.now))
+                    continue
                 for write in each.writes:
                     if write.value is None:
                         self.store.pop((write.bucket, write.key), None)

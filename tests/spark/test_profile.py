@@ -16,9 +16,13 @@ from pyspark.sql import SparkSession
 from tests.kit.rates import plain_rates
 
 from mangrove.errors import InputError
+from mangrove.model.federation import Domain, Edge, Federation, Host
+from mangrove.model.plans.topology import topology_fingerprint
+from mangrove.model.topics import Contract, Mirror, TopicRules
 from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, profile, write_profile
 from mangrove.pipelines.rates.peaks import parse_peak
 from mangrove.pipelines.synthetic.rates import SyntheticRates, Truth, generate, truth
+from mangrove.planning.problem.document import read_problem
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -63,6 +67,36 @@ def day(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     )
     generate(spec, lake)
     return lake, truth(spec), profile(spark, str(lake))
+
+
+def test_the_problem_says_for_whom_it_is(day: tuple[Path, Truth, Profile]) -> None:
+    """What contracts ask of items, on which hosts brokers are, how old the data are: a plan needs it all."""
+    _, facts, found = day
+    first = found.topics[0][1]
+    hosts = (
+        Host(name="h1", address="10.0.0.1", brokers=("head", "edge1")),
+        Host(name="h2", address="10.0.0.2", brokers=("edge2",)),
+    )
+    federation = Federation(
+        name="pacific",
+        domains={"seattle": Domain(name="seattle", base_port=4000, edges=(Edge(), Edge()), hosts=hosts)},
+        topics=TopicRules((Contract(match=first, mirror=Mirror.STANDBY),)),
+    )
+    brokers = Brokers(
+        ("seattle-edge1", "seattle-edge2"), (9000.0, 9000.0), federation=federation, domain="seattle"
+    )
+    document = found.problem(brokers)
+    assert (document["federation"], document["domain"]) == ("pacific", "seattle")
+    assert document["topology"] == topology_fingerprint(federation, "seattle")
+    assert document["mirrored"] == {first: "standby"}
+    assert document["hosts"] == {"h1": ["seattle-edge1"], "h2": ["seattle-edge2"]}
+    assert document["topics"] == {topic: [topic] for topic in facts.topics}
+    read = read_problem(document, "problem")
+    assert read.warnings == ()
+    assert read.provenance.data_until == document["data_until"]
+    elsewhere = found.problem(TWO)
+    assert "federation" not in elsewhere
+    assert read_problem(elsewhere, "problem").warnings == ()
 
 
 def test_known_parameters_are_recovered(day: tuple[Path, Truth, Profile]) -> None:

@@ -218,7 +218,7 @@ class Agent:
                 pending=balancing.pending_bytes is not None,
                 delay=balancing.delay_ms is not None,
             )
-            for broker in (endpoints.head, *endpoints.edges)
+            for broker in endpoints.succession
         ]
 
     def _probes(self) -> BrokerProbes:
@@ -226,7 +226,7 @@ class Agent:
         return BrokerProbes(
             [
                 (broker.name, partial(kind_of(broker.kind).heartbeat, broker, user))
-                for broker in (endpoints.head, *endpoints.edges)
+                for broker in endpoints.succession
             ],
             self._shell.tell,
         )

@@ -163,7 +163,7 @@ class Site:
         """Wait for an edge to be attached: an MQTT client that came before would be turned away."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_S
-        while not (await kind_of(edge.kind).status(edge, "edge")).attached_brokers:
+        while not (await kind_of(edge.kind).status(edge, "edge")).attached_to:
             if loop.time() > deadline:
                 log.warning("%s is not attached to its head broker yet", edge.name)
                 return

@@ -33,6 +33,7 @@ from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import InputError, MangroveError
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.mirrors.modes import told_modes
 from mangrove.model.questions.session_quality import Quality, Role
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
@@ -91,11 +92,17 @@ class Connection(PublishingConnection):
 
     @property
     def mirrors(self) -> Mapping[str, MirrorState]:
-        """How topics of this connection are mirrored at the moment; without an agent nothing is.
+        """How the topics of this connection whose contracts want a mirror are mirrored at the moment.
 
-        A mirror that is `away` has no second copies: the primary is alone until it is back.
+        A mirror that is `away` has no second copies: the primary is alone until it is back. Without an agent
+        nothing is mirrored, and each `problem` says so.
         """
-        return {} if self._managed is None else self._managed.mirroring.states()
+        if self._managed is not None:
+            return self._managed.mirroring.states()
+        from mangrove.client.mirroring.mirroring import unmirrored
+
+        topics = [*self.published(), *(each.subject for each in self._legs if not each.queue)]
+        return unmirrored(told_modes(self._terms), topics)
 
     @property
     def mirroring(self) -> Mapping[str, int]:

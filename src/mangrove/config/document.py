@@ -202,7 +202,7 @@ class DomainDocument(Strict):
     )
     elastic: Annotated[ElasticDocument, BeforeValidator(_elastic)] = Field(
         default=ElasticDocument(enabled=False),
-        description="Whether brokers are switched off and added as load asks for it. Not in force yet.",
+        description="Whether brokers are switched off and added as load asks for it.",
     )
 
 

@@ -7,11 +7,11 @@ the shell's; the time is an argument, so the same brain runs in a simulation.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from mangrove.control.broker_watch import BrokerWatch
 from mangrove.control.congestion.domain.capacities import capacity_problem
 from mangrove.control.events.happenings import AgentFollows
-from mangrove.control.failures.states import Health
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import AnswerRegistration, Instruction
 from mangrove.control.leadership import Leadership
@@ -81,6 +81,9 @@ class AgentBrain:
         membership = Membership(agents_of(federation.domains[domain]), agent, score)
         self._colleagues = Colleagues(membership, life)
         self._failures = FailureWatch(self._site, self._log)
+        self._off = frozenset(self._site.spares)
+        self._leaving: frozenset[str] = frozenset()
+        self._use()
         self._lead: Leadership | None = None
         self._last_term = 0
         self._started: float | None = None
@@ -139,11 +142,27 @@ class AgentBrain:
         noting = self._lead is not None
         turn = self._failures.probed(probe.broker, probe.answered, probe.closed, now, noting=noting)
         if turn is not None:
-            down = self._failures.unreliable
-            self._site.set_down(down, self._failures.failed)
-            why = {Health.FAILED: "it is dead", Health.RETURNING: "it has been dead until a moment ago"}
-            self._watch.set_dead(turn.broker, why.get(turn.after, ""))
+            self._use()
         return turn
+
+    def _set_off(self, off: Collection[str], leaving: Collection[str]) -> None:
+        """Brokers that are switched off, or about to be: nothing is given to them."""
+        self._off, self._leaving = frozenset(off), frozenset(leaving)
+        self._failures.set_off(off)
+        self._use()
+
+    def _use(self) -> None:
+        """Have everybody know which brokers may be used."""
+        failed, unreliable = frozenset(self._failures.failed), self._failures.unreliable
+        self._site.set_down(unreliable | self._off | self._leaving, failed | self._off)
+        for broker in self._site.brokers:
+            if broker in self._off or broker in self._leaving:
+                self._watch.set_dead(broker, "it is switched off, or about to be", quiet=True)
+            elif broker in failed:
+                self._watch.set_dead(broker, "it is dead")
+            else:
+                back = broker in unreliable
+                self._watch.set_dead(broker, "it has been dead until a moment ago" if back else "")
 
     def _lead_on(self, lead: Leadership, stimulus: Stimulus, now: float) -> list[Instruction]:
         match stimulus:
@@ -195,6 +214,7 @@ class AgentBrain:
             now,
             seed=self._seed,
             clock_shift_s=self._clock_shift_s,
+            set_off=self._set_off,
         )
         return self._lead.begin(now)
 

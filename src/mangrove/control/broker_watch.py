@@ -36,6 +36,8 @@ class BrokerWatch:
         self._loads_at = 0.0
         self._noted: dict[str, LoadState] = {}
         self._lost: set[str] = set()
+        self._quiet: set[str] = set()
+        """Brokers that do not answer because they are switched off."""
         self._changed_by: dict[str, EventId] = {}
         self.unknown = 0
         """Samples of brokers that are not of this domain."""
@@ -58,9 +60,10 @@ class BrokerWatch:
         """A broker can carry more or less from now on."""
         self._noticed(self._detectors[broker].set_capacity(capacity, now), now, noting)
 
-    def set_dead(self, broker: str, problem: str) -> None:
+    def set_dead(self, broker: str, problem: str, *, quiet: bool = False) -> None:
         """A broker is proven dead, and no candidate for anything; with an empty `problem`, no longer."""
         self._loads.pop(broker, None)
+        (self._quiet.add if quiet else self._quiet.discard)(broker)
         self._detectors[broker].set_dead(problem)
 
     def _noticed(self, load: BrokerLoad, now: float, noting: bool) -> BrokerLoad:
@@ -72,7 +75,7 @@ class BrokerWatch:
     def _note(self, load: BrokerLoad, now: float) -> None:
         broker = load.broker
         if not load.reachable:
-            if broker not in self._lost:
+            if broker not in self._lost and broker not in self._quiet:
                 self._lost.add(broker)
                 self._log.note(BrokerLost(broker=broker, problem=load.problem), now)
             return

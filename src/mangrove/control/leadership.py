@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -21,6 +21,7 @@ from mangrove.control.directory.pages import DirectoryPages
 from mangrove.control.directory.publish_places import PublishPlaces
 from mangrove.control.distribution import Distributor
 from mangrove.control.domain_view import DomainView
+from mangrove.control.elastic.department import ElasticDepartment
 from mangrove.control.events.happenings import AgentLeads, NeighbourOffline, NeighbourOnline
 from mangrove.control.events.member_happenings import LeadershipHandedOver
 from mangrove.control.failures.cases import CaseBook
@@ -120,7 +121,9 @@ class Leadership:
         *,
         seed: int,
         clock_shift_s: float,
+        set_off: Callable[[Collection[str], Collection[str]], None],
     ) -> None:
+        """`set_off` takes brokers that are switched off, and those that are about to be."""
         self.term = taken.term
         self._taken = taken
         self._site = site
@@ -258,6 +261,26 @@ class Leadership:
             paused=lambda: self.pause.in_force,
             clock_shift_s=clock_shift_s,
         )
+        self.elastic = ElasticDepartment(
+            site,
+            watch,
+            self.clients,
+            self.directory,
+            self.registrar,
+            self.sessions,
+            log,
+            number=self.store.number,
+            set_off=set_off,
+            answers=failures.answers,
+            hindered=lambda at: (
+                self.pause.in_force
+                or self.failures.unsettled(at)
+                or bool(failures.failed)
+                or self.plans.rolling_out
+                or self.registrar.believes(at)
+            ),
+            plan=lambda: None if self.plans.in_force is None else self.plans.in_force.plan,
+        )
         self.pages = DirectoryPages(
             site.domain,
             site.federation.topics,
@@ -284,6 +307,7 @@ class Leadership:
             AgentLeads(term=taken.term, records=len(self.directory), sessions=len(taken.sessions)), now
         )
         self.registrar.begin(taken.term, now, led_by)
+        self.elastic.begin(taken.sessions, now)
         sessions = self.sessions.begin(taken.term, taken.sessions, now)
         for broker in self._failure_watch.failed:
             sessions += self.sessions.broker_failed(broker, now)
@@ -316,6 +340,7 @@ class Leadership:
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
         # What a case solves needs no session; what it does not is measured once the load has settled.
+        told += self.elastic.look(now)
         told += self.sessions.consider(now, opening=not self.failures.unsettled(now))
         return told + self._afterwards(now)
 
@@ -340,7 +365,7 @@ class Leadership:
     def plain_clients_seen(self, seen: PlainClientsSeen, now: float) -> list[Instruction]:
         """A broker's page of connections."""
         self.plain.seen(seen, now)
-        return self.congestion.plain_seen(seen, now)
+        return self.congestion.plain_seen(seen, now) + self.elastic.seen(seen, now)
 
     def capacity_changed(self, changed: CapacityChanged, now: float) -> list[Instruction]:
         """A broker can carry more or less from now on.
@@ -539,6 +564,7 @@ class Leadership:
         self.admissions.stored(write)
         self.congestion.stored(write)
         self.failures.stored(write)
+        self.elastic.stored(write)
         told = self.pause.stored(write) + self.replication.stored(write, now)
         told += self.sessions.stored(write, now) + self.plans.stored(write, now)
         return told + self._afterwards(now)
@@ -549,6 +575,7 @@ class Leadership:
         self.admissions.failed(write, now)
         self.congestion.not_stored(write)
         self.failures.not_stored(write, now)
+        self.elastic.not_stored(write, now)
         self.plans.failed(write, now)
         told = self.pause.failed(write, problem, now) + self.replication.failed(write, problem, now)
         return told + self.sessions.failed(write, problem, now) + self._afterwards(now)
@@ -671,7 +698,10 @@ class Leadership:
             store_problem=self.store.problem,
             congestion=self.congestion.status(now),
             paused=self.pause.status,
-            failures=self._failure_watch.status(self._bottlenecks(now), self.failures.dropped, now),
+            failures=msgspec.structs.replace(
+                self._failure_watch.status(self._bottlenecks(now), self.failures.dropped, now),
+                power=self.elastic.status(),
+            ),
         )
 
     def _bottlenecks(self, now: float) -> list[str]:

@@ -25,16 +25,20 @@ class Site:
         self.description: Domain = federation.domains[self.domain]
         self.balancing: Balancing = federation.balancing
         self.head = endpoints.head.name
-        self.edges = tuple(edge.name for edge in endpoints.edges)
+        self.spares = tuple(edge.name for edge in endpoints.spares)
+        """Edges that do not run until they are added."""
+        self.edges = (*(edge.name for edge in endpoints.edges), *self.spares)
         self.management_url = endpoints.management.client_url
         self.neighbours = tuple(sorted(link.other(self.domain) for link in federation.links_of(self.domain)))
-        brokers: list[BrokerEndpoints] = [endpoints.head, *endpoints.edges]
+        brokers: list[BrokerEndpoints] = list(endpoints.succession)
         self._urls = {broker.name: broker.client_url for broker in brokers}
         self._machines = {broker.name: broker.machine for broker in brokers}
-        self._down: frozenset[str] = frozenset()
-        self._dead: frozenset[str] = frozenset()
+        self._down: frozenset[str] = frozenset(self.spares)
+        self._dead: frozenset[str] = frozenset(self.spares)
         described = [self.description.head, *self.description.edges]
-        described += [Edge()] * (len(brokers) - len(described))
+        # What is added is like the last that there is; of somebody else's brokers nothing is known.
+        added = self.description.edges[-1] if self.spares and self.description.edges else Edge()
+        described += [added] * (len(brokers) - len(described))
         self.capacities: dict[str, Amounts] = {
             broker.name: capacity_of(edge) for broker, edge in zip(brokers, described, strict=False)
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -16,40 +16,33 @@ from time import monotonic, time_ns
 import msgspec
 
 from mangrove.broker.kinds import kind_of
-from mangrove.errors import InputError, MangroveError
+from mangrove.errors import MangroveError
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.head import HeadConnection
-from mangrove.gateway.ledger import Ledger, topics_in
+from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
+from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
+from mangrove.gateway.pair.partnership import Partnership
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
-from mangrove.model.agents.names import gateway_limits_subject
-from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
-from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
-from mangrove.model.questions.session_quality import AskAnswer, AskRequest
 from mangrove.model.shared_names import (
     GATEWAY_READY,
-    gateway_asks_subject,
-    gateway_interest_subject,
-    gateway_status_subject,
 )
 from mangrove.model.status import GatewayStatus, LimitFigures
 from mangrove.model.subjects import egress_marker_subject
-from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
@@ -66,11 +59,8 @@ from mangrove.overlay.instructions import (
     ServeHead,
     ServeLink,
 )
-from mangrove.overlay.pair.messages import Figures, Role
+from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.protocol.bodies import DISCARD
-from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
-from mangrove.overlay.protocol.frames import Name
-from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
@@ -81,11 +71,6 @@ MAX_TICK_S = 1.0
 """A gateway that stands by has hardly anything to do."""
 EDGES_SEEN_S = 2.5
 """An edge broker that has not heard the markers of so long may be cut off."""
-
-
-BOOK_SHARE = 100
-"""Books are brought up to date for the other gateway so seldom that it takes a hundredth of the time."""
-WITHHELD = "came while it was not certain which gateway carries"
 
 
 class DisplacedError(MangroveError):
@@ -113,11 +98,7 @@ class Gateway:
         """What this gateway calls itself at brokers."""
         self._pair = pair
         self._tables = tables
-        self._withheld: list[DeliverMessages] = []
-        """What waits for the other gateway to say that this one still carries."""
-        self._withheld_bytes = 0
-        self._book_at = 0.0
-        """When the books are brought up to date for the other gateway next."""
+        self._partnership: Partnership | None = None
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
@@ -129,11 +110,11 @@ class Gateway:
         self._retained = self._make_retained() if settings.head_client_url else None
         self._probe = self._make_probe() if settings.head_client_url else None
         journal = settings.journal_path
-        self._leave_mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
+        mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
         self._desk = AudienceDesk(
             settings.domain,
             Leaves(federation.topics, self._engine.is_unwanted),
-            self._leave_mark,
+            mark,
             self._hang_together,
         )
         self._mirrors = self._make_mirrors()
@@ -168,7 +149,9 @@ class Gateway:
             pair=pair,
         )
         if pair is not None:
-            pair.serve(self)
+            self._partnership = Partnership(
+                pair, self._engine, self._head, self._ledger, self._journal, mark, self._carry_out
+            )
 
     def _make_engine(self, epoch: int) -> OverlayEngine:
         """The engine; one whose stimuli are recorded, if that is asked for."""
@@ -285,8 +268,8 @@ class Gateway:
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         served: set[str] = set()
-        if self._pair is not None:
-            instructions = self._agreed(self._pair, instructions)
+        if self._partnership is not None:
+            instructions = self._partnership.agreed(instructions)
         for instruction in instructions:
             match instruction:
                 case ServeLink(peer):
@@ -320,72 +303,9 @@ class Gateway:
 
     # -- two gateways of one domain -----------------------------------------------------------------------
 
-    def _agreed(self, pair: Pair, instructions: list[Instruction]) -> list[Instruction]:
-        """What may be done now: what is delivered is told to the other gateway before.
-
-        Nothing is delivered while this one cannot know that it still carries.
-        """
-        deliveries = [each for each in instructions if isinstance(each, DeliverMessages)]
-        if not deliveries:
-            return instructions
-        if pair.may_deliver():
-            pair.tell_names(each.frame.name for each in deliveries)
-            return instructions
-        for each in deliveries:
-            self._withheld_bytes += len(each.frame.body)
-            if self._withheld_bytes <= self._settings.federation.queue_bytes:
-                self._withheld.append(each)
-            else:
-                self._ledger.drop_body(each.frame.body, WITHHELD)
-        return [each for each in instructions if not isinstance(each, DeliverMessages)]
-
-    def cleared(self) -> None:
-        """The other gateway stands by, or is not there: deliver what was withheld."""
-        withheld, self._withheld = self._withheld, []
-        self._withheld_bytes = 0
-        self._carry_out(list(withheld))
-
-    def figures(self) -> Figures:
-        """What the other gateway should know if this one dies."""
-        now = monotonic()
-        if now >= self._book_at:
-            self._head.book()
-            self._book_at = monotonic() + BOOK_SHARE * (monotonic() - now)
-        totals = self._ledger.history.totals
-        return Figures(
-            sent=totals.sent.total,
-            delivered=totals.delivered.total,
-            given_up=0 if self._pair is None else self._pair.given_up,
-            leaves_s=self._leave_mark.left_s(),
-        )
-
-    def delivered_names(self) -> list[Name]:
-        """The frames that were delivered last."""
-        return self._journal.names()
-
-    def told_names(self, names: list[Name]) -> None:
-        """The other gateway delivers these frames: this one never will."""
-        self._journal.note(names)
-        self._engine.remember(names)
-
-    def told_interest(self, update: InterestUpdate) -> bool:
-        """What another domain wants, from the other gateway; whether something is missing in between."""
-        if not self._engine.standing_by:
-            return False
-        instructions, gap = self._engine.overhear(update, monotonic())
-        self._carry_out(instructions)
-        return gap
-
-    def interest_digest(self) -> Digest:
-        """What is known of all domains' interest."""
-        return self._engine.interest_digest()
-
-    def interest_beyond(self, digest: Digest) -> Iterator[InterestUpdate]:
-        """What somebody lacks who knows so much."""
-        return self._engine.interest_beyond(digest)
-
-    async def _follow_roles(self, pair: Pair, tasks: asyncio.TaskGroup) -> None:
+    async def _follow_roles(self, partnership: Partnership, tasks: asyncio.TaskGroup) -> None:
         """Stand by, and carry when it is this gateway's turn; DisplacedError when it no longer is."""
+        pair = partnership.pair
         while True:
             change = await pair.changes.get()
             match change.role:
@@ -397,17 +317,10 @@ class Gateway:
                     pair.begun()
                     log.info(GATEWAY_READY)
                 case Role.DISPLACED:
-                    self._let_go(pair, change.finding.value)
+                    partnership.let_go(change.finding.value)
                     raise DisplacedError
                 case _:
                     pass
-
-    def _let_go(self, pair: Pair, reason: str) -> None:
-        """Count what dies with this life: the other gateway carries what comes from now on."""
-        now = monotonic()
-        given_up = sum(topics_in(frame.body)[0].total() for frame in self._engine.abandon(now))
-        pair.given_up += given_up
-        self._engine.displaced(reason, given_up, now)
 
     def _take_over(self, pair: Pair, reason: str) -> None:
         """Begin a life that is later than the other gateway's; neighbours greet whoever began last."""
@@ -460,11 +373,11 @@ class Gateway:
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
                 self._tick()
-                if self._pair is None:
+                if self._partnership is None:
                     self._begin(tasks)
                     log.info(GATEWAY_READY)
                 else:
-                    tasks.create_task(self._follow_roles(self._pair, tasks), name="roles")
+                    tasks.create_task(self._follow_roles(self._partnership, tasks), name="roles")
         except* DisplacedError:
             log.warning("displaced by the other gateway of %s", self._settings.domain)
         finally:
@@ -494,69 +407,18 @@ class Gateway:
 
     def _management(self, urls: Sequence[str]) -> ManagementConnection:
         """The gateway on the management brokers of its domain."""
-        domain = self._engine.domain
-        answers = {
-            gateway_status_subject(domain): lambda _: msgspec.json.encode(self.status()),
-            gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
-            gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
-            gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
-            gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
-            gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
-        }
-        announcement = None if self._pair is None else Announcement(domain, self._pair)
-        return ManagementConnection(urls, self._name, answers, self._mail, self._desk, announcement)
-
-    def _ask(self, request: bytes) -> AskAnswer:
-        """A session asks for more than a contract."""
-        try:
-            self._carry_out(self._engine.ask(msgspec.json.decode(request, type=AskRequest), monotonic()))
-        except msgspec.DecodeError as error:
-            return AskAnswer(refused=f"this cannot be asked for: {error}")
-        except AskRefusedError as error:
-            return AskAnswer(refused=error.message, hint=error.hint)
-        return AskAnswer()
-
-    def _avoid(self, request: bytes) -> AvoidAnswer:
-        """An operator's word about an endangered region."""
-        try:
-            asked = msgspec.json.decode(request, type=AvoidRequest)
-            self._carry_out(self._engine.avoid(asked, monotonic()))
-        except msgspec.DecodeError as error:
-            return AvoidAnswer(problem=f"the request cannot be read: {error}")
-        except InputError as error:
-            return AvoidAnswer(problem=error.message, hint=error.hint)
-        active = {region.name: region for region in self._engine.endangered(monotonic())}
-        return AvoidAnswer(region=active.get(asked.name))
-
-    def _limit(self, request: bytes) -> GatewayLimited:
-        """The agent says how much may enter the domain."""
-        try:
-            limits = msgspec.json.decode(request, type=GatewayLimits)
-        except msgspec.DecodeError as error:
-            return GatewayLimited(epoch=-1, problem=f"the limits cannot be read: {error}")
-        return self._head.arrivals.order(limits, monotonic())
-
-    def _awareness(self, request: bytes) -> InterestAnswer:
-        """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
-        try:
-            asked = msgspec.json.decode(request, type=InterestRequest)
-        except msgspec.DecodeError:
-            return InterestAnswer(stamp=None)
-        stamp = asked.stamp
-        if stamp is None or stamp[0] != self._engine.epoch:
-            stamp = self._engine.interest_stamp(asked.subject, asked.group)
-        if stamp is None:
-            return InterestAnswer(stamp=None)
-        return InterestAnswer(stamp=stamp, missing=self._engine.unaware(stamp))
-
-    def _topic_counts(self, request: bytes) -> TopicCounts:
-        """What was counted since the reader's cursor; a request that cannot be read has none."""
-        try:
-            cursor = msgspec.json.decode(request, type=TopicCountsRequest).cursor
-        except msgspec.DecodeError:
-            cursor = None
-        self._head.book()
-        return self._ledger.history.since(cursor, monotonic() - self._started)
+        answers = Answers(
+            self._engine,
+            self._head,
+            self._ledger,
+            started=self._started,
+            status=self.status,
+            carry_out=self._carry_out,
+        )
+        announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
+        return ManagementConnection(
+            urls, self._name, answers.by_subject(), self._mail, self._desk, announcement
+        )
 
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""

@@ -375,6 +375,8 @@ class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
     role: str
     url: str
     reachable: bool
+    attached_to: str = ""
+    """The broker of the domain on which an edge hangs: its head, or who has succeeded it."""
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,13 +7,14 @@ may or may not be there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import DeliverPolicy, Header, PubAck, StorageType
 from nats.js.kv import KV_OP, KV_PURGE, MSG_ROLLUP_SUBJECT, KeyValue
@@ -69,6 +70,8 @@ class Buckets:
         )
         self._opened: dict[str, KeyValue] = {}
         self._fences: dict[str, Fence] = {}
+        self._fence_term = 0
+        """The term for which they were raised."""
 
     async def open(self) -> None:
         """Make what is not there yet."""
@@ -101,7 +104,7 @@ class Buckets:
     def forget(self) -> None:
         """Look again whether the buckets are there: the broker may have lost its disk."""
         self._opened.clear()
-        self._fences.clear()
+        self._fences = {}
 
     async def raise_fences(self, term: int) -> None:
         """Refuse what leaders of earlier terms write from now on, and write under this term.
@@ -117,6 +120,7 @@ class Buckets:
                 )
             )
         self._fences = dict(zip(opened, raised, strict=True))
+        self._fence_term = term
 
     async def write(self, writes: Sequence[Write], term: int | None = None) -> None:
         """Write all of these, in order; returns when all are in the store.
@@ -127,31 +131,29 @@ class Buckets:
         if not self._connection.is_connected:
             raise StoreAwayError("the management broker is away")
         try:
-            if term is not None and not self._fences:
-                await self.raise_fences(term)
+            fences: dict[str, Fence] = {}
+            if term is not None:
+                if not self._fences or self._fence_term != term:
+                    await self.raise_fences(term)
+                # These and no later ones: this agent may lead anew before all is written.
+                fences = self._fences
             async with bounded("take a write", TIMEOUT_S + len(writes) / RECORDS_A_SECOND):
                 for name in {write.bucket for write in writes}:
                     await self.bucket(name)
-                fenced = term is not None
-                lot = self._lot(writes) if fenced else IN_FLIGHT
+                lot = _lot(writes, fences)
                 for start in range(0, len(writes), lot):
-                    await self._write_some(writes[start : start + lot], fenced)
+                    await self._write_some(writes[start : start + lot], fences)
         except StoreAwayError:
             self.forget()
             raise
 
-    def _lot(self, writes: Sequence[Write]) -> int:
-        """How many may be on their way at once."""
-        bounds = [self._fences[write.bucket].in_flight for write in writes if write.bucket in self._fences]
-        return min([bound for bound in bounds if bound] or [IN_FLIGHT])
-
-    async def _write_some(self, writes: Sequence[Write], fenced: bool) -> None:
+    async def _write_some(self, writes: Sequence[Write], fences: Mapping[str, Fence]) -> None:
         """Write without waiting for each; returns when all are in the store."""
         acknowledged: list[asyncio.Future[PubAck]] = []
         try:
             for number, (bucket, key, value) in enumerate(writes):
                 subject = f"$KV.{bucket_name(bucket)}.{store_key(key)}"
-                headers = self._fences[bucket].header(number) if fenced and bucket in self._fences else {}
+                headers = fences[bucket].header(number) if bucket in fences else {}
                 if value is not None:
                     sent = await self._jetstream.publish_async(subject, value, headers=headers or None)
                 else:
@@ -168,7 +170,7 @@ class Buckets:
         """All values of a bucket, at most so many; after `raise_fences`, all that were written before."""
         async with bounded("tell what it holds", OPEN_TIMEOUT_S + max_records / RECORDS_A_SECOND):
             for _ in range(READ_ATTEMPTS):
-                through = self._fences[name].revision if name in self._fences else 0
+                through = self.fence_revision(name)
                 values, last = await self._read_once(name, max_records)
                 if last >= through or len(values) >= max_records:
                     return values
@@ -180,34 +182,53 @@ class Buckets:
         values: list[bytes] = []
         last = 0
         bucket = await self.bucket(name)
-        status = await bucket.status()
-        if not status.values:
+        if not (await bucket.status()).values:
             return values, last
-        prefix = f"$KV.{bucket_name(name)}."
-        subscription = await self._jetstream.subscribe(
-            f"{prefix}>",
-            stream=status.stream_info.config.name,
-            ordered_consumer=True,
-            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
-        )
-        try:
+        async with self.follow(name) as subscription:
             pending = 1
             while pending and len(values) < max_records:
                 message = await subscription.next_msg(timeout=OPEN_TIMEOUT_S)
                 pending = message.metadata.num_pending
                 last = max(last, message.metadata.sequence.stream)
-                headers = message.headers or {}
-                is_fence = message.subject.startswith(f"{prefix}{FENCE_PREFIX}")
-                if not is_fence and KV_OP not in headers and MARKER not in headers:
+                if is_value(message):
                     values.append(message.data)
+        return values, last
+
+    @asynccontextmanager
+    async def follow(self, name: str) -> AsyncIterator[JetStreamContext.PushSubscription]:
+        """What a bucket holds, one message for each key, and then everything that is written there."""
+        subscription = await self._jetstream.subscribe(
+            f"$KV.{bucket_name(name)}.>",
+            stream=f"KV_{bucket_name(name)}",
+            ordered_consumer=True,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+        )
+        try:
+            yield subscription
         finally:
             await subscription.unsubscribe()
-        return values, last
+
+    def fence_revision(self, name: str) -> int:
+        """Whoever has seen this revision of a bucket has seen all that earlier leaders wrote; 0: unknown."""
+        return self._fences[name].revision if name in self._fences else 0
+
+
+def _lot(writes: Sequence[Write], fences: Mapping[str, Fence]) -> int:
+    """How many may be on their way at once."""
+    bounds = {fences[write.bucket].in_flight for write in writes if write.bucket in fences}
+    return min([bound for bound in bounds if bound] or [IN_FLIGHT])
 
 
 def bucket_name(name: str) -> str:
     """What a bucket is called at the broker, beside those of others."""
     return f"mangrove-{name}"
+
+
+def is_value(message: Msg) -> bool:
+    """Whether a message of a bucket holds a value, not a fence nor what is left of one that was removed."""
+    headers = message.headers or {}
+    fence = f".{FENCE_PREFIX}" in message.subject
+    return not fence and KV_OP not in headers and MARKER not in headers
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -21,9 +22,14 @@ class StoredDirectory(NamedTuple):
 
 async def read_directory(buckets: Buckets, domain: str) -> StoredDirectory:
     """All records of a domain."""
+    return usable(await buckets.read(DIRECTORY, max_records=MAX_RECORDS), domain)
+
+
+def usable(values: Iterable[bytes], domain: str) -> StoredDirectory:
+    """The records among what a store holds."""
     records: list[DirectoryRecord] = []
     unusable = 0
-    for value in await buckets.read(DIRECTORY, max_records=MAX_RECORDS):
+    for value in values:
         try:
             record = read_record(value)
         except msgspec.DecodeError:

@@ -9,6 +9,7 @@ import pytest
 from tests.kit.attachments import Head, message
 from tests.kit.work import lines_of
 
+from mangrove.gateway.head import NOT_BACK
 from mangrove.gateway.head_subscriptions import SUBSCRIBED_PER_TURN
 from mangrove.model.topics import Contract, Queue, Scope, TopicRules
 from mangrove.overlay.interest.interest_exchange import WITHDRAW_AFTER_S
@@ -462,3 +463,37 @@ async def test_directions_go_to_an_inbox_of_this_domain_or_nowhere(reply: str) -
 async def test_a_gateway_that_has_no_directions_gives_none(head: Head) -> None:
     head.broker.publish(message("_MGR._WHERE", b"", reply="_INBOX.1"))
     assert head.broker.written == []
+
+
+def test_where_another_broker_takes_the_heads_place_only_what_nobody_else_wants_waits() -> None:
+    head = Head()
+    head.connection.attached()
+    head.broker.subscribers(("here", "", True), ("gone", "", True))
+    head.connection.lost("killed")
+    head.connection.attached(elsewhere=True)
+    head.broker.subscribers(("here", "", True))
+    head.connection.deliver(message("here", b"1") + message("gone", b"2") + message("here", b"3"))
+    assert head.broker.written == [], "others may be about to come"
+    head.after(0.6)
+    assert b"".join(head.broker.written) == message("here", b"1") + message("here", b"3")
+    head.connection.deliver(message("gone", b"4"))
+    head.broker.subscribers(("gone", "", True))
+    assert b"".join(head.broker.written[2:]) == message("gone", b"2") + message("gone", b"4")
+    head.connection.book()
+    assert head.ledger.delivered.topics == {"here": 2, "gone": 2}
+
+
+def test_what_waits_for_subscribers_that_do_not_come_back_is_bounded_and_let_go() -> None:
+    head = Head(queue_bytes=60)
+    head.connection.attached()
+    head.broker.subscribers(("gone", "", True))
+    head.connection.lost("killed")
+    head.connection.attached(elsewhere=True)
+    head.after(0.6)
+    for number in range(10):
+        head.connection.deliver(message("gone", b"%d" % number))
+    dropped = head.ledger.dropped[NOT_BACK]
+    assert 0 < dropped < 10
+    head.after(6)
+    kept = b"".join(message("gone", b"%d" % number) for number in range(dropped, 10))
+    assert b"".join(head.broker.written) == kept, "a broker without subscribers throws it away"

@@ -24,20 +24,10 @@ def test_topics_of_a_group_surge_together_and_others_do_not() -> None:
     rates = np.array([list(each.values()) for each in drawn])
     correlation = np.corrcoef(rates.T)
     names = list(drawn[0])
-    same = [
-        correlation[i, j]
-        for i, a in enumerate(names)
-        for j, b in enumerate(names)
-        if i < j and group_of(a) == group_of(b)
-    ]
-    others = [
-        correlation[i, j]
-        for i, a in enumerate(names)
-        for j, b in enumerate(names)
-        if group_of(a) != group_of(b)
-    ]
-    assert min(same) > 0.8
-    assert max(map(abs, others)) < 0.15
+    together = np.array([[group_of(a) == group_of(b) for b in names] for a in names])
+    same, others = correlation[together], correlation[~together]
+    assert same.min() > 0.8
+    assert np.abs(others).max() < 0.15
     group = rates[:, [group_of(name) == 0 for name in names]].sum(axis=1)
     assert group.mean() < capacity_msg_s() < group.max()
     assert rates.mean() / MEAN_MSG_S > 0.95

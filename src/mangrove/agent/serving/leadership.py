@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from mangrove.agent.serving.lease import Lease
 from mangrove.control.stimuli import LeadershipTaken
-from mangrove.store.buckets import Buckets, StoreAwayError
-from mangrove.store.directory import read_directory
+from mangrove.store.buckets import DIRECTORY, Buckets, StoreAwayError
+from mangrove.store.directory import StoredDirectory, read_directory, usable
 from mangrove.store.fence import FencedError
+from mangrove.store.replica import DirectoryReplica
 from mangrove.store.sessions import read_sessions
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Leadership:
         self.lease = Lease(buckets, agent, rank)
         self._changed = changed
         self._revision = 0
+        self._replica = DirectoryReplica(buckets, lambda: not self.lease.held)
         self.problem = ""
         """Why the store could not be asked, if so."""
         self.settled = asyncio.Event()
@@ -63,6 +65,8 @@ class Leadership:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep(), name="lease")
             tasks.create_task(self._take_over(), name="take over")
+            if self._changed is not None:
+                tasks.create_task(self._replica.run(), name="directory replica")
 
     async def _keep(self) -> None:
         if self._changed is not None:
@@ -88,6 +92,13 @@ class Leadership:
             self._revision = self.lease.revision
             self._changed(self._revision)
 
+    async def _read_directory(self) -> StoredDirectory:
+        """What this agent holds of it as a follower, or else what the store does."""
+        held = await self._replica.through(self._buckets.fence_revision(DIRECTORY))
+        if held is not None:
+            return usable(held, self._domain)
+        return await read_directory(self._buckets, self._domain)
+
     async def _take_over(self) -> None:
         """A take-over may take seconds, while the lease goes on to be renewed."""
         while True:
@@ -96,7 +107,7 @@ class Leadership:
             try:
                 # First of all: what is read then is not changed by whoever led before.
                 await self._buckets.raise_fences(term)
-                directory = await read_directory(self._buckets, self._domain)
+                directory = await self._read_directory()
                 sessions = await read_sessions(self._buckets)
             except (StoreAwayError, FencedError) as error:
                 log.warning("what was there before cannot be read: %s", error.message)

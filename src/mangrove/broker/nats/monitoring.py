@@ -16,6 +16,18 @@ MAX_PAGE_BYTES = 16 << 20
 _READ_BYTES = 1 << 18
 
 
+class _Leaf(msgspec.Struct, frozen=True):
+    name: str = ""
+    is_spoke: bool = False
+    """Whether this broker hangs on that one, and not the other way round."""
+
+
+class _Leafz(msgspec.Struct, frozen=True):
+    """The broker's page `/leafz`."""
+
+    leafs: tuple[_Leaf, ...] = ()
+
+
 class _Varz(msgspec.Struct, frozen=True):
     """The broker's page `/varz`, in its own names."""
 
@@ -92,9 +104,13 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
         if page is None:
             return known
         varz = msgspec.json.decode(page, type=_Varz)
+        leaves = await fetch(f"{endpoints.monitor_url}/leafz") if role == "edge" else None
+        leafz = _Leafz() if leaves is None else msgspec.json.decode(leaves, type=_Leafz)
     except (PageTooLargeError, msgspec.DecodeError):
         return known
-    return msgspec.structs.replace(known, reachable=True, **msgspec.structs.asdict(varz.figures()))
+    figures = msgspec.structs.asdict(varz.figures())
+    above = next((leaf.name for leaf in leafz.leafs if leaf.is_spoke), "")
+    return msgspec.structs.replace(known, reachable=True, attached_to=above, **figures)
 
 
 async def port_answers(host: str, port: int, timeout_s: float = TIMEOUT_S) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mangrove.model.agents.status import AgentStatus
 
 STYLES = {"suspected": "yellow", "returning": "yellow", "failed": "red"}
-BROKER, HOST, LINK, BOTTLENECK = "broker", "host", "link", "bottleneck"
+BROKER, HOST, LINK, BOTTLENECK, ELASTIC = "broker", "host", "link", "bottleneck", "elastic"
 
 
 def failures_table(agents: Mapping[str, AgentStatus]) -> Table:
@@ -37,6 +37,8 @@ def failures_table(agents: Mapping[str, AgentStatus]) -> Table:
                 "; ".join(filter(None, (each.evidence, reports, dropped))),
                 matters=each.health == "failed",
             )
+        for broker, power in found.power.items():
+            table.add(broker, ELASTIC, Styled(power, ""), "", "switched by load")
         for host in found.hosts:
             table.add(host, HOST, Styled("failed", "red"), "", "all its brokers are dead", matters=True)
         for broker in found.bottlenecks:

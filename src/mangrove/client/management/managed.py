@@ -125,6 +125,7 @@ class Managed:
             respond,
             head,
             ids.head_form,
+            terms=self._directions.terms,
             directory=self._membership.directory,
             url_of=self._url_of,
             open_=self._pool.apart,

@@ -19,10 +19,15 @@ from mangrove.client.mirroring.pulse import TICK_S, Pulses
 from mangrove.client.mirroring.subscribers import MirroredSubscribers
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.mirrors.modes import MirrorModes, told_modes
+from mangrove.model.pattern_cover import has_wildcard
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_NEWEST
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.subjects import matches
 from mangrove.model.topics import Mirror
 
+NOBODY = "no agent has named a mirror"
 REPORT_S = 1.0
 """The same suspicion is told at most so often."""
 
@@ -49,6 +54,7 @@ class Mirroring:
         head: ClientConnection,
         head_form: bytes,
         *,
+        terms: Iterable[TopicTerms],
         directory: Mapping[str, DirectoryRecord],
         url_of: Callable[[str], str],
         open_: Open,
@@ -66,8 +72,11 @@ class Mirroring:
         self._name_of = name_of
         self._links: dict[str, MirrorLink] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._modes = told_modes(terms)
+        self._known: set[str] = set()
+        """Mirrored topics."""
         self._records: SubjectTrie[str] = SubjectTrie()
-        """Mirrored topics that have subscribers."""
+        """Of those, the ones that have subscribers."""
         self._subscribed: dict[Subscription, None] = {}
         self._published: set[str] = set()
         self._pulses = Pulses(self._fell_silent, self._spoke_again)
@@ -96,16 +105,26 @@ class Mirroring:
 
     def records_changed(self, records: Iterable[DirectoryRecord]) -> None:
         """The directory says something new."""
-        mirrored = [each for each in records if each.mode or self._records.match(each.topic)]
-        for record in records:
+        changed = [each for each in records if each.mode or each.topic in self._known]
+        if not changed:
+            return
+        for record in changed:
+            if record.mode:
+                self._known.add(record.topic)
+            else:
+                self._known.discard(record.topic)
             if record.mode and record.edges:
                 self._records.add(record.topic, record.topic)
             else:
                 self._records.remove(record.topic, record.topic)
-        topics = {each.topic for each in records}
-        if mirrored or self.publishers.mirrors() or self.subscribers.mirrors():
-            self._set_published(self._published)
-            self._set_subscribed([each for each in self._subscribed if each.subject in topics])
+        topics = {each.topic for each in changed}
+        patterns = list(filter(has_wildcard, topics))
+        self._set_published(
+            subject
+            for subject in self._published
+            if subject in topics or any(matches(pattern, subject) for pattern in patterns)
+        )
+        self._set_subscribed([each for each in self._subscribed if each.subject in topics])
 
     def _set_published(self, subjects: Iterable[str]) -> None:
         now = _now()
@@ -237,8 +256,9 @@ class Mirroring:
             await link.in_force()
 
     def states(self) -> dict[str, MirrorState]:
-        """How each topic is mirrored."""
-        found: dict[str, MirrorState] = {}
+        """How each topic is mirrored, or should be."""
+        topics = [*self._published, *(each.subject for each in self._subscribed if not each.queue)]
+        found = unmirrored(self._modes, topics)
         for heard in self.subscribers.topics:
             found[heard.subscription.subject] = self._state(heard.mode, {heard.mirror} - {""})
         for published in self.publishers.topics:
@@ -272,6 +292,11 @@ class Mirroring:
         for task in list(self._closing):
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+def unmirrored(modes: MirrorModes, topics: Iterable[str]) -> dict[str, MirrorState]:
+    """Topics whose contracts want a mirror that nobody has named yet."""
+    return {topic: MirrorState(mode, (), (), NOBODY) for topic in topics if (mode := modes.of(topic))}
 
 
 def _now() -> float:

@@ -7,6 +7,7 @@ other can be behind.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeGuard
@@ -24,6 +25,9 @@ from mangrove.model.topics import Mirror
 
 LINGER_S = 2.0
 """A mirror that another one replaces is published at for so long: subscribers may not be at the new one."""
+
+BEHIND_NS = 300_000_000
+"""A primary way that is in order is not further behind: a mirror that joins beside it need not hear more."""
 
 
 class PublishedTopic(MirroredTopic):
@@ -185,10 +189,12 @@ class MirroredPublishers:
         if wire is None or not due:
             return
         outlets: dict[str, Outlet] = {}
+        in_doubt = any(topic.mode is Mirror.STANDBY or self.primary_lost(topic) for topic in due.values())
+        since_ns = 0 if in_doubt else time.time_ns() - BEHIND_NS
         try:
             for said in self._window:
                 topic = due.get(said.subject)
-                if topic is not None:
+                if topic is not None and said.at_ns >= since_ns:
                     self._say(said, topic, wire, outlets)
                     self.counts["said again"] += 1
         except BrokerAwayError:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mangrove.control.events.congestion_happenings import CONGESTION
+from mangrove.control.events.elastic_happenings import ELASTIC
 from mangrove.control.events.failure_happenings import FAILURES
 from mangrove.control.events.happenings import GENERAL
 from mangrove.control.events.member_happenings import MEMBERS
 from mangrove.control.events.plan_happenings import PLANS
 from mangrove.control.events.session_happenings import SESSIONS
 
-KINDS = GENERAL | SESSIONS | CONGESTION | PLANS | FAILURES | MEMBERS
+KINDS = GENERAL | SESSIONS | CONGESTION | PLANS | FAILURES | ELASTIC | MEMBERS

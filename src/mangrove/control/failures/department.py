@@ -31,7 +31,7 @@ from mangrove.control.events.failure_happenings import FailoverDecided, RestartO
 from mangrove.control.failures.cases import CaseBook
 from mangrove.control.failures.detector import MISSES, PROBE_S
 from mangrove.control.failures.states import Health
-from mangrove.control.failures.stored import FailureRecords, StoredFailure
+from mangrove.control.failures.stored import FAILURES_KEY, RecordWriter, StoredFailure, encoded
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import Instruction, ProbeBroker, RestartBroker
 from mangrove.control.plans.department import PlanDepartment
@@ -109,7 +109,7 @@ class FailureDepartment:
         self._cases = cases
         self._paused = paused
         self._clock_shift_s = clock_shift_s
-        self._records = FailureRecords(number)
+        self._records = RecordWriter(FAILURES_KEY, number)
         self._dropped = {broker: each for broker, each in found.items() if site.has(broker)}
         self._decided = set(self._dropped)
         """Those of them that have not returned for a moment and died again since."""
@@ -138,7 +138,7 @@ class FailureDepartment:
             self._decided.discard(turn.broker)
             self._watch.note_returned(turn.broker, turn.failed_since, now, replaced=known is not None)
             if known is not None:
-                self._records.changed(self._dropped)
+                self._records.changed(encoded(self._dropped))
         return told + self.handle_timer(now)
 
     def suspected(self, message: BrokerSuspected, now: float) -> list[Instruction]:
@@ -197,7 +197,7 @@ class FailureDepartment:
         self._dropped[broker] = msgspec.structs.replace(
             known, restarts=known.restarts + 1, restarted_at=now + self._clock_shift_s
         )
-        self._records.changed(self._dropped)
+        self._records.changed(encoded(self._dropped))
         return RestartBroker(broker)
 
     # -- decisions ------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class FailureDepartment:
                 failed_by=self._watch.failed_by(broker) or "",
                 decided_by=decided,
             )
-        self._records.changed(self._dropped)
+        self._records.changed(encoded(self._dropped))
 
     def _case_name(self, now: float) -> str:
         plan = self._plans().in_force

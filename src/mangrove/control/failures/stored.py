@@ -48,19 +48,25 @@ def failures_in(records: Iterable[bytes]) -> dict[str, StoredFailure]:
     return found
 
 
-class FailureRecords:
-    """Writes the record when it has changed, one write at a time; what fails is made again."""
+def encoded(brokers: Mapping[str, StoredFailure]) -> bytes | None:
+    """As the store has it; nothing when there are none."""
+    return msgspec.json.encode(StoredFailures(brokers=dict(brokers))) if brokers else None
 
-    def __init__(self, number: Callable[[], int]) -> None:
+
+class RecordWriter:
+    """Writes one record when it has changed, one write at a time; what fails is made again."""
+
+    def __init__(self, key: str, number: Callable[[], int]) -> None:
+        self._key = key
         self._number = number
         self._wanted: bytes | None = None
         self._changed = False
         self._write = -1
         self._due = -math.inf
 
-    def changed(self, brokers: Mapping[str, StoredFailure]) -> None:
-        """Other brokers are done without from now on."""
-        self._wanted = msgspec.json.encode(StoredFailures(brokers=dict(brokers))) if brokers else None
+    def changed(self, value: bytes | None) -> None:
+        """It has this value from now on; None removes it."""
+        self._wanted = value
         self._changed = True
 
     def flush(self, now: float) -> list[Instruction]:
@@ -71,7 +77,7 @@ class FailureRecords:
             return []
         self._changed = False
         self._write, self._due = self._number(), now + LOST_S
-        return [Store(self._write, (StoreWrite(SESSIONS, FAILURES_KEY, self._wanted),))]
+        return [Store(self._write, (StoreWrite(SESSIONS, self._key, self._wanted),))]
 
     def timer(self) -> float:
         """When to be called again."""

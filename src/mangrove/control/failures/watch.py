@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from mangrove.control.events.failure_happenings import (
@@ -50,6 +50,8 @@ class FailureWatch:
         self._credibility = Credibility()
         self._failed_by: dict[str, EventId] = {}
         self._failed_hosts: dict[str, EventId | None] = {}
+        self._off: dict[str, bool] = dict.fromkeys(site.spares, False)
+        """Brokers that are switched off, and whether they answer nevertheless."""
         self._verdicts = 0
         self.unknown = 0
         """Probes of brokers that are not of this domain."""
@@ -61,6 +63,9 @@ class FailureWatch:
         detector = self._detectors.get(broker)
         if detector is None:
             self.unknown += 1
+            return None
+        if broker in self._off:
+            self._off[broker] = answered
             return None
         before, failed_since = detector.health, detector.failed_since
         after = detector.probed(answered, closed, now)
@@ -107,6 +112,16 @@ class FailureWatch:
                     HostFailed(host=host, brokers=tuple(there)), now, self._failed_by.get(broker)
                 )
             self._failed_hosts[host] = event
+
+    def set_off(self, brokers: Collection[str]) -> None:
+        """These, and no others, are switched off: whether they answer proves nothing."""
+        for broker in brokers:
+            self._detectors[broker] = BrokerDetector(broker)
+        self._off = {broker: self._off.get(broker, False) for broker in brokers}
+
+    def answers(self, broker: str) -> bool:
+        """Whether a broker that is switched off answers, because it is starting or somebody started it."""
+        return self._off.get(broker, False)
 
     # -- notes ----------------------------------------------------------------------------------------------
 

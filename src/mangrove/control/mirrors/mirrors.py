@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from mangrove.control.mirrors.choice import Loads, MirrorChoice, Places
-from mangrove.control.mirrors.modes import MirrorModes
 from mangrove.control.site import Site
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.mirrors.modes import contracted_modes
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.topics import Mirror
 
@@ -30,7 +30,7 @@ class Mirrors:
     ) -> None:
         """`published`: whether anybody here publishes a topic; `planned`: its mirror by the plan in force."""
         self._site = site
-        self._modes = MirrorModes(site.federation.topics)
+        self._modes = contracted_modes(site.federation.topics)
         self._choice = MirrorChoice(site, loads)
         self._published = published
         self._planned = planned

@@ -22,7 +22,7 @@ NAMED = 3
 class Candidate:
     """A plan that suits the domain; `problem` is why it is not to be put in force all the same."""
 
-    policy: PlanDecision
+    decision: PlanDecision
     preview: PlanPreview
 
     @property

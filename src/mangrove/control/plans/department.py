@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -54,6 +55,23 @@ _Record = StoredPlan | StoredRollout
 _record: msgspec.json.Decoder[_Record] = msgspec.json.Decoder(_Record)
 
 
+class _Committing(NamedTuple):
+    """A plan that is being replicated."""
+
+    candidate: Candidate
+    until: float
+    token: int = -1
+    """Of the operator that waits for it; -1: nobody does."""
+    name: str = ""
+    """Under which it was found."""
+    document: bytes = b""
+
+    @property
+    def digest(self) -> str:
+        """Names it."""
+        return self.candidate.decision.digest
+
+
 class PlanDepartment:
     """The plans of one domain, for one term of its leader."""
 
@@ -82,8 +100,7 @@ class PlanDepartment:
         self._in_force: PlanInForce | None = None
         self._rollout: Rollout | None = None
         self._proposals: list[bytes] = []
-        self._committing: tuple[str, int, Candidate, float] | None = None
-        """Digest, token (-1: nobody waits), what it is, and until when it is waited for."""
+        self._committing: _Committing | None = None
         self._found_rollout: StoredRollout | None = None
         self._down: frozenset[str] = frozenset()
         self._again: tuple[float, str] = (math.inf, "")
@@ -144,9 +161,9 @@ class PlanDepartment:
         cause = self._log.note(
             PlanPutInForce(
                 version=plan.version,
-                digest=plan.policy.digest,
-                by=plan.policy.by,
-                what=plan.policy.what,
+                digest=plan.decision.digest,
+                by=plan.decision.by,
+                what=plan.decision.what,
                 items=len(plan.plan.items),
                 moves=len(preview.moves) + preview.more_moves,
                 joint_before=preview.joint_before,
@@ -156,15 +173,15 @@ class PlanDepartment:
         )
         self._supersede(plan.version, now)
         self._in_force = plan
-        self._findings.taken(plan.policy.digest)
+        self._findings.taken(plan.decision.digest)
         rollout = self._begin_rollout(plan, cause, now, resumed=False)
-        writes = {each.key: each.value for each in self._history.add(plan.version, body, plan.policy)}
+        writes = {each.key: each.value for each in self._history.add(plan.version, body, plan.decision)}
         told = self._records.write({**writes, ROLLOUT_KEY: self._rollout_record()})
         waiting = self._committing
-        if waiting is not None and waiting[0] == plan.policy.digest:
+        if waiting is not None and waiting.digest == plan.decision.digest:
             self._committing = None
             taken = PlanTaken(preview=preview, version=plan.version, waits=rollout.held_up_now)
-            told += _answer(waiting[1], taken)
+            told += _answer(waiting.token, taken)
         return told
 
     def _supersede(self, version: int, now: float) -> None:
@@ -214,10 +231,14 @@ class PlanDepartment:
         self._log.note(PlanRefused(name=digest or "unreadable", why=reason), now)
         self.refused["plans that could not be replicated"] += 1
         waiting = self._committing
-        if waiting is None or waiting[0] != digest:
+        if waiting is None or waiting.digest != digest:
             return []
         self._committing = None
-        return _refuse(waiting[1], f"it could not be replicated: {reason}")
+        if waiting.name:
+            wall = now + self._clock_shift_s
+            self._findings.proposed(waiting.name, waiting.document, waiting.candidate.preview, wall)
+            self._again = (now + AGAIN_S, waiting.name)
+        return _refuse(waiting.token, f"it could not be replicated: {reason}")
 
     # -- operators ------------------------------------------------------------------------------------------
 
@@ -243,14 +264,15 @@ class PlanDepartment:
         if problem:
             self.refused["plans of operators"] += 1
             return _refuse(token, problem)
-        return self._propose(candidate, token, now)
+        self._propose(_Committing(candidate, now + COMMIT_S, token))
+        return []
 
     def _busy_with(self) -> str:
         """Why no plan can be put in force at this moment, if so."""
         if self._around.paused():
             return PAUSED
         if self._committing is not None:
-            return f"plan {self._committing[0]} is just being handed to all agents; ask again in a moment"
+            return f"plan {self._committing.digest} is just being handed to all agents; ask again in a moment"
         return ""
 
     def _asked_for(self, operation: PlanApplied, now: float) -> Candidate:
@@ -269,7 +291,7 @@ class PlanDepartment:
     def _earlier(self, operation: PlanRolledBack, now: float) -> Candidate:
         current = 0 if self._in_force is None else self._in_force.version
         version = operation.version or self._history.before(current)
-        policy = self._history.policy(version) if version != current else None
+        policy = self._history.decision(version) if version != current else None
         if policy is None:
             known = [str(each.version) for each in self._history.lines() if each.version != current]
             raise InvalidDocumentError("the history", self._candidates.not_in_history(version, known))
@@ -282,15 +304,14 @@ class PlanDepartment:
         )
         return self._candidates.again(back, self._in_force, self._down)
 
-    def _propose(self, candidate: Candidate, token: int, now: float) -> list[Instruction]:
-        self._committing = (candidate.policy.digest, token, candidate, now + COMMIT_S)
-        self._proposals.append(encoded(candidate.policy))
-        return []
+    def _propose(self, committing: _Committing) -> None:
+        self._committing = committing
+        self._proposals.append(encoded(committing.candidate.decision))
 
     def _shown(self, operation: PlanShown, token: int) -> list[Instruction]:
         current = 0 if self._in_force is None else self._in_force.version
         version = operation.version or current
-        policy = self._history.policy(version)
+        policy = self._history.decision(version)
         if operation.version and policy is None:
             return _refuse(token, f"version {version} is not in the history")
         items: tuple[ItemTold, ...] = ()
@@ -310,7 +331,7 @@ class PlanDepartment:
             items=items,
             more_items=0 if policy is None else max(0, len(policy.plan.items) - MAX_TOLD_ITEMS),
             rollout=None if self._rollout is None else self._rollout.told(),
-            committing="" if self._committing is None else self._committing[0],
+            committing="" if self._committing is None else self._committing.digest,
             proposed=self._findings.told(),
             history=self._history.lines(),
         )
@@ -330,20 +351,21 @@ class PlanDepartment:
         except InvalidDocumentError as error:
             self._refuse_found(name, error.message, wall, now)
             return []
-        if any(line.digest == candidate.policy.digest for line in self._history.lines()):
+        if any(line.digest == candidate.decision.digest for line in self._history.lines()):
             return []  # it was in force before, and may have been rolled back
         if candidate.problem:
             self._refuse_found(name, candidate.problem, wall, now)
             return []
         if self._rules.policy is PlanPolicy.AUTO:
             if not self._busy_with():
-                return self._propose(candidate, -1, now)
+                self._propose(_Committing(candidate, now + COMMIT_S, name=name, document=data))
+                return []
             self._again = (now + AGAIN_S, name)
         self._findings.proposed(name, data, candidate.preview, wall)
         self._log.note(
             PlanProposed(
                 name=name,
-                digest=candidate.policy.digest,
+                digest=candidate.decision.digest,
                 moves=len(candidate.preview.moves) + candidate.preview.more_moves,
                 joint_before=candidate.preview.joint_before,
                 joint_after=candidate.preview.joint_after,
@@ -400,6 +422,11 @@ class PlanDepartment:
         """What the plan in force says of a state; None if it says nothing."""
         return None if self._in_force is None else self._in_force.case(frozenset(failed), load)
 
+    @property
+    def rolling_out(self) -> bool:
+        """Whether topics move by a plan."""
+        return self._rollout is not None and not self._rollout.done
+
     def moving(self, topic: str) -> bool:
         """Whether a topic's subscribers are on their way by a plan."""
         return topic in self._moves
@@ -454,7 +481,7 @@ class PlanDepartment:
 
     def timer(self) -> float:
         """When to be called again."""
-        given_up = math.inf if self._committing is None else self._committing[3]
+        given_up = math.inf if self._committing is None else self._committing.until
         rollout = math.inf if self._rollout is None else self._rollout.timer()
         return min(self._records.timer(), rollout, given_up, self._again[0])
 
@@ -462,9 +489,9 @@ class PlanDepartment:
         """The time for which `timer` asked has come."""
         told = self._records.handle_timer(now)
         waiting = self._committing
-        if waiting is not None and now >= waiting[3]:
+        if waiting is not None and now >= waiting.until:
             self._committing = None
-            told += _refuse(waiting[1], "nothing was heard of its replication; `mangrove plan show` tells")
+            told += _refuse(waiting.token, "nothing was heard of its replication; `mangrove plan show` tells")
         if now >= self._again[0]:
             told += self._try_again(now)
         return told + self._step(now)

@@ -70,7 +70,7 @@ class PlanHistory:
         if version in self._lines:
             self._lines[version] = msgspec.structs.replace(self._lines[version], outcome=outcome)
 
-    def policy(self, version: int) -> PlanDecision | None:
+    def decision(self, version: int) -> PlanDecision | None:
         """A plan that was in force, if it is still known."""
         body = self._bodies.get(version)
         return None if body is None else decoded(body)

@@ -49,10 +49,10 @@ class PlanInForce:
     it; else, if it covers topics of one place alone, to that place.
     """
 
-    def __init__(self, version: int, policy: PlanDecision) -> None:
+    def __init__(self, version: int, decision: PlanDecision) -> None:
         self.version = version
-        self.policy = policy
-        self.plan: Plan = policy.plan
+        self.decision = decision
+        self.plan: Plan = decision.plan
         self._exact = {topic: item.item for item in self.plan.items for topic in item.topics}
         self._patterns = [
             (topic, item.item)

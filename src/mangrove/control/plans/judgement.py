@@ -91,7 +91,7 @@ def preview(
     brokers = sorted({*new.values(), *old.values(), *after_risk, *before_risk})
     seen = {item for each in served for item in plan.items_of(each.topic)}
     return PlanPreview(
-        digest=plan.policy.digest,
+        digest=plan.decision.digest,
         items=len(plan.plan.items),
         topics=sum(len(item.topics) for item in plan.plan.items),
         cases=len(plan.plan.cases),

@@ -64,7 +64,7 @@ class Rollout:
         self._moves = moves
         self._log = log
         self._at_most = moves_at_once
-        self._windows = () if plan.policy.at_once else windows
+        self._windows = () if plan.decision.at_once else windows
         self._timeout_s = timeout_s
         self._clock_shift_s = clock_shift_s
         self._cause = cause
@@ -245,7 +245,7 @@ class Rollout:
         return StoredRollout(
             version=self.plan.version,
             began=self.began + self._clock_shift_s,
-            at_once=self.plan.policy.at_once,
+            at_once=self.plan.decision.at_once,
             done=self.state is RolloutState.DONE,
             outcome=self.outcome,
         )

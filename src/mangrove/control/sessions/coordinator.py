@@ -25,7 +25,7 @@ from mangrove.control.clients.placements import WishId
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, SessionOpened
 from mangrove.control.instructions import Instruction, Store, StoreWrite
 from mangrove.control.load.capacity import need_of
-from mangrove.control.offloading.problem import Acceptor, Move, Problem, Scope
+from mangrove.control.offloading.problem import Acceptor, Member, Move, Problem, Scope
 from mangrove.control.offloading.registry import method_named
 from mangrove.control.offloading.trigger import Start, acceptor, next_start
 from mangrove.control.sessions.closing import Closing
@@ -391,6 +391,31 @@ class Coordinator:
                 for topic, move in session.moves.items():
                     self._around.follow(topic, now, move.decided_by)
         return told
+
+    def evacuate(
+        self, broker: str, targets: Mapping[str, str], cause: EventId, now: float
+    ) -> list[Instruction]:
+        """Move all that can be moved of these topics from a broker that is to be switched off."""
+        self._count += 1
+        name = f"{self._domain}-{self._term}-{self._count}"
+        session = Session(name, broker, False, now, cause, {}, {})
+        loads = self._around.loads(now)
+        moves = []
+        for topic, target in targets.items():
+            members = tuple(
+                Member(client, key, Amounts())
+                for client, key in self._around.members(topic, broker, publishers=False)
+            )
+            if members and target in loads and target != broker:
+                to = acceptor(loads[target], self._balancing, domain=self._domain)
+                why = f"{broker} is to be switched off"
+                moves.append(Move(topic, to, members, True, Amounts(), Amounts(), why))
+        if not moves:
+            return []
+        self._sessions[name] = session
+        self._around.set_busy(broker, name)
+        session.step(Step.CANDIDATES_FOUND, now, self._balancing)
+        return self._prepare(session, moves, Step.CHOSEN_HERE, now)
 
     # -- ending ---------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.line_table import LineTable
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_LEASE_S, MIRROR_PREFIX
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.subjects import is_internal
 from mangrove.overlay.protocol.bodies import Message
 
 MAX_WANTED = 100_000
@@ -130,9 +131,9 @@ class EdgeAttachment:
 
     def interest(self, subject: str, group: str, wanted: bool) -> None:
         """Only copies are of interest here; queue groups are served by the head alone."""
-        if group or not subject.startswith(MIRROR_PREFIX) or subject == MIRROR_AGAIN:
-            return
         topic = subject[len(MIRROR_PREFIX) :]
+        if group or not subject.startswith(MIRROR_PREFIX) or is_internal(topic):
+            return
         if wanted:
             if len(self._wanted) >= MAX_WANTED:
                 return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable
 from time import monotonic, time_ns
 from typing import Protocol, TypeVar
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 COMPARE_EVERY_S = 2.0
 """How often one that stands by compares what it knows of interest; changes are told at once."""
+RECENT_NAMES = 1 << 14
+"""As many as a journal holds."""
 FUTURE_NS = 3600 * 10**9
 """An epoch so far ahead of the clock is nobody's."""
 
@@ -92,6 +95,7 @@ class Pair:
         self._compare_at = 0.0
         self._fenced = False
         self._stopping = False
+        self._recent: deque[Name] = deque(maxlen=RECENT_NAMES)
         self.told = 0
         """Names that the other one told."""
         self.given_up = 0
@@ -113,8 +117,9 @@ class Pair:
                     handle.cancel()
 
     def serve(self, partner: Partner) -> None:
-        """The gateway whose role it is from now on."""
+        """The gateway whose role it is from now on; it hears what was told while there was none."""
         self._partner = partner
+        partner.told_names(list(self._recent))
 
     def stop(self) -> None:
         """Deliver nothing any more, and let the other one take over."""
@@ -148,6 +153,7 @@ class Pair:
     def let_go(self) -> None:
         """Nothing carries any more."""
         self._roles.let_go(monotonic())
+        self._compare_at = 0.0
         self._serve()
 
     def may_deliver(self) -> bool:
@@ -224,6 +230,7 @@ class Pair:
             case RecordKind.NAMES:
                 names = read_names(body)
                 self.told += len(names)
+                self._recent.extend(names)
                 self._partner.told_names(names)
             case RecordKind.INTEREST:
                 if self._partner.told_interest(_decoded(_update, body)):

@@ -101,7 +101,7 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         federation=federation.name,
         domain=domain.name,
         head=direction(endpoints.head),
-        edges=tuple(map(direction, endpoints.edges)),
+        edges=tuple(map(direction, (*endpoints.edges, *endpoints.spares))),
         succession=not endpoints.head.external,
         management_url=url(endpoints.management),
         management_urls=tuple(map(url, endpoints.managements)),

@@ -27,6 +27,8 @@ class FailureStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers that the directory does not name any more."""
     bottlenecks: tuple[str, ...] = ()
     """Brokers that are overloaded by a metric or a trigger, rising pending bytes among them."""
+    power: dict[str, str] = {}
+    """Brokers that are off, or on their way to it or back, where the domain is elastic."""
     verdicts: int = 0
     """How often a broker was found dead since the agent started."""
     missed_probes: int = 0

@@ -27,6 +27,7 @@ from mangrove.routing.failover.forwarding import Forwarding
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph, make_graph
+from mangrove.routing.paths.disjoint_pair import disjoint_pair
 from mangrove.routing.paths.shortest import trees, walk
 
 MAX_KEPT = 4096
@@ -61,6 +62,8 @@ class LiveMap:
         self._measured = LinkMeasurements()
         self._waiting: frozenset[int] = frozenset()
         """Topic classes whose frames wait for some link."""
+        self._two_ways: dict[str, bool] = {}
+        """By destination; it follows from the configured links alone."""
         self.colour = 1
         self.exact = True
         self.forwarding: Forwarding
@@ -75,6 +78,14 @@ class LiveMap:
     def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements, EndangeredRegions]:
         """All that the map follows from; `restored_map` makes the same one of it."""
         return self._federation, self._domain, self._failed, self._measured, self.dangers
+
+    def has_two_ways(self, destination: str) -> bool:
+        """Whether two paths that share no link and no site lead there, while every link is up."""
+        found = self._two_ways.get(destination)
+        if found is None:
+            ends = self._graph.index(self._domain), self._graph.index(destination)
+            found = self._two_ways[destination] = disjoint_pair(self._graph, *ends) is not None
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:

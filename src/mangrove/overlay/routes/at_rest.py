@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.status import Requirement
-from mangrove.model.topics import Contract, Scope
+from mangrove.model.topics import Contract, Mirror, Scope
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.path_view import SitePath
@@ -32,11 +32,12 @@ def contracts_at_rest(federation: Federation) -> Iterator[AtRest]:
     places = [
         place
         for place, contract in enumerate(federation.topics.contracts)
-        if contract.may_need_routes and contract.scope is Scope.FEDERATION
+        if (contract.may_need_routes or contract.mirror is Mirror.BOTH) and contract.scope is Scope.FEDERATION
     ]
     for source in federation.domains if places else ():
         live, log = LiveMap(federation, source), EventLog(source, 0)
-        contracts = EffectiveContracts(federation.topics, SessionAsks(federation.topics))
+        asks = SessionAsks(federation.topics)
+        contracts = EffectiveContracts(federation.topics, asks, live.has_two_ways)
         manager = RouteManager(federation, source, 1, contracts, live, log)
         manager.observe(0.0)
         others = [name for name in federation.domains if name != source]

@@ -1,22 +1,32 @@
 """The contract that holds on the way to a domain, with what publishers here and subscribers there ask for.
 
 All that asks about a contract in order to choose routes asks here. Others' asks come from outside, so they
-are cut down to the limits of the contract again.
+are cut down to the limits of the contract again. What is always published twice, at two brokers, also leaves
+by two paths that share nothing, where the federation has them (GEMOM figure 3): the second way of a message
+must not end where both meet on one link.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from msgspec import structs
 
 from mangrove.model.questions.session_quality import NOTHING_MORE, Quality, Role, allowed, raised, strictest
-from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.topics import Contract, Mirror, TopicRules
 from mangrove.overlay.routes.session_asks import SessionAsks
+
+MIRRORED_PATHS = 2
 
 
 class EffectiveContracts:
     """What is owed on the way to a domain: the contract, what is asked for here, what is asked there."""
 
-    def __init__(self, rules: TopicRules, own: SessionAsks) -> None:
+    def __init__(
+        self, rules: TopicRules, own: SessionAsks, two_ways: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`two_ways` says whether paths that share nothing lead to a domain, while every link is up."""
+        self._two_ways = two_ways
         self._rules = rules
         self._own = own
         self._heard: dict[str, dict[int, Quality]] = {}
@@ -34,7 +44,10 @@ class EffectiveContracts:
                     self._heard.get(destination, {}).get(topic_class, NOTHING_MORE),
                 )
             )
-            found = self._found[key] = raised(contract, allowed(asked, contract.limits))
+            found = raised(contract, allowed(asked, contract.limits))
+            if found.mirror is Mirror.BOTH and found.paths < MIRRORED_PATHS and self._two_ways(destination):
+                found = structs.replace(found, paths=MIRRORED_PATHS)
+            self._found[key] = found
         return found
 
     def heard(self, asks: Mapping[str, dict[int, Quality]]) -> bool:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from mangrove.control.congestion.domain.stored import CAPACITIES_KEY, LIMITS_KEY
 from mangrove.control.events.session_happenings import MoveDecided, SessionEnded, TopicMoved
+from mangrove.control.failures.cases import CASES_KEY
+from mangrove.control.failures.stored import FAILURES_KEY
 from mangrove.control.offloading.registry import method_named
 from mangrove.control.offloading.trigger import StartedBy
 from mangrove.control.sessions.admissions import ADMITTED
@@ -34,6 +36,7 @@ from mangrove.simulation.agents.virtual.federation import VirtualFederation
 STEADY_S = 5.0
 """Loads and reports that have not changed for so long are known to the agent."""
 SLACK_S = 1.5
+OF_NO_SESSION = {MOVED_KEY, CAPACITIES_KEY, LIMITS_KEY, FAILURES_KEY, CASES_KEY}
 BY_URGENCY = ("drd", "peer-drd")
 
 
@@ -248,7 +251,11 @@ class _Run:
         status = domain.brain.status(self.world.now)
         still = {session.id for session in status.sessions if not session.outcome}
         stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]} - self.just_ended
-        if ended := stored - {MOVED_KEY, CAPACITIES_KEY, LIMITS_KEY} - self._open_sessions():
+        if (
+            ended := stored
+            - {MOVED_KEY, CAPACITIES_KEY, LIMITS_KEY, FAILURES_KEY, CASES_KEY}
+            - self._open_sessions()
+        ):
             self._problem(f"{sorted(ended)} are stored although they have ended")
         if not still:
             self._compare_directory(domain)

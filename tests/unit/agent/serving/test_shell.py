@@ -27,8 +27,10 @@ from mangrove.control.instructions import (
     LimitGateway,
     LookAtClients,
     PushDirectory,
+    StepDown,
     Store,
     TellClient,
+    TellMembers,
     TellPeer,
 )
 from mangrove.control.stimuli import (
@@ -38,6 +40,7 @@ from mangrove.control.stimuli import (
     GatewayAnswered,
     LeadershipLost,
     LeadershipTaken,
+    MemberSaid,
     PeerSaid,
     Stimulus,
     TopicsCounted,
@@ -51,6 +54,7 @@ from mangrove.model.agents.directory import (
     ServedTopic,
 )
 from mangrove.model.agents.load import BrokerLoad, LoadState
+from mangrove.model.agents.members import LeaseChanged, MemberBeat
 from mangrove.model.agents.peers import PeerRegister, SessionEnded
 from mangrove.model.agents.registration import Assignment, Order, RegisterAgain, Registered
 from mangrove.model.agents.status import AgentStatus
@@ -326,3 +330,32 @@ async def test_limits_for_the_gateway_wait_for_nobody_and_only_the_latest_count(
     await eventually(answered, "the brain is told what the gateway answered")
     task.cancel()
     assert [limits.epoch for limits in asked] == [2]
+
+
+async def test_other_agents_are_heard_under_their_own_names_alone(setting: Setting) -> None:
+    looked: list[str] = []
+    setting.lease.look = lambda: looked.append("look")
+    beat = MemberBeat(agent="here-h2-agent", life=1, sequence=1, score=1.0)
+    changed = msgspec.json.encode(LeaseChanged(agent="here-h2-agent", revision=5))
+    setting.shell.heard_member("here-h2-agent", msgspec.json.encode(beat))
+    assert setting.brain.told[-1] == MemberSaid(beat)
+    before = len(setting.brain.told)
+    setting.shell.heard_member("here-h3-agent", msgspec.json.encode(beat))
+    setting.shell.heard_member("here-h2-agent", b"nonsense")
+    setting.shell.heard_member("here-h2-agent", b" " * 20_000)
+    setting.shell.heard_member("here-h2-agent", changed)
+    assert (len(setting.brain.told), looked) == (before, []), "who leads need not look at its own lease"
+    assert sum(setting.shell.refused.values()) == 3
+    setting.lease.held = False
+    setting.shell.heard_member("here-h2-agent", changed)
+    assert looked == ["look"]
+
+
+async def test_what_agents_say_to_each_other_and_of_the_lease_leaves_them(setting: Setting) -> None:
+    down: list[str] = []
+    setting.lease.step_down = down.append
+    beat = MemberBeat(agent="here-agent", life=1, sequence=1, score=1.0)
+    setting.brain.next = [TellMembers(beat), StepDown("here-h2-agent")]
+    setting.shell.tell(TopicsCounted(span_s=1.0, sent={}, delivered={}))
+    assert setting.sent() == [("mangrove.here.members.here-agent", msgspec.json.encode(beat))]
+    assert down == ["here-h2-agent"]

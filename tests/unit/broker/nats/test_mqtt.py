@@ -171,3 +171,21 @@ async def test_the_store_is_known_before_a_storm_of_subscriptions_is_digested() 
     attached.wire.take()
     attached.head.connection.deliver(body("a", AT_LEAST_ONCE, b"x"))
     assert ID.findall(attached.wire.take()), "a message that comes at once is stored"
+
+
+async def test_from_another_broker_the_store_is_waited_for_and_told_what_came_meanwhile() -> None:
+    attached = attached_with_store()
+    attached.head.connection.deliver(body("a", EXACTLY_ONCE, b"0"))
+    before = ID.findall(attached.wire.take())
+    attached.protocol.connection_lost(None)
+    attached.reconnected(elsewhere=True)
+    attached.protocol.data_received(INFO + b"PONG\r\n")
+    attached.head.connection.deliver(body("a", EXACTLY_ONCE, b"1"))
+    written = attached.wire.take()
+    assert body("a", EXACTLY_ONCE, b"1") in written
+    assert ID.findall(written) == [], "the head is away, and its store"
+    attached.protocol.data_received(b"LS+ $MQTT.msgs.>\r\n")
+    again = attached.wire.take()
+    assert ID.findall(again)[:1] == before
+    assert without_ids(again).endswith(stored("a", EXACTLY_ONCE, b"0") + stored("a", EXACTLY_ONCE, b"1"))
+    assert attached.head.ledger.dropped == {}

@@ -2,154 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import msgspec
 import pytest
+from tests.kit.mortal_domain import BROKERS, MortalDomain, domain
 
-from mangrove.control.brain import AgentBrain
 from mangrove.control.events.failure_happenings import FailoverDecided
 from mangrove.control.failures.credibility import NOT_BELIEVED, OTHER_BROKER, WRONG
 from mangrove.control.failures.department import BOUND_S, GRACE_S, MAX_RESTARTS, RESTART_AGAIN_S
 from mangrove.control.failures.detector import PROBE_S
 from mangrove.control.failures.stored import FAILURES_KEY
 from mangrove.control.instructions import (
-    AnswerRegistration,
-    Instruction,
     ProbeBroker,
     PushDirectory,
     RestartBroker,
-    Store,
 )
 from mangrove.control.stimuli import (
-    BrokerProbed,
-    ClientRegistered,
-    ClientSaid,
     LeadershipLost,
-    LeadershipTaken,
-    Stored,
 )
-from mangrove.model.agents.directory import DirectoryQuestion, DirectoryRecord
-from mangrove.model.agents.registration import (
-    BrokerSuspected,
-    ClientRole,
-    Registered,
-    Registration,
-    Wish,
-)
-from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, fixed_endpoints
-from mangrove.model.events.event_log import Event
-from mangrove.model.federation import Domain, Edge, Federation, Host
+from mangrove.model.agents.directory import DirectoryQuestion
+from mangrove.model.federation import Host
 
-BROKERS = ("oslo-head", "oslo-edge1", "oslo-edge2", "oslo-edge3")
 HOSTS = (
     Host(name="h1", address="127.0.0.1", brokers=("head", "edge1")),
     Host(name="h2", address="127.0.0.1", brokers=("edge2", "edge3")),
 )
 
 
-@dataclass
-class DyingDomain:
-    """A brain, its brokers' answers (`+`, `-`, `x`) and its store, in steps of a probe."""
-
-    agent: AgentBrain
-    answers: dict[str, str] = field(default_factory=lambda: dict.fromkeys(BROKERS, "+"))
-    now: float = 0.0
-    told: list[Instruction] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    store: dict[str, dict[str, bytes]] = field(default_factory=lambda: {"directory": {}, "sessions": {}})
-    sequence: int = 0
-    clients: set[str] = field(default_factory=set)
-
-    def lead(self, term: int = 3, directory: tuple[DirectoryRecord, ...] = ()) -> None:
-        sessions = tuple(self.store["sessions"].values())
-        self.take(self.agent.handle(LeadershipTaken(term, directory, sessions), self.now))
-
-    def take(self, told: list[Instruction]) -> None:
-        self.told += told
-        self.events += self.agent.take_events()
-        for each in told:
-            if isinstance(each, Store):
-                for write in each.writes:
-                    if write.value is None:
-                        self.store[write.bucket].pop(write.key, None)
-                    else:
-                        self.store[write.bucket][write.key] = write.value
-                self.take(self.agent.handle(Stored(each.write), self.now))
-
-    def run(self, seconds: float) -> None:
-        for _ in range(round(seconds / PROBE_S)):
-            self.now += PROBE_S
-            for broker, answer in self.answers.items():
-                self.take(self.agent.handle(BrokerProbed(broker, answer == "+", answer == "x"), self.now))
-            while self.agent.timer() <= self.now:
-                self.take(self.agent.handle_timer(self.now))
-            assert self.agent.problems() == []
-
-    def subscribe(
-        self, topic: str, broker: str = "", client: str = "c1", role: str = "subscriber"
-    ) -> Registered:
-        self.sequence += 1
-        wish = Wish(key=f"{role}-{topic}", role=ClientRole(role), subject=topic, broker=broker)
-        registration = Registration(
-            client=client,
-            sequence=self.sequence,
-            public_key=b"",
-            exchange_key=b"",
-            wishes=(wish,),
-            complete=client not in self.clients,
-        )
-        self.clients.add(client)
-        told = self.agent.handle(ClientRegistered(registration, 1), self.now)
-        self.take(told)
-        (answer,) = [each.answer for each in told if isinstance(each, AnswerRegistration)]
-        return answer
-
-    def suspect(self, broker: str, client: str) -> list[Instruction]:
-        self.sequence += 1
-        message = BrokerSuspected(client=client, sequence=self.sequence, broker=broker, evidence="closed")
-        told = self.agent.handle(ClientSaid(message), self.now)
-        self.take(told)
-        return told
-
-    def edges(self, topic: str) -> tuple[str, ...]:
-        page = self.agent.directory_page(DirectoryQuestion(), self.now)
-        return next((each.record.edges for each in page.topics if each.topic == topic and each.record), ())
-
-    def kinds(self) -> list[str]:
-        return [event.kind for event in self.events]
-
-
-def on_hosts(endpoints: DomainEndpoints, hosts: tuple[Host, ...]) -> DomainEndpoints:
-    def placed(broker: BrokerEndpoints) -> BrokerEndpoints:
-        name = broker.name.removeprefix("oslo-")
-        machine = next((host.name for host in hosts if name in host.brokers), "")
-        return msgspec.structs.replace(broker, machine=machine)
-
-    return msgspec.structs.replace(
-        endpoints, head=placed(endpoints.head), edges=tuple(map(placed, endpoints.edges))
-    )
-
-
-def domain(hosts: tuple[Host, ...] = ()) -> DyingDomain:
-    described = Domain(name="oslo", base_port=4000, edges=(Edge(capacity=1000.0),) * 3, hosts=hosts)
-    federation = Federation(name="f", domains={"oslo": described})
-    made = DyingDomain(
-        AgentBrain(
-            federation,
-            "oslo",
-            "oslo-agent",
-            seed=1,
-            clock_shift_s=1e9,
-            endpoints=on_hosts(fixed_endpoints(described), hosts),
-        )
-    )
-    made.lead()
-    made.run(1.0)
-    return made
-
-
-def served(topic: str = "t") -> tuple[DyingDomain, str]:
+def served(topic: str = "t") -> tuple[MortalDomain, str]:
     made = domain()
     broker = made.subscribe(topic).assignments[f"subscriber-{topic}"].broker
     made.run(1.0)

@@ -12,7 +12,7 @@ from tests.kit.planned_domain import (
     small_federation,
 )
 
-from mangrove.control.plans.department import PAUSED
+from mangrove.control.plans.department import PAUSED, ROLLOUT_KEY
 from mangrove.control.stimuli import OperatorAsked
 from mangrove.model.agents.operations import PlanApplied, PlanRolledBack, PlanShown
 from mangrove.model.plans.account import PlanTaken, RolloutState
@@ -81,14 +81,29 @@ def test_never_more_topics_move_than_allowed() -> None:
     assert set(running.places.values()) == {broker(1)}
 
 
-def test_nothing_moves_before_the_plan_is_in_the_store() -> None:
+def test_a_plan_that_cannot_be_stored_is_refused_and_moves_nothing() -> None:
     running = domain()
+    before = dict(running.places)
     running.settle()
     asked = PlanApplied(plan=answer(running.federation, all_at(1)))
     running.do(running.brain.handle(OperatorAsked(asked, 99), running.now))
-    assert running.orders == []
     running.fail_writes()
+    running.run(5)
+    assert "could not be stored" in running.answers[99].problem
+    assert running.places == before
+    assert not running.ask(asked).problem, "it may be asked for again"
+
+
+def test_nothing_moves_before_the_rollout_is_in_the_store() -> None:
+    running = domain()
+    running.settle()
+    running.refusing = ROLLOUT_KEY
+    taken = running.apply(all_at(1))
+    assert taken.version == 1
+    running.run(5)
     assert running.orders == []
+    assert len(set(running.places.values())) == 3
+    running.refusing = ""
     running.run(5)  # it is written again
     assert set(running.places.values()) == {broker(1)}
 
@@ -384,6 +399,19 @@ def test_a_found_plan_is_put_in_force_by_itself_where_that_is_wanted() -> None:
     assert "older than those of the plan in force" in problems["older"]
     assert "worse than what is in force" in problems["worse"]
     assert running.shown().version == 1
+
+
+def test_a_found_plan_that_could_not_be_stored_is_tried_again() -> None:
+    running = domain(policy=PlanPolicy.AUTO)
+    running.settle()
+    running.refusing = "policy.proposed"
+    running.find("nightly", answer(running.federation, all_at(2)))
+    assert running.shown().version == 0
+    assert [each.name for each in running.shown().proposed] == ["nightly"]
+    running.refusing = ""
+    running.run(15)
+    assert running.shown().version > 0
+    assert set(running.places.values()) == {broker(2)}
 
 
 def test_a_rolled_back_plan_is_not_found_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.kit.engines import federation, want, with_links
 
 from mangrove.model.topics import Contract, Scope, TopicRules
@@ -87,3 +88,42 @@ def test_who_comes_back_while_others_are_given_up_is_told_again() -> None:
         removed |= less
     assert added == {f"x.{count - 1}"}, "the last was given up, but perhaps not told yet: both are safe"
     assert removed == {f"x.{number}" for number in range(1, count - 1)}
+
+
+def test_where_another_broker_takes_the_heads_place_who_is_back_is_served_soon() -> None:
+    interest = LocalInterest(holdover_s=5)
+    for subject, group in (("back", ""), ("away", ""), ("jobs.x", "workers")):
+        interest.change(subject, group, True)
+    interest.head_lost(now=100)
+    interest.head_moved(now=100.1)
+    interest.change("back", "", True)
+    assert interest.timer() == pytest.approx(100.6)
+    assert not interest.serve_now(now=100.5)
+    assert not interest.settled
+    assert interest.serve_now(now=100.6)
+    assert interest.settled
+    assert not interest.serve_now(now=100.7), "told once"
+    assert [interest.awaited(subject) for subject in ("back", "away", "jobs.x", "else")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    interest.change("jobs.*", "others", True)
+    assert not interest.awaited("jobs.x"), "somebody is there who wants it"
+    assert interest.timer() == 105
+    assert interest.expire(now=105) == 2
+    assert not interest.awaited("away")
+    assert interest.problems() == []
+
+
+def test_a_broker_that_was_lost_again_is_waited_for_anew() -> None:
+    interest = LocalInterest(holdover_s=5)
+    interest.change("x", "", True)
+    interest.head_lost(now=100)
+    interest.head_moved(now=100)
+    assert interest.serve_now(now=101)
+    interest.head_lost(now=102)
+    assert not interest.settled
+    assert not interest.serve_now(now=103)
+    assert interest.timer() == 107

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.control.mirrors.modes import MirrorModes
+from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.mirrors.modes import contracted_modes, told_modes
 from mangrove.model.topics import Contract, Mirror, TopicRules
 
 RULES = TopicRules(
@@ -33,10 +34,15 @@ RULES = TopicRules(
     ],
 )
 def test_the_strictest_of_what_falls_under_a_topic(topic: str, mode: Mirror) -> None:
-    assert MirrorModes(RULES).of(topic) is mode
+    assert contracted_modes(RULES).of(topic) is mode
+    assert told_modes(RULES.terms()).of(topic) is mode
 
 
 def test_without_contracts_that_ask_nothing_is_looked_at() -> None:
-    modes = MirrorModes(TopicRules((Contract(match=">"),)))
-    assert not modes.any
+    modes = contracted_modes(TopicRules((Contract(match=">"),)))
+    assert not modes
     assert modes.of("a") is Mirror.NONE
+
+
+def test_a_mode_of_a_later_version_is_none() -> None:
+    assert told_modes([TopicTerms(match="a", mirror="triple")]).of("a") is Mirror.NONE

@@ -1,0 +1,113 @@
+"""What a gateway answers on its domain's management broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+import msgspec
+
+from mangrove.errors import InputError
+from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.management.broker_connection import Answer
+from mangrove.model.agents.names import gateway_limits_subject
+from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
+from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
+from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
+from mangrove.model.questions.session_quality import AskAnswer, AskRequest
+from mangrove.model.shared_names import (
+    gateway_asks_subject,
+    gateway_interest_subject,
+    gateway_status_subject,
+)
+from mangrove.model.status import GatewayStatus
+from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import Instruction
+from mangrove.overlay.routes.session_asks import AskRefusedError
+
+
+class Answers:
+    """Reads questions, asks the engine and the books, and writes answers."""
+
+    def __init__(
+        self,
+        engine: OverlayEngine,
+        head: HeadConnection,
+        ledger: Ledger,
+        *,
+        started: float,
+        status: Callable[[], GatewayStatus],
+        carry_out: Callable[[list[Instruction]], None],
+    ) -> None:
+        self._engine = engine
+        self._head = head
+        self._ledger = ledger
+        self._started = started
+        self._status = status
+        self._carry_out = carry_out
+
+    def by_subject(self) -> Mapping[str, Answer]:
+        """What is answered on each subject."""
+        domain = self._engine.domain
+        return {
+            gateway_status_subject(domain): lambda _: msgspec.json.encode(self._status()),
+            gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
+            gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
+            gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
+            gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
+            gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
+        }
+
+    def _ask(self, request: bytes) -> AskAnswer:
+        """A session asks for more than a contract."""
+        try:
+            self._carry_out(self._engine.ask(msgspec.json.decode(request, type=AskRequest), monotonic()))
+        except msgspec.DecodeError as error:
+            return AskAnswer(refused=f"this cannot be asked for: {error}")
+        except AskRefusedError as error:
+            return AskAnswer(refused=error.message, hint=error.hint)
+        return AskAnswer()
+
+    def _avoid(self, request: bytes) -> AvoidAnswer:
+        """An operator's word about an endangered region."""
+        try:
+            asked = msgspec.json.decode(request, type=AvoidRequest)
+            self._carry_out(self._engine.avoid(asked, monotonic()))
+        except msgspec.DecodeError as error:
+            return AvoidAnswer(problem=f"the request cannot be read: {error}")
+        except InputError as error:
+            return AvoidAnswer(problem=error.message, hint=error.hint)
+        active = {region.name: region for region in self._engine.endangered(monotonic())}
+        return AvoidAnswer(region=active.get(asked.name))
+
+    def _limit(self, request: bytes) -> GatewayLimited:
+        """The agent says how much may enter the domain."""
+        try:
+            limits = msgspec.json.decode(request, type=GatewayLimits)
+        except msgspec.DecodeError as error:
+            return GatewayLimited(epoch=-1, problem=f"the limits cannot be read: {error}")
+        return self._head.arrivals.order(limits, monotonic())
+
+    def _awareness(self, request: bytes) -> InterestAnswer:
+        """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
+        try:
+            asked = msgspec.json.decode(request, type=InterestRequest)
+        except msgspec.DecodeError:
+            return InterestAnswer(stamp=None)
+        stamp = asked.stamp
+        if stamp is None or stamp[0] != self._engine.epoch:
+            stamp = self._engine.interest_stamp(asked.subject, asked.group)
+        if stamp is None:
+            return InterestAnswer(stamp=None)
+        return InterestAnswer(stamp=stamp, missing=self._engine.unaware(stamp))
+
+    def _topic_counts(self, request: bytes) -> TopicCounts:
+        """What was counted since the reader's cursor; a request that cannot be read has none."""
+        try:
+            cursor = msgspec.json.decode(request, type=TopicCountsRequest).cursor
+        except msgspec.DecodeError:
+            cursor = None
+        self._head.book()
+        return self._ledger.history.since(cursor, monotonic() - self._started)

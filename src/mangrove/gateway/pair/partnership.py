@@ -1,0 +1,125 @@
+"""A gateway as one of two: what it tells the other one before it acts, and what it takes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+
+from mangrove.gateway.audience.leave_mark import LeaveMark
+from mangrove.gateway.delivery_journal import DeliveryJournal
+from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.ledger import Ledger, topics_in
+from mangrove.gateway.pair.pair import Pair
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import DeliverMessages, Instruction
+from mangrove.overlay.pair.messages import Figures
+from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
+from mangrove.overlay.protocol.frames import Name
+
+BOOK_SHARE = 100
+"""Books are brought up to date for the other gateway so seldom that it takes a hundredth of the time."""
+WITHHELD = "came while it was not certain which gateway carries"
+
+
+class Partnership:
+    """Joins one life of a gateway to the pair that its process belongs to."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        engine: OverlayEngine,
+        head: HeadConnection,
+        ledger: Ledger,
+        journal: DeliveryJournal,
+        mark: LeaveMark,
+        carry_out: Callable[[list[Instruction]], None],
+    ) -> None:
+        self.pair = pair
+        self._engine = engine
+        self._head = head
+        self._ledger = ledger
+        self._journal = journal
+        self._mark = mark
+        self._carry_out = carry_out
+        self._withheld: list[Instruction] = []
+        """What waits for the other gateway to say that this one still carries."""
+        self._withheld_bytes = 0
+        self._book_at = 0.0
+        pair.serve(self)
+
+    # -- deliveries ---------------------------------------------------------------------------------------
+
+    def agreed(self, instructions: list[Instruction]) -> list[Instruction]:
+        """What may be done now: what is delivered is told to the other gateway before.
+
+        Nothing is delivered while this one cannot know that it still carries.
+        """
+        deliveries = [each for each in instructions if isinstance(each, DeliverMessages)]
+        if not deliveries:
+            return instructions
+        if self.pair.may_deliver():
+            self.pair.tell_names(each.frame.name for each in deliveries)
+            return instructions
+        for each in deliveries:
+            self._withheld_bytes += len(each.frame.body)
+            if self._withheld_bytes <= self._engine.federation.queue_bytes:
+                self._withheld.append(each)
+            else:
+                self._ledger.drop_body(each.frame.body, WITHHELD)
+        return [each for each in instructions if not isinstance(each, DeliverMessages)]
+
+    def cleared(self) -> None:
+        """The other gateway stands by, or is not there: deliver what was withheld."""
+        withheld, self._withheld = self._withheld, []
+        self._withheld_bytes = 0
+        self._carry_out(withheld)
+
+    def delivered_names(self) -> list[Name]:
+        """The frames that were delivered last."""
+        return self._journal.names()
+
+    def told_names(self, names: list[Name]) -> None:
+        """The other gateway delivers these frames: this one never will."""
+        self._journal.note(names)
+        self._engine.remember(names)
+
+    # -- interest -----------------------------------------------------------------------------------------
+
+    def told_interest(self, update: InterestUpdate) -> bool:
+        """What another domain wants, from the other gateway; whether something is missing in between."""
+        if not self._engine.standing_by:
+            return False
+        instructions, gap = self._engine.overhear(update, monotonic())
+        self._carry_out(instructions)
+        return gap
+
+    def interest_digest(self) -> Digest:
+        """What is known of all domains' interest."""
+        return self._engine.interest_digest()
+
+    def interest_beyond(self, digest: Digest) -> Iterator[InterestUpdate]:
+        """What somebody lacks who knows so much."""
+        return self._engine.interest_beyond(digest)
+
+    # -- accounts -----------------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """What the other gateway should know if this one dies."""
+        now = monotonic()
+        if now >= self._book_at:
+            self._head.book()
+            self._book_at = monotonic() + BOOK_SHARE * (monotonic() - now)
+        totals = self._ledger.history.totals
+        return Figures(
+            sent=totals.sent.total,
+            delivered=totals.delivered.total,
+            given_up=self.pair.given_up,
+            leaves_s=self._mark.left_s(),
+        )
+
+    def let_go(self, reason: str) -> None:
+        """Count what dies with this life: the other gateway carries what comes from now on."""
+        now = monotonic()
+        given_up = sum(topics_in(frame.body)[0].total() for frame in self._engine.abandon(now))
+        self.pair.given_up += given_up
+        self._engine.displaced(reason, given_up, now)

@@ -1,0 +1,1 @@
+"""What publishers, subscribers and agents agree on about mirrors."""
