@@ -25,11 +25,12 @@ import mangrove
 from mangrove.broker.client_connection import BrokerAwayError, RawMessage
 from mangrove.broker.nats.client import protocol
 from mangrove.broker.nats.client.connection import NatsClientConnection
-from mangrove.broker.nats.server import nats_server
+from mangrove.broker.nats.server import READY_TEXT, nats_server, nats_server_binary
 from mangrove.client import Message, NotConnectedError
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.model.shared_names import ID_HEADER
+from mangrove.testbed.hosts.namespaces import HostNetwork
 
 HOST = "127.0.0.1"
 
@@ -609,3 +610,30 @@ async def test_who_subscribes_or_flushes_while_the_connection_closes_is_told_so(
     await connection.close()
     await closing
     os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_broker_whose_host_is_gone_is_left_for_the_next(serving: Serving, tmp_path: Path) -> None:
+    """Nothing closes the connection of a listener: its host is cut off, and says nothing more."""
+    second = await serving()
+    async with HostNetwork(["h1"]) as network:
+        url = f"nats://{network.address('h1')}:4222"
+        first = ManagedProcess(
+            "h1",
+            [*network.inside("h1"), nats_server_binary(), "-a", network.address("h1"), "-p", "4222"],
+            log_path=tmp_path / "h1.log",
+            ready_text=READY_TEXT,
+        )
+        await first.start()
+        connection = NatsClientConnection([url], "listener", None)
+        try:
+            await connection.connect(5.0)
+            connection.go_on_at([second.url])
+            await network.cut_off("h1")
+
+            async def there() -> bool:
+                return connection.connected and connection.url == second.url
+
+            await eventually(there, "the connection should go on at the second broker")
+        finally:
+            await connection.close()
+            await first.stop()

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.kit.domain_of_brokers import Load
 from tests.kit.waiting import eventually
 
@@ -31,6 +32,17 @@ federation: alone
 domains:
   here: {edges: [{capacity: 6000}, {capacity: 6000}, {capacity: 6000}]}
 plans: {moves_at_once: 1, policy: auto, directory: made}
+"""
+THREE_HOSTS = """
+federation: alone
+domains:
+  here:
+    edges: [{capacity: 6000}, {capacity: 6000}, {capacity: 6000}]
+    hosts:
+      h1: {address: 127.0.0.1, brokers: [head, edge1]}
+      h2: {address: 127.0.0.1, brokers: [edge2]}
+      h3: {address: 127.0.0.1, brokers: [edge3]}
+plans: {moves_at_once: 1}
 """
 TOPICS = 12
 RATE = 50.0
@@ -112,11 +124,11 @@ class Site:
 
 
 @asynccontextmanager
-async def busy_site(tmp_path: Path) -> AsyncIterator[Site]:
+async def busy_site(tmp_path: Path, text: str = SITE) -> AsyncIterator[Site]:
     """Everything that was published came, and came once, or the test fails at its end."""
     made = tmp_path / "made"
     made.mkdir()
-    federation = parse_federation(SITE, "alone", tmp_path).require()
+    federation = parse_federation(text, "alone", tmp_path).require()
     async with (
         LocalFederation(federation, tmp_path / "alone", ephemeral=True) as launched,
         ManagementConnection(launched.endpoints["here"]) as management,
@@ -202,3 +214,44 @@ async def test_plans_are_applied_found_and_completed_by_the_next_leader(tmp_path
         assert told is not None
         assert told.version == 4
         assert [line.what for line in told.history] == ["applied", "rolled back to 1", "found", "applied"]
+
+
+def pid_of(agent: str, run_dir: Path) -> int:
+    """The process of an agent of this run."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if any(word.startswith(str(run_dir)) and Path(word).stem == agent for word in words):
+                return int(entry.name)
+    raise AssertionError(f"{agent} does not run")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+async def test_the_leader_of_three_dies_in_the_middle_and_another_completes_the_plan(tmp_path: Path) -> None:
+    async with busy_site(tmp_path, THREE_HOSTS) as site:
+        await site.apply(0)
+        await site.all_at(0)
+        await site.apply(2, made_at=time.time() + 1)
+
+        async def some_moved() -> bool:
+            return site.edge(2) in site.places().values()
+
+        await eventually(some_moved, "something should move")
+        before = await site.management.agent_status()
+        assert before is not None
+        os.kill(pid_of(before.agent, site.launched.run.path), signal.SIGKILL)
+        assert set(site.places().values()) != {site.edge(2)}, "the leader died in the middle"
+        await site.all_at(2, 60)
+
+        async def another_leads() -> bool:
+            after = await site.management.agent_status()
+            return after is not None and after.leads and after.term > before.term
+
+        await eventually(another_leads, "another agent should lead")
+        told = await site.shown()
+        assert told is not None
+        assert told.version == 2

@@ -21,8 +21,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.agent.hosting.broker_switches import BrokerSwitches
-from mangrove.agent.serving.broker_probes import BrokerProbes
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.failures.broker_probes import BrokerProbes
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys

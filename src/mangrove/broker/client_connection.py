@@ -9,7 +9,7 @@ loop.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -132,6 +132,9 @@ class ClientConnection(Protocol):
 
     async def connect(self, timeout_s: float) -> None:
         """Connect to the first broker that takes us. BrokerAwayError tells why none did."""
+
+    def go_on_at(self, urls: Iterable[str]) -> None:
+        """Try these brokers, too, when the present one is lost. ValueError if a URL is malformed."""
 
     async def close(self) -> None:
         """Send what waits, disconnect, and end everything. Closing twice is no error."""

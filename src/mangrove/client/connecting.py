@@ -117,6 +117,10 @@ async def _connect(
             pool.edge_urls = list(edges) or [each.url for each in told.edges]
             if not same_broker(first.url, told.head.url):
                 first = await _head(pool, told, first)
+            try:
+                first.go_on_at(told.head_urls)
+            except ValueError as error:
+                log.warning("who takes over from the head is not known: %s", error)
         return await _open(pool, told, name, identity, filtering, first)
     except BaseException:
         await pool.close()

@@ -340,7 +340,8 @@ class Leadership:
         # Before a session makes brokers BUSY it is known who has room, and whether that is enough.
         told += self.congestion.loaded(now)
         # What a case solves needs no session; what it does not is measured once the load has settled.
-        told += self.elastic.look(now)
+        if not self.pause.in_force:
+            told += self.elastic.look(now)
         told += self.sessions.consider(now, opening=not self.failures.unsettled(now))
         return told + self._afterwards(now)
 

@@ -9,6 +9,8 @@ import sys
 from typing import cast
 
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
+_KEEP_IDLE = getattr(socket, "TCP_KEEPIDLE", None)
 
 
 def prepare(
@@ -26,6 +28,21 @@ def prepare(
         if unsent_bytes is not None and _NOTSENT_LOWAT is not None:
             sock.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, unsent_bytes)
     return stream
+
+
+def expect_answers(transport: asyncio.BaseTransport, within_s: float) -> None:
+    """Have the kernel close a connection whose far end acknowledges nothing for so long: its host is gone.
+
+    Every second without traffic is asked for a sign, so that also who only listens notices. A process that
+    hangs on a machine that lives is not noticed by this: its kernel answers for it.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or _USER_TIMEOUT is None or _KEEP_IDLE is None:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, _KEEP_IDLE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(within_s * 1000))
 
 
 # Places in Linux's `struct tcp_info`: tcpi_total_retrans and tcpi_data_segs_out.

@@ -17,9 +17,9 @@ import msgspec
 
 from mangrove.agent.hosting.broker_switches import BrokerSwitches
 from mangrove.agent.serving.brain import Brain
-from mangrove.agent.serving.broker_probes import BrokerProbes
 from mangrove.agent.serving.broker_watch import BrokerWatch
-from mangrove.agent.serving.case_computer import CaseComputer
+from mangrove.agent.serving.failures.broker_probes import BrokerProbes
+from mangrove.agent.serving.failures.case_computer import CaseComputer
 from mangrove.agent.serving.gateway_limits import GatewayLimiter
 from mangrove.agent.serving.lease import Lease
 from mangrove.agent.serving.lease_keys import LeaseKeys, Reason, RefusedError

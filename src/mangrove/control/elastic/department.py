@@ -52,6 +52,8 @@ EMPTY_S = 5.0
 CHECK_S = 5.0
 START_S = 15.0
 """A broker that does not answer so long after it was to be started is tried again, or another is."""
+JOIN_S = 5.0
+"""Before the next is started, the load is measured with the one that has just joined."""
 STOP_S = 10.0
 """It may take so long until one that is switched off does not answer any more."""
 
@@ -111,6 +113,7 @@ class ElasticDepartment:
         self._brokers = {broker: _Broker() for broker in site.edges}
         self._spare_since = math.inf
         self._switched_at = -math.inf
+        self._joined_at = -math.inf
 
     def begin(self, records: Iterable[bytes], now: float) -> None:
         """A term begins: what is off by the store is off, and so are edges that nobody has added yet."""
@@ -193,7 +196,7 @@ class ElasticDepartment:
             for name, broker in self._brokers.items()
             if broker.power is Power.OFF and now >= broker.rests_until
         ]
-        if not why or not ready or Power.STARTING in powers:
+        if not why or not ready or Power.STARTING in powers or now < self._joined_at + JOIN_S:
             return []
         name, broker = ready[0], self._brokers[ready[0]]
         self._step(broker, Step.NEEDED, now)
@@ -251,7 +254,7 @@ class ElasticDepartment:
     def _joined(self, name: str, broker: _Broker, now: float) -> None:
         self._log.note(BrokerJoined(broker=name, after_s=now - broker.since), now, broker.cause)
         self._step(broker, Step.ANSWERED, now)
-        self._switched_at = now
+        self._switched_at = self._joined_at = now
         self._changed()
 
     def _changed(self) -> None:

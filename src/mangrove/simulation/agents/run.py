@@ -251,11 +251,7 @@ class _Run:
         status = domain.brain.status(self.world.now)
         still = {session.id for session in status.sessions if not session.outcome}
         stored = {key.removeprefix(ADMITTED) for key in domain.store.values["sessions"]} - self.just_ended
-        if (
-            ended := stored
-            - {MOVED_KEY, CAPACITIES_KEY, LIMITS_KEY, FAILURES_KEY, CASES_KEY}
-            - self._open_sessions()
-        ):
+        if ended := stored - OF_NO_SESSION - self._open_sessions():
             self._problem(f"{sorted(ended)} are stored although they have ended")
         if not still:
             self._compare_directory(domain)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -141,6 +141,10 @@ class NatsClientConnection:
         except TimeoutError:
             tried = ", ".join(map(str, self._servers))
             raise BrokerAwayError(f"cannot connect to {tried}: {why}") from None
+
+    def go_on_at(self, urls: Iterable[str]) -> None:
+        """Try these, too, when the broker is lost."""
+        self._servers.add(urls)
 
     async def close(self) -> None:
         """Send what waits, disconnect, and end everything."""

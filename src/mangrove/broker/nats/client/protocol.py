@@ -12,12 +12,14 @@ from mangrove.broker.client_connection import BrokerAwayError
 from mangrove.broker.nats.client.greeting import ServerAddress, ServerInfo, connect_lines, parse_info
 from mangrove.broker.nats.client.outgoing import Outgoing
 from mangrove.broker.nats.client.scanner import Inlet, Scanner
-from mangrove.host.sockets import prepare
+from mangrove.host.sockets import expect_answers, prepare
 from mangrove.overlay.protocol.bodies import WireError
 
 WRITE_HIGH_WATER_BYTES = 1 << 18
 PING_S = 20.0
 MAX_UNANSWERED_PINGS = 2
+HOST_GONE_S = 3.0
+"""A broker whose machine acknowledges nothing for so long is left for another."""
 
 
 class ProtocolOwner(Protocol):
@@ -89,6 +91,7 @@ class ClientProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for INFO."""
         self._transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES)
+        expect_answers(transport, HOST_GONE_S)
 
     def data_received(self, data: bytes) -> None:
         """Scan a buffer; bytes that are not the protocol end the connection."""

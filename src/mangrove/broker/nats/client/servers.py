@@ -43,6 +43,14 @@ class Servers:
         self._tried_at[address] = asyncio.get_running_loop().time()
         return address
 
+    def add(self, urls: Iterable[str]) -> None:
+        """Also try these, each with its own credentials alone; ValueError if a URL is malformed."""
+        known = {(address.host, address.port) for address in self._addresses}
+        for address in map(parse_address, urls):
+            if (address.host, address.port) not in known and len(self._addresses) < MAX_SERVERS:
+                known.add((address.host, address.port))
+                self._addresses.append(address)
+
     def learn(self, teller: ServerAddress, urls: Iterable[str]) -> None:
         """Note the other servers of a cluster that one of them names; the same credentials are for all."""
         known = {(address.host, address.port) for address in self._addresses}
