@@ -178,9 +178,16 @@ def walks() -> dict[str, list[str]]:
 WALKS = walks()
 
 
-def test_six_things_are_walked_along() -> None:
-    moving = "A subscription that moves"
-    assert list(WALKS) == ["A message", "A failure", "A federation file", "An agent", moving, "Telemetry"]
+def test_seven_things_are_walked_along() -> None:
+    assert list(WALKS) == [
+        "A message",
+        "A failure",
+        "A mirrored message",
+        "A federation file",
+        "An agent",
+        "A subscription that moves",
+        "Telemetry",
+    ]
     assert all(len(steps) > 10 for steps in WALKS.values())
 
 

@@ -37,7 +37,8 @@ links:
 topics:
   - {match: "twin.>", mirror: true}
 """
-RATE = 2000
+RATE = 1000
+"""Messages a second, of each of several topics."""
 
 log = logging.getLogger(__name__)
 
@@ -167,39 +168,45 @@ async def disturb(process: ManagedProcess, number: signal.Signals) -> None:
 async def test_a_gateway_that_dies_or_hangs_is_followed_and_nothing_comes_twice(
     twins: Running, number: signal.Signals
 ) -> None:
-    inward, outward, mirrored = Stream("in.x", False), Stream("out.x", False), Stream("twin.x", True)
-    await inward.begin(twins, "paris", "oslo")
-    await outward.begin(twins, "oslo", "paris")
-    await mirrored.begin(twins, "oslo", "paris")
-    before = await pair_of(twins, "oslo")
+    inward, outward = Stream("in.x", False), Stream("out.x", False)
+    twin_in, twin_out = Stream("twin.in", True), Stream("twin.out", True)
+    for stream in (inward, twin_in):
+        await stream.begin(twins, "paris", "oslo")
+    for stream in (outward, twin_out):
+        await stream.begin(twins, "oslo", "paris")
     neighbour = (await twins.gateway("paris")).epoch
     await asyncio.sleep(0.5)
-    await disturb(await carrying(twins, "oslo"), number)
+    victim = await carrying(twins, "oslo")
+    await disturb(victim, number)
     after = await pair_of(twins, "oslo")
     await asyncio.sleep(0.3)
-    for stream in (inward, outward, mirrored):
+    for stream in (inward, outward, twin_in, twin_out):
         await stream.end()
         log.info("%s: %s", number.name, stream.figures())
-    assert after.number != before.number
+    assert after.process != victim.name
     assert after.names_told > 0
     assert (after.sent_before, after.delivered_before) > (0, 0)
     assert (await twins.gateway("paris")).epoch == neighbour
-    assert [inward.doubled, outward.doubled, mirrored.doubled] == [0, 0, 0]
-    assert [inward.lost, mirrored.lost] == [0, 0]
+    assert [inward.doubled, outward.doubled, twin_out.doubled] == [0, 0, 0]
+    assert [twin_in.lost, twin_out.lost] == [0, 0]
+    assert inward.lost < RATE / 10, "what it had said it delivers, and no more"
     assert outward.lost < outward.sent / 2
 
 
 async def test_the_one_that_stands_by_may_die_or_hang_without_anybody_noticing(twins: Running) -> None:
-    stream = Stream("calm.x", False)
-    await stream.begin(twins, "oslo", "paris")
-    before = await pair_of(twins, "oslo")
-    other = twins.launched.sites["oslo"].gateways[2 - before.number]
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        await disturb(other, number)
-        after = await pair_of(twins, "oslo")
-        assert (after.number, after.takeovers) == (before.number, before.takeovers)
-    await stream.end()
-    assert (stream.lost, stream.doubled) == (0, 0)
+    for attempt in range(3):  # the machine may be so busy that the other one hangs too
+        stream = Stream(f"calm.{attempt}", False)
+        await stream.begin(twins, "oslo", "paris")
+        before = await pair_of(twins, "oslo")
+        other = twins.launched.sites["oslo"].gateways[2 - before.number]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            await disturb(other, number)
+            after = await pair_of(twins, "oslo")
+        await stream.end()
+        assert stream.doubled == 0
+        if (after.process, after.takeovers, stream.lost) == (before.process, before.takeovers, 0):
+            return
+    pytest.fail(f"{before} became {after}, with {stream.lost} lost")
 
 
 async def test_a_gateway_that_is_told_to_stop_hands_over(twins: Running) -> None:
@@ -216,6 +223,31 @@ async def test_a_gateway_that_is_told_to_stop_hands_over(twins: Running) -> None
     await eventually(handed_over, "the other gateway should carry")
     await stream.end()
     assert (stream.lost, stream.doubled) == (0, 0)
+
+
+@pytest.mark.soak
+async def test_when_both_die_nothing_comes_twice_from_whichever_is_back_first(twins: Running) -> None:
+    """What one delivered is in its journal, which the other one reads: they are on one machine."""
+    stream = Stream("both.x", False)
+    await stream.begin(twins, "paris", "oslo")
+    dropped = sum((await twins.gateway("paris")).dropped.values())
+    first = await carrying(twins, "oslo")
+    assert first.pid is not None
+    os.kill(first.pid, signal.SIGKILL)
+
+    async def alone() -> bool:
+        status = await gateway_status(twins.launched.endpoints["oslo"])
+        return status is not None and status.pair is not None and status.pair.process != first.name
+
+    await eventually(alone, "the other gateway should carry")
+    (second,) = (each for each in twins.launched.sites["oslo"].gateways if each is not first)
+    assert second.pid is not None
+    os.kill(second.pid, signal.SIGKILL)
+    await pair_of(twins, "oslo")
+    await stream.end()
+    assert stream.doubled == 0
+    expired = sum((await twins.gateway("paris")).dropped.values()) - dropped
+    assert stream.lost - expired < RATE / 10, "frames wait for ten seconds, and restarts may take longer"
 
 
 async def test_the_story_tells_who_took_over_and_why(twins: Running) -> None:

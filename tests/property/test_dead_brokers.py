@@ -9,12 +9,14 @@ from tests.kit.mortal_domain import BROKERS, MortalDomain, domain
 from mangrove.control.failures.department import BOUND_S
 from mangrove.control.failures.detector import PROBE_S
 
-TOPICS = ("a", "b", "c", "d")
+TOPICS = ("a", "b")
+MORTAL = ("oslo-edge1", "oslo-edge2")
+"""Few enough that one often dies again, or is named while it is dead."""
+STEPS = st.sampled_from((1, 3, 12))
 Happening = st.one_of(
-    st.tuples(st.just("answers"), st.sampled_from(BROKERS), st.sampled_from("++-x")),
-    st.tuples(st.just("suspects"), st.sampled_from(BROKERS), st.sampled_from(("c1", "c2"))),
-    st.tuples(st.just("subscribes"), st.sampled_from(("", *BROKERS)), st.sampled_from(TOPICS)),
-    st.tuples(st.just("passes"), st.just(""), st.sampled_from(("1", "3", "9"))),
+    st.tuples(st.just("answers"), st.sampled_from(MORTAL), st.sampled_from("+-x"), STEPS),
+    st.tuples(st.just("suspects"), st.sampled_from(MORTAL), st.sampled_from(("c1", "c2")), STEPS),
+    st.tuples(st.just("subscribes"), st.sampled_from(("", *MORTAL)), st.sampled_from(TOPICS), STEPS),
 )
 
 
@@ -35,17 +37,15 @@ def check(made: MortalDomain, dead_since: dict[str, float]) -> None:
             assert dead_s <= BOUND_S + PROBE_S, f"{topic} is at {edge}, dead for {dead_s:.1f} s"
 
 
-@settings(max_examples=40)
-@given(st.lists(Happening, max_size=25))
-def test_no_record_names_a_dead_broker_for_longer_than_the_bound(
-    happenings: list[tuple[str, str, str]],
-) -> None:
+@settings(max_examples=60)
+@given(st.lists(Happening, min_size=4, max_size=12))
+def test_no_record_names_a_dead_broker_for_long(happenings: list[tuple[str, str, str, int]]) -> None:
     made = domain()
     for topic in TOPICS:
         made.subscribe(topic)
     made.subscribe("z", client="c2")
     dead_since: dict[str, float] = {}
-    for what, broker, more in happenings:
+    for what, broker, more, steps in (*happenings, ("ends", "", "", round(2 * BOUND_S / PROBE_S))):
         match what:
             case "answers":
                 made.answers[broker] = more
@@ -55,9 +55,6 @@ def test_no_record_names_a_dead_broker_for_longer_than_the_bound(
                 made.subscribe(more, broker)
             case _:
                 pass
-        for _ in range(int(more) if what == "passes" else 1):
+        for _ in range(steps):
             made.run(PROBE_S)
             check(made, dead_since)
-    for _ in range(round(2 * BOUND_S / PROBE_S)):
-        made.run(PROBE_S)
-        check(made, dead_since)

@@ -263,7 +263,10 @@ class Site:
     def _pair(self, number: int, process: str) -> PairSettings | None:
         """What one of two gateways is told of the other."""
         line = self._own.gateway_line
-        return None if line is None else PairSettings(number=number, process=process, line=line)
+        if line is None:
+            return None
+        other = self._run.journal_of(self.domain if number == 2 else gateway_process(self.domain, 2))
+        return PairSettings(number=number, process=process, line=line, other_journal=str(other))
 
     def _agent(self) -> ManagedProcess:
         name = agent_process(self.domain, "" if self._first else self.host)

@@ -159,10 +159,11 @@ class AgentBrain:
             if broker in self._off or broker in self._leaving:
                 self._watch.set_dead(broker, "it is switched off, or about to be", quiet=True)
             elif broker in failed:
-                self._watch.set_dead(broker, "it is dead")
+                self._watch.set_dead(broker, "it is dead", quiet=True)  # that is an event of its own
             else:
                 back = broker in unreliable
-                self._watch.set_dead(broker, "it has been dead until a moment ago" if back else "")
+                why = "it has been dead until a moment ago" if back else ""
+                self._watch.set_dead(broker, why, quiet=back)
 
     def _lead_on(self, lead: Leadership, stimulus: Stimulus, now: float) -> list[Instruction]:
         match stimulus:

@@ -37,7 +37,7 @@ class BrokerWatch:
         self._noted: dict[str, LoadState] = {}
         self._lost: set[str] = set()
         self._quiet: set[str] = set()
-        """Brokers that do not answer because they are switched off."""
+        """Brokers of which somebody else tells why they do not answer: dead, or switched off."""
         self._changed_by: dict[str, EventId] = {}
         self.unknown = 0
         """Samples of brokers that are not of this domain."""

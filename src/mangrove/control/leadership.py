@@ -180,6 +180,7 @@ class Leadership:
             lambda topic, at: self.sessions.barred(topic, at),
             number=self.store.number,
             clock_shift_s=clock_shift_s,
+            paused=lambda: self.pause.in_force,
         )
         self.sessions = Coordinator(
             site.domain,

@@ -20,7 +20,7 @@ from mangrove.errors import MangroveError
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
-from mangrove.gateway.delivery_journal import DeliveryJournal
+from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import Links
@@ -60,6 +60,7 @@ from mangrove.overlay.instructions import (
     ServeLink,
 )
 from mangrove.overlay.pair.messages import Role
+from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
@@ -312,6 +313,8 @@ class Gateway:
                 case Role.STANDBY:
                     log.info("%s, standing by", GATEWAY_READY)
                 case Role.TAKING_OVER:
+                    if change.finding is Finding.NOBODY_CARRIES and pair.settings.other_journal:
+                        partnership.told_names(names_in(Path(pair.settings.other_journal)))
                     self._take_over(pair, change.finding.value)
                     self._begin(tasks)
                     pair.begun()

@@ -35,9 +35,7 @@ class DeliveryJournal:
 
     def names(self) -> list[Name]:
         """The frames that were delivered last, in no particular order."""
-        if self._map is None:
-            return []
-        return [Name(*entry) for entry in NAME.iter_unpack(self._map[:]) if any(entry)]
+        return [] if self._map is None else _names(self._map[:])
 
     def record(self, frame: Frame) -> None:
         """A frame is being delivered."""
@@ -56,3 +54,16 @@ class DeliveryJournal:
         if self._map is not None:
             self._map.close()
             self._map = None
+
+
+def names_in(path: Path) -> list[Name]:
+    """What another gateway's journal holds; nothing if there is none here, or none that can be read."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return []
+    return _names(data) if len(data) % NAME.size == 0 else []
+
+
+def _names(data: bytes) -> list[Name]:
+    return [Name(*entry) for entry in NAME.iter_unpack(data) if any(entry)]

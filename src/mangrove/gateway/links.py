@@ -40,7 +40,7 @@ BATCH_BYTES = 1 << 13
 MAX_UNGREETED = 64
 
 
-class DisplacedError(FrameError):
+class EarlierGatewayError(FrameError):
     """A gateway that began earlier claims a domain of which a later one is served."""
 
     def __init__(self, peer: str, epoch: int) -> None:
@@ -110,6 +110,8 @@ class LinkProtocol(asyncio.Protocol):
         self._one_of_two = one_of_two
         self._hello: Frame | None = None
         """The peer's, for as long as this gateway stands by."""
+        self._spoken = False
+        """Whether the peer has said anything."""
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._timeout: asyncio.TimerHandle | None = None
@@ -133,6 +135,7 @@ class LinkProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Decode frames and hand them to the engine."""
         try:
+            self._spoken = True
             frames = self._decoder.feed(data)
             if self._hello is not None and frames:
                 # Nothing may be said to one that stands by. Most often it is that the caller calls anew.
@@ -146,7 +149,7 @@ class LinkProtocol(asyncio.Protocol):
                 self._link.bytes_in += len(data)
                 self._link.frames_in += len(frames)
                 self._links.received(self._link.peer, frames)
-        except DisplacedError as error:
+        except EarlierGatewayError as error:
             self.close(error.message, displaced_by=error.epoch)
         except FrameError as error:
             self.close(error.message)
@@ -220,7 +223,8 @@ class LinkProtocol(asyncio.Protocol):
     @property
     def silent(self) -> bool:
         """Whether one side has not greeted, as a gateway that stands by does not."""
-        return self._link is None and (self._one_of_two or self._hello is not None)
+        waited = self._one_of_two and not self._spoken
+        return self._link is None and (waited or self._hello is not None)
 
     def close(self, reason: str, displaced_by: int = 0) -> None:
         """Tell the peer why, and close."""
@@ -294,6 +298,7 @@ class Links:
         first_s = FIRST_OF_TWO_PAUSE_S if one_of_two else FIRST_PAUSE_S
         longest_s = LONGEST_OF_TWO_PAUSE_S if one_of_two else LONGEST_PAUSE_S
         pause_s = first_s
+        problem = ""
         local = (call.local_host, 0) if call.local_host else None
         while True:
             greeted_before, called_at = link.connects, loop.time()
@@ -301,10 +306,13 @@ class Links:
             try:
                 await loop.create_connection(lambda p=protocol: p, *address, local_addr=local)
             except OSError as error:
-                if str(error) != link.last_error and not (one_of_two and link.connection is not None):
+                if link.connection is None:
                     link.last_error = str(error)
+                if str(error) != problem:
+                    problem = str(error)
                     log.warning("cannot reach %s at %s: %s; trying again", call.peer, address, error)
             else:
+                problem = ""
                 await protocol.closed.wait()
             waited = one_of_two and loop.time() - called_at > 1.0  # at one that stands by: no failure
             waited |= link.connects > greeted_before
@@ -362,7 +370,7 @@ class Links:
         """
         link = self._links[peer]
         if link.connection is not None and epoch < link.epoch:
-            raise DisplacedError(peer, link.epoch)
+            raise EarlierGatewayError(peer, link.epoch)
         self._ungreeted.discard(connection)
         if link.connection is not None:
             another = " by a gateway that started later" if epoch > link.epoch else ""

@@ -31,6 +31,8 @@ class PairSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What this gateway is called."""
     line: Address
     """Where the first listens for the second."""
+    other_journal: str = ""
+    """Where the other one keeps what it delivered, should it be on the same machine: both may have died."""
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,7 +116,7 @@ class OverlayEngine:
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
         self._asks = SessionAsks(federation.topics)
-        self._contracts = EffectiveContracts(federation.topics, self._asks, self._live.has_two_ways)
+        self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
         self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.kit.engines import federation
 from tests.kit.frames import Seconds, frame
 
-from mangrove.gateway.delivery_journal import DeliveryJournal
+from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.protocol.frames import Name
 
@@ -25,7 +25,9 @@ def test_the_journal_survives_its_process(tmp_path: Path) -> None:
     assert delivery.arrived(frame(origin=1, epoch=9, sequence=6), 0.0) == []
     assert len(delivery.arrived(frame(origin=1, epoch=9, sequence=7), 0.0)) == 1
     assert delivery.resequencer.timer() is None
+    assert sorted(names_in(path)) == sorted(again.names()), "another gateway of the domain may ask"
     path.write_bytes(b"damaged")
+    assert names_in(path) == names_in(tmp_path / "nowhere") == []
     assert DeliveryJournal(path, entries=4).names() == []
     journal.close()
     again.close()

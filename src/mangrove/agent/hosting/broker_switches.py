@@ -31,24 +31,24 @@ class BrokerSwitches:
         self._domain = endpoints.domain
         self._hosts = {broker.name: broker.machine for broker in endpoints.succession if not broker.external}
         self._refused = refused
-        self._waiting: asyncio.Queue[tuple[str, BrokerAction]] = asyncio.Queue(MAX_WAITING)
+        self._waiting: asyncio.Queue[tuple[str, BrokerAction, int]] = asyncio.Queue(MAX_WAITING)
 
-    def put(self, broker: str, action: BrokerAction) -> None:
-        """Have this done with a broker of ours."""
+    def put(self, broker: str, action: BrokerAction, term: int) -> None:
+        """Have this done with a broker of ours, as was decided in a term."""
         if broker not in self._hosts:
             self._refused["brokers to switch that are not ours"] += 1
             return
         try:
-            self._waiting.put_nowait((broker, action))
+            self._waiting.put_nowait((broker, action, term))
         except asyncio.QueueFull:
             self._refused["brokers to switch: too many wait"] += 1
 
     async def run(self, connection: Client, leads_in: Callable[[], int]) -> None:
-        """Order, until cancelled; an agent that does not lead any more, in any term, orders nothing."""
+        """Order, until cancelled; nothing is ordered in another term than it was decided in."""
         while True:
-            broker, action = await self._waiting.get()
-            term = leads_in()
-            if not term:
+            broker, action, term = await self._waiting.get()
+            if not term or term != leads_in():
+                self._refused["brokers not switched: this agent does not lead any more"] += 1
                 continue
             order = BrokerOrder(broker=broker, action=action, term=term)
             host = self._hosts[order.broker]

@@ -263,7 +263,7 @@ class Shell:
 
     def _switch(self, broker: str, action: BrokerAction) -> None:
         if self.switches is not None:
-            self.switches.put(broker, action)
+            self.switches.put(broker, action, self.leads_in)
 
     def _push(self, changes: DirectoryChanges) -> None:
         for start in range(0, len(changes.records), RECORDS_A_PUSH):

@@ -34,7 +34,7 @@ from mangrove.model.shared_names import gateway_process
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, PairStatus
+    from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, MirrorFigures, PairStatus
 
 BUSIEST = 10
 AWAY = "away"
@@ -284,6 +284,18 @@ def _counted_of_pair(pair: PairStatus) -> dict[str, int]:
     }
 
 
+def _counted_of_mirrors(mirrors: MirrorFigures) -> dict[str, int]:
+    return {
+        "edge brokers that the gateway is not attached to for second copies": sum(
+            not attached for attached in mirrors.edges.values()
+        ),
+        "copies from publishers of which another one had left before": mirrors.repeated_departing,
+        "copies from other domains of which another one had arrived before": mirrors.repeated_arriving,
+        "second copies handed to edge brokers": mirrors.copies,
+        "runs of second copies that an edge broker could not take": mirrors.left_out,
+    }
+
+
 def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
     """Everything that a gateway counted and that has no column of its own, as far as it happened."""
     named: Counter[str] = Counter()
@@ -296,6 +308,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
         **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),
+        **_counted_of_mirrors(gateway.mirroring),
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
         "gaps in a publisher's order that were not filled in time": gateway.gaps,
         "frames delivered out of order, after their gap was given up": gateway.out_of_turn,

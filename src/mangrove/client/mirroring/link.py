@@ -35,7 +35,6 @@ class MirrorLink:
         self.broker = broker
         self.wire: ClientConnection | None = None
         """None while the broker is away."""
-        self.losses = 0
         self._url = url
         self._open = open_
         self._owner = owner
@@ -79,7 +78,6 @@ class MirrorLink:
     def _part(self, evidence: str) -> None:
         if self.wire is not None and not self._closing:
             self.wire = None
-            self.losses += 1
             self._in_force.clear()
             self._lost.set()
             self._owner.parted(self, evidence)

@@ -13,7 +13,10 @@ from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.window import Said, Window
 from mangrove.model.shared_names import MIRROR_PREFIX
 
-POLL_S = 0.02
+PATIENCE_S = 0.01
+"""A primary that takes nothing for so long is not waited for while a mirror takes everything."""
+GO_ON_S = 0.5
+"""After so long it is known whether it answers, and it is waited for again if it does."""
 
 
 class MirroredTopic:
@@ -77,6 +80,7 @@ class MirroredWire:
         self.primary = primary
         self._topic = topic
         self._suspicion = suspicion
+        self._go_on_until = 0.0
 
     @property
     def _trusted(self) -> bool:
@@ -86,7 +90,7 @@ class MirroredWire:
     @property
     def full(self) -> bool:
         """Whether publishers should wait for `drained`."""
-        if self.primary.full and self._trusted:
+        if self.primary.full and time.monotonic() >= self._go_on_until and self._trusted:
             return True
         return any(wire.full for wire in self._topic.wires)
 
@@ -96,20 +100,24 @@ class MirroredWire:
         return self.primary.max_payload
 
     async def drained(self) -> None:
-        """Wait for room; a primary that falls silent meanwhile is waited for no longer."""
+        """Wait for room; for a primary's only as long as it may merely be busy, if a mirror is there.
+
+        A primary that freezes takes no more long before it is known to be silent. What is published meanwhile
+        waits for it in the bounded buffer of its connection, and the mirror has it in time.
+        """
         for wire in [each for each in self._topic.wires if each.full]:
             await wire.drained()
         if not (self.primary.full and self._trusted):
             await asyncio.sleep(0)
             return
-        waiting = asyncio.ensure_future(self.primary.drained())
+        if not self._topic.wires:
+            await self.primary.drained()
+            return
         try:
-            while not waiting.done() and self._trusted:
-                await asyncio.wait([waiting], timeout=POLL_S)
-        finally:
-            waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await waiting
+            async with asyncio.timeout(PATIENCE_S):
+                await self.primary.drained()
+        except TimeoutError:
+            self._go_on_until = time.monotonic() + GO_ON_S
 
     async def flush(self, timeout_s: float) -> None:
         """Wait until either way has taken all that was published."""

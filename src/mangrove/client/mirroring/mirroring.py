@@ -81,6 +81,7 @@ class Mirroring:
         self._published: set[str] = set()
         self._pulses = Pulses(self._fell_silent, self._spoke_again)
         self._told: dict[str, float] = {}
+        self._lost = 0
         self._timer: asyncio.TimerHandle | None = None
         self.publishers = MirroredPublishers(head, head_form, self._links.values, self._pulses)
         self.subscribers = MirroredSubscribers(legs, respond, self._links.values, self._pulses)
@@ -188,6 +189,7 @@ class Mirroring:
     def parted(self, link: MirrorLink, evidence: str) -> None:
         """See `MirrorLinkOwner`."""
         now = _now()
+        self._lost += 1
         self.publishers.parted(now)
         self.subscribers.parted(link, now)
         self._tell(link.broker, evidence, now)
@@ -276,7 +278,7 @@ class Mirroring:
         """What was done, and what could not be."""
         counts = self.publishers.counts + self.subscribers.counts
         counts.update({f"window: {reason}": many for reason, many in self.publishers.shortened.items()})
-        counts["mirrors lost"] = sum(link.losses for link in self._links.values())
+        counts["mirrors lost"] = self._lost
         return counts
 
     async def close(self) -> None:

@@ -176,6 +176,10 @@ class Election:
             self.term = wish.record.term
             self._highest_term = max(self._highest_term, self.term)
             self._become(Standing.LEADING)
+        elif self.standing is Standing.LEADING and now >= self._ends:
+            # It ended before we heard: whoever looked has stopped, and what begins now is another term.
+            self._lose()
+            self._due = now
         if self.standing is not Standing.LEADING:
             return
         self.leader = self._agent

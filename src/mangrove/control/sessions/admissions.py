@@ -66,7 +66,10 @@ class Admissions:
         *,
         number: Callable[[], int],
         clock_shift_s: float,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
+        """While `paused`, nothing new is taken."""
+        self._paused = paused
         self._records = Closing(number)
         self._clock_shift_s = clock_shift_s
         self._barred = barred
@@ -234,6 +237,8 @@ class Admissions:
             return "the topic stays in its domain"
         if any(not math.isfinite(amount) or amount < 0 for amount in move.load.values()):
             return "impossible load"
+        if self._paused():
+            return "automatic decisions are paused there"
         room = rooms.get(move.broker)
         if room is None:
             return "the broker takes nothing now"

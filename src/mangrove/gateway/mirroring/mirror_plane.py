@@ -104,6 +104,7 @@ class MirrorPlane:
         one copy is left out by its id.
         """
         self.forget_lines()
+        self._unsent.forget(monotonic())  # ids of older ones may be forgotten elsewhere
         runs = [messages for _, messages in self._unsent.runs()]
         self._unsent = LastSpoken()
         for messages in runs if self.edges else ():
@@ -261,7 +262,9 @@ class MirrorPlane:
             return Entry(message.skip, self._passing)
         copies = self._copies(line, message, contract)
         kind = (message.subject, message.groups)
-        flow = Unrepeated(line, message, kind, self.arriving, self._passing, copies=copies)
+        flow = Unrepeated(
+            line, message, kind, self.arriving, self._passing, copies=copies, own=self.departing
+        )
         return Entry(message.skip, flow, once=bool(message.reply), booked=False)
 
     def _copies(self, line: bytes, message: Message, contract: Contract) -> Flow | None:

@@ -29,11 +29,15 @@ class KnownIds:
 
     def note(self, ids: list[bytes]) -> set[bytes]:
         """Those of some ids that were not known; from now on they are."""
-        # Both differences look at the new ones alone, however many are known.
-        new = (set(ids) - self._younger) - self._older
+        new = self.unknown(set(ids))
         self._younger |= new
         self._all.noted += len(new)
         return new
+
+    def unknown(self, ids: set[bytes]) -> set[bytes]:
+        """Those of some ids that are not known."""
+        # Both differences look at these alone, however many are known.
+        return (ids - self._younger) - self._older
 
     def is_new(self, identity: bytes) -> bool:
         """Note an id; False if it is known."""
@@ -69,6 +73,10 @@ class RecentIds:
         if known is None:
             known = self._kinds[kind] = KnownIds(self)
         return known
+
+    def find(self, kind: Kind) -> KnownIds | None:
+        """The ids of one kind, if there are any."""
+        return self._kinds.get(kind)
 
     def age(self, now: float) -> None:
         """Begin another generation, if it is time."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 
 from mangrove.broker.message_ids import ID_END, ID_START, identity_of
-from mangrove.gateway.mirroring.recent_ids import Kind, RecentIds
+from mangrove.gateway.mirroring.recent_ids import Kind, KnownIds, RecentIds
 from mangrove.model.shared_names import ID_HEADER
 from mangrove.overlay.protocol.bodies import CRLF, Flow, Message
 
@@ -27,7 +27,18 @@ class Unrepeated:
     has an id goes to `copies` too.
     """
 
-    __slots__ = ("_copies", "_flow", "_head", "_head_bytes", "_ids", "_kind", "_known", "_length", "_passed")
+    __slots__ = (
+        "_copies",
+        "_flow",
+        "_head",
+        "_head_bytes",
+        "_ids",
+        "_kind",
+        "_known",
+        "_length",
+        "_own",
+        "_passed",
+    )
 
     def __init__(
         self,
@@ -39,8 +50,10 @@ class Unrepeated:
         *,
         copies: Flow | None = None,
         passed: Callable[[int], None] | None = None,
+        own: RecentIds | None = None,
     ) -> None:
-        """`passed` is told how many messages went on."""
+        """`passed` is told how many messages went on; what is known as `own` came back, and does not."""
+        self._own = own
         self._kind = kind
         self._ids = ids
         self._known = ids.of(kind)
@@ -61,6 +74,8 @@ class Unrepeated:
             self._take_each(messages)
         else:
             new = self._known.note(ids)
+            if (own := self._came_from_here()) is not None:
+                new = own.unknown(new)
             self._ids.repeated += count - len(new)
             if len(new) == count:
                 self._hand_on(messages, messages, count)
@@ -100,7 +115,7 @@ class Unrepeated:
         for start in range(0, len(messages), length):
             head = messages[start + self._head : start + self._head + max(self._head_bytes, 0)]
             identity = identity_of(head)
-            if identity and not self._known.is_new(identity):
+            if identity and not self._is_new(identity):
                 self._ids.repeated += 1
                 continue
             message = messages[start : start + length]
@@ -108,6 +123,14 @@ class Unrepeated:
             if identity:
                 identified.append(message)
         self._hand_on(b"".join(passing), b"".join(identified), len(passing))
+
+    def _is_new(self, identity: bytes) -> bool:
+        own = self._came_from_here()
+        return self._known.is_new(identity) and (own is None or bool(own.unknown({identity})))
+
+    def _came_from_here(self) -> KnownIds | None:
+        """The ids of the same subject that left the domain, if any did."""
+        return None if self._own is None else self._own.find((self._kind[0], ()))
 
     def _hand_on(self, messages: bytes, identified: bytes, count: int) -> None:
         if count and self._passed is not None:

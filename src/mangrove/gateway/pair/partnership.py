@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from time import monotonic
 
@@ -14,10 +15,12 @@ from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import DeliverMessages, Instruction
 from mangrove.overlay.pair.messages import Figures
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
-from mangrove.overlay.protocol.frames import Name
+from mangrove.overlay.protocol.frames import Frame, Name
 
 BOOK_SHARE = 100
 """Books are brought up to date for the other gateway so seldom that it takes a hundredth of the time."""
+LATER_S = 0.01
+"""When the event loop has written what it was given."""
 WITHHELD = "came while it was not certain which gateway carries"
 
 
@@ -44,6 +47,7 @@ class Partnership:
         self._withheld: list[Instruction] = []
         """What waits for the other gateway to say that this one still carries."""
         self._withheld_bytes = 0
+        self._told_later: list[Name] = []
         self._book_at = 0.0
         pair.serve(self)
 
@@ -58,7 +62,7 @@ class Partnership:
         if not deliveries:
             return instructions
         if self.pair.may_deliver():
-            self.pair.tell_names(each.frame.name for each in deliveries)
+            self._tell([each.frame for each in deliveries])
             return instructions
         for each in deliveries:
             self._withheld_bytes += len(each.frame.body)
@@ -67,6 +71,26 @@ class Partnership:
             else:
                 self._ledger.drop_body(each.frame.body, WITHHELD)
         return [each for each in instructions if not isinstance(each, DeliverMessages)]
+
+    def _tell(self, frames: list[Frame]) -> None:
+        """Who dies between word and deed has lost what he spoke of; the other way round, it comes twice.
+
+        So frames are told before they are delivered, unless their contract is mirrored: then subscribers tell
+        copies apart, nothing must be lost, and they are told when they have left this process.
+        """
+        rules = self._engine.federation.topics
+        before = [frame.name for frame in frames if not rules.contract_at(frame.topic_class).mirror]
+        if before:
+            self.pair.tell_names(before)
+        if len(before) < len(frames):
+            told = set(before)
+            if not self._told_later:
+                asyncio.get_running_loop().call_later(LATER_S, self._tell_later)
+            self._told_later += [frame.name for frame in frames if frame.name not in told]
+
+    def _tell_later(self) -> None:
+        names, self._told_later = self._told_later, []
+        self.pair.tell_names(names)
 
     def cleared(self) -> None:
         """The other gateway stands by, or is not there: deliver what was withheld."""

@@ -37,7 +37,7 @@ def contracts_at_rest(federation: Federation) -> Iterator[AtRest]:
     for source in federation.domains if places else ():
         live, log = LiveMap(federation, source), EventLog(source, 0)
         asks = SessionAsks(federation.topics)
-        contracts = EffectiveContracts(federation.topics, asks, live.has_two_ways)
+        contracts = EffectiveContracts(federation.topics, asks, live)
         manager = RouteManager(federation, source, 1, contracts, live, log)
         manager.observe(0.0)
         others = [name for name in federation.domains if name != source]

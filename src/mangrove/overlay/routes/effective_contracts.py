@@ -8,12 +8,13 @@ must not end where both meet on one link.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import structs
 
 from mangrove.model.questions.session_quality import NOTHING_MORE, Quality, Role, allowed, raised, strictest
 from mangrove.model.topics import Contract, Mirror, TopicRules
+from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.session_asks import SessionAsks
 
 MIRRORED_PATHS = 2
@@ -22,11 +23,9 @@ MIRRORED_PATHS = 2
 class EffectiveContracts:
     """What is owed on the way to a domain: the contract, what is asked for here, what is asked there."""
 
-    def __init__(
-        self, rules: TopicRules, own: SessionAsks, two_ways: Callable[[str], bool] = lambda _: False
-    ) -> None:
-        """`two_ways` says whether paths that share nothing lead to a domain, while every link is up."""
-        self._two_ways = two_ways
+    def __init__(self, rules: TopicRules, own: SessionAsks, live: LiveMap | None = None) -> None:
+        """Without a map, nothing is known of paths that share nothing."""
+        self._live = live
         self._rules = rules
         self._own = own
         self._heard: dict[str, dict[int, Quality]] = {}
@@ -45,10 +44,14 @@ class EffectiveContracts:
                 )
             )
             found = raised(contract, allowed(asked, contract.limits))
-            if found.mirror is Mirror.BOTH and found.paths < MIRRORED_PATHS and self._two_ways(destination):
+            if found.paths < MIRRORED_PATHS and self._leaves_twice(found, destination):
                 found = structs.replace(found, paths=MIRRORED_PATHS)
             self._found[key] = found
         return found
+
+    def _leaves_twice(self, contract: Contract, destination: str) -> bool:
+        mirrored = contract.mirror is Mirror.BOTH
+        return mirrored and self._live is not None and self._live.has_two_ways(destination)
 
     def heard(self, asks: Mapping[str, dict[int, Quality]]) -> bool:
         """What the subscribers of other domains ask for; True if it has changed."""

@@ -33,11 +33,11 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
     victim: str
     """Which part failed: `head`, `primary` or `mirror`."""
     figures: dict[str, Figures]
-
-    @property
-    def paused_ms(self) -> float:
-        """The longest pause of a publisher."""
-        return max(each.longest_send_gap_ms for each in self.figures.values())
+    paused_ms: float
+    """The longest pause of our publisher: of that stream of it which paused least, as streams do not wait for
+    each other; one alone that cannot be sent is what the fault did."""
+    waited_ms: float
+    """How long of it, at most, it was ready to run and had no processor."""
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ def account(
 
 
 def counting(repetitions: Iterable[Repetition]) -> list[Repetition]:
-    """Those in which the publishers did not pause by themselves."""
+    """Those in which our publisher did not pause by itself."""
     return [each for each in repetitions if each.paused_ms <= PAUSE_MS]
 
 

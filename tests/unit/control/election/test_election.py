@@ -137,6 +137,21 @@ def test_a_renewal_that_came_about_unheard_is_our_own() -> None:
     assert agent.term == 1
 
 
+def test_a_lease_that_ended_before_its_renewal_was_heard_of_is_taken_anew() -> None:
+    box, agent = Box(), Election("a", "h", first_term=1)
+    box.ask(agent, 0.0)
+    agent.look(TTL_S - 0.1)
+    wish = agent.turn(TTL_S - 0.1)
+    assert isinstance(wish, PutLease)
+    assert not agent.held(TTL_S + 0.1), "whoever looks now stops"
+    box.record, box.revision = wish.record, box.revision + 1
+    agent.written(box.revision, TTL_S + 0.2)
+    assert not agent.held(TTL_S + 0.2)
+    box.ask(agent, TTL_S + 0.2)
+    assert agent.held(TTL_S + 0.2)
+    assert agent.term == 2
+
+
 def test_a_store_that_lost_everything_gives_terms_beyond_those_before() -> None:
     box, agent = Box(), Election("a", "h", first_term=100)
     box.ask(agent, 0.0)

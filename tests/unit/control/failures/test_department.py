@@ -86,6 +86,19 @@ def test_one_that_returns_later_gets_new_topics_and_nothing_back() -> None:
     assert FAILURES_KEY not in made.store["sessions"]
 
 
+def test_one_that_dies_again_while_it_returns_has_no_second_grace() -> None:
+    made, broker = served()
+    made.answers[broker] = "x"
+    made.run(3.0)
+    made.answers[broker] = "+"
+    made.run(2 * PROBE_S)
+    made.subscribe("t", broker)
+    assert broker in made.edges("t")
+    made.answers[broker] = "x"
+    made.run(PROBE_S)
+    assert broker not in made.edges("t")
+
+
 def test_nothing_new_goes_to_a_broker_from_the_moment_of_its_proof() -> None:
     made = domain()
     made.answers["oslo-edge1"] = "x"

@@ -201,3 +201,10 @@ def test_nothing_taken_leaves_nothing_busy() -> None:
     ask(admissions, move(), session="bonn-1-3")
     admissions.drop()
     assert not domain.busy
+
+
+def test_nothing_is_taken_while_decisions_are_paused() -> None:
+    admissions, domain = taking()
+    admissions._paused = lambda: True
+    assert ask(admissions, move()).urls == {}
+    assert not domain.busy

@@ -314,3 +314,36 @@ def test_a_head_sheds_publishers_to_heads_of_neighbours_alone() -> None:
     assert isinstance(ask, TellPeer)
     assert isinstance(ask.message, RoomAsked)
     assert ask.message.publishers
+
+
+@pytest.mark.parametrize("dead", ["edge1", "edge2"])
+def test_a_session_with_a_dead_broker_is_over_at_once(dead: str) -> None:
+    domain = overloaded(a=1.0, b=50.0, c=2.0)
+    sessions = domain.coordinator
+    domain.store(sessions.consider(1.0), 1.1)
+    assert sessions.broker_failed("edge3", 1.2) == []
+    told = sessions.broker_failed(dead, 1.3)
+    assert not domain.busy
+    assert sessions.target("b", publishers=False) == ""
+    assert sessions.ended[-1].outcome == f"{dead} is dead"
+    stored = [write.key for each in told if isinstance(each, Store) for write in each.writes]
+    assert "oslo-1-1" in stored
+
+
+def test_none_is_opened_while_something_else_comes_first() -> None:
+    domain = overloaded()
+    assert domain.coordinator.consider(1.0, opening=False) == []
+    assert domain.coordinator.consider(2.0)
+
+
+def test_a_broker_is_emptied_as_by_any_session() -> None:
+    domain = overloaded()
+    sessions = domain.coordinator
+    told = sessions.evacuate("edge1", {"a": "edge2", "b": "edge3", "d": "edge1"}, "oslo-agent-7", 1.0)
+    orders = domain.store(told, 1.1)
+    assert {each.client for each in orders if isinstance(each, TellClient)} == {"client-a", "client-b"}
+    domain.obey(orders, 1.2)
+    sessions.handle_timer(sessions.timer())
+    assert (domain.places["a"], domain.places["b"]) == ("edge2", "edge3")
+    assert not domain.busy
+    assert sessions.evacuate("edge2", {}, "oslo-agent-8", 9.0) == []

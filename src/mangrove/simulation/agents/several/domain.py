@@ -26,14 +26,13 @@ from mangrove.model.agents.members import LeaseChanged, MemberBeat, agents_of
 from mangrove.model.agents.registration import ClientRole, Registration
 from mangrove.model.events.event_log import Event
 from mangrove.simulation.agents.several.agent import VirtualAgent
-from mangrove.simulation.agents.several.schedule import DOMAIN, Schedule
+from mangrove.simulation.agents.several.schedule import DOMAIN, SAMPLE_S, Schedule
 from mangrove.simulation.agents.several.store import SharedStore
 from mangrove.simulation.agents.virtual.brokers import Traffic, VirtualBroker
 from mangrove.simulation.agents.virtual.clients import Held, VirtualClient
 from mangrove.simulation.agents.virtual.world import World
 
 PROBE_S = 0.2
-SAMPLE_S = 1.0
 SLACK_S = 0.3
 """Beyond the bound of the directory: looks and probes of the simulation are not at one moment."""
 
@@ -225,9 +224,14 @@ class SeveralAgents:
             self.problem(f"policy {max(self.policies)} was in force and is lost")
         for agent in leading:
             assert agent.brain is not None
-            for found in agent.brain.problems():
-                self.problem(f"{agent.name}: {found}")
             self._look_at_directory(agent)
+
+    def look_inside(self) -> None:
+        """At the leader's own invariants, which takes longer."""
+        for agent in self.agents:
+            if agent.brain is not None and agent.well and agent.leads_in:
+                for found in agent.brain.problems():
+                    self.problem(f"{agent.name}: {found}")
 
     def _look_at_directory(self, agent: VirtualAgent) -> None:
         assert agent.brain is not None

@@ -22,6 +22,7 @@ from mangrove.simulation.agents.several.schedule import (
     DOMAIN,
     END_S,
     HEALED_S,
+    SAMPLE_S,
     START_S,
     Fault,
     Schedule,
@@ -30,8 +31,9 @@ from mangrove.simulation.agents.several.schedule import (
 )
 
 LOOK_S = 0.25
-PROBES_BEFORE_S = 2.0
-PROBES_AFTER_S = 6.0
+INSIDE_S = 2.0
+PROBES_BEFORE_S = SAMPLE_S + 0.5
+"""By then all agents look closely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,7 @@ class SeveralRun:
             world.at(world.random.uniform(0.5, START_S), client.start)
         for fault in self.schedule.faults:
             if fault.kind is SeveralFault.BROKER_DIES:
-                world.at(fault.start_s - PROBES_BEFORE_S, partial(self._probe, True))
-                world.at(fault.start_s + PROBES_AFTER_S, partial(self._probe, False))
+                world.at(fault.start_s - PROBES_BEFORE_S, self._probe)
             world.at(fault.start_s, partial(self._begin, fault))
             world.at(fault.end_s, partial(self._finish, fault))
         world.at(HEALED_S, self._heal)
@@ -101,6 +102,8 @@ class SeveralRun:
         while world.now < END_S:
             world.run(world.now + LOOK_S)
             domain.look()
+            if world.now % INSIDE_S < LOOK_S:
+                domain.look_inside()
         self._look_at_the_end()
         return self._result()
 
@@ -174,8 +177,8 @@ class SeveralRun:
     def _heal(self) -> None:
         self.world.loss_ratio = self.world.late_ratio = 0.0
 
-    def _probe(self, closely: bool) -> None:
-        self.domain.probing = closely
+    def _probe(self) -> None:
+        self.domain.probing = True
 
     # -- at the end -----------------------------------------------------------------------------------------
 

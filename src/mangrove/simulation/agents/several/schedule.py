@@ -11,8 +11,10 @@ from mangrove.model.federation import Domain, Edge, Federation, Host
 
 DOMAIN = "oslo"
 START_S = 3.0
-HEALED_S = 22.0
-END_S = 34.0
+HEALED_S = 20.0
+END_S = 30.0
+SAMPLE_S = 4.0
+"""Loads are of no account here; they are sampled seldom, which is quick to play."""
 
 
 class SeveralFault(StrEnum):
@@ -81,7 +83,7 @@ def make_schedule(seed: int) -> Schedule:
         ),
     )
     # Plans move clients; sessions have schedules of their own.
-    balancing = Balancing(enabled=False, migration_timeout_s=3.0)
+    balancing = Balancing(enabled=False, migration_timeout_s=3.0, period_s=SAMPLE_S)
     return Schedule(
         seed=seed,
         federation=Federation(name="virtual", domains={DOMAIN: domain}, links=(), balancing=balancing),
@@ -101,7 +103,7 @@ def _plan_times(draw: random.Random) -> list[float]:
     while at < HEALED_S:
         times.append(at)
         at += draw.uniform(0.5, 1.5) * pause
-    return [*times, HEALED_S + 6.0]
+    return [*times, HEALED_S + 5.0]
 
 
 def _faults(hosts: int, draw: random.Random) -> list[Fault]:

@@ -1,10 +1,9 @@
-"""A line between brokers swallows everything while both its ends answer their clients: subscribers notice."""
+"""Mirrors move, and a line between brokers swallows everything while both its ends answer their clients."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from tests.kit.domain_of_brokers import (
@@ -18,7 +17,7 @@ from tests.kit.domain_of_brokers import (
 from tests.kit.waiting import eventually
 
 import mangrove
-from mangrove.client import Message
+from mangrove.client import Connection, Message
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.topics import Mirror
 
@@ -59,19 +58,19 @@ class Line:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def line() -> AsyncIterator[Line]:
     line = Line()
     yield line
     await line.close()
 
 
-@pytest.fixture
-async def domain(tmp_path: Path, line: Line) -> AsyncIterator[DomainOfBrokers]:
+@pytest.fixture(scope="module")
+async def domain(tmp_path_factory: pytest.TempPathFactory, line: Line) -> AsyncIterator[DomainOfBrokers]:
     async def lines(leaf: int) -> dict[str, int]:
         return {"edge1": await line.open(leaf)}
 
-    async with domain_of_brokers(tmp_path, lines) as running:
+    async with domain_of_brokers(tmp_path_factory.mktemp("line"), lines) as running:
         yield running
 
 
@@ -79,6 +78,59 @@ async def domain(tmp_path: Path, line: Line) -> AsyncIterator[DomainOfBrokers]:
 async def agent(domain: DomainOfBrokers) -> AsyncIterator[OrderingAgent]:
     async with ordering_agent(domain) as running:
         yield running
+
+
+async def at_mirror(broker: str, topic: str, *connections: Connection) -> None:
+    async def there() -> bool:
+        states = [connection.mirrors.get(topic) for connection in connections]
+        return all(each is not None and each.mirrors == (broker,) and not each.away for each in states)
+
+    await eventually(there, f"all should be at {broker}")
+    for connection in connections:
+        await connection.mirrored()
+
+
+async def test_a_mirror_moves_under_a_stream(domain: DomainOfBrokers, agent: OrderingAgent) -> None:
+    async with (
+        mangrove.connect(domain.url("head")) as publisher,
+        mangrove.connect(domain.url("head")) as subscriber,
+    ):
+        got: list[bytes] = []
+
+        async def take(message: Message) -> None:
+            got.append(message.data)
+
+        subscription = await subscriber.subscribe("alert.a", callback=take)
+        load = Load()
+        task = asyncio.create_task(load.publish("p", lambda data: publisher.publish("alert.a", data), 500))
+        for epoch, mirror in enumerate(("edge2", "head", "edge2"), start=1):
+            mode = Mirror.BOTH
+            record = DirectoryRecord(
+                topic="alert.a", domain=DOMAIN, epoch=epoch, edges=("edge1",), mirror=mirror, mode=mode
+            )
+            await agent.push(record)
+            await at_mirror(mirror, "alert.a", publisher, subscriber)
+            before = subscription.mirrored.messages
+
+            async def comes_twice(before: int = before) -> bool:
+                return subscription.mirrored.messages > before + 50
+
+            await eventually(comes_twice, f"{mirror} should bring second copies")
+        withdrawn = DirectoryRecord(topic="alert.a", domain=DOMAIN, epoch=9, edges=("edge1",))
+        await agent.push(withdrawn)
+
+        async def alone() -> bool:
+            return "alert.a" not in publisher.mirrors
+
+        await eventually(alone, "nothing should be mirrored any more")
+        load.running = False
+        await task
+
+        async def all_there() -> bool:
+            return len(got) >= load.sent["p"]
+
+        await eventually(all_there, "everything should come")
+        assert load.problems(got) == []
 
 
 async def test_an_edge_that_is_cut_off_from_its_head(
@@ -100,12 +152,7 @@ async def test_an_edge_that_is_cut_off_from_its_head(
         )
         await agent.push(record)
 
-        async def mirrored() -> bool:
-            states = [connection.mirrors.get("meter.a") for connection in (publisher, subscriber)]
-            return all(each is not None and each.mirrors == ("edge2",) and not each.away for each in states)
-
-        await eventually(mirrored, "both ends should be at the mirror")
-        await subscriber.mirrored()
+        await at_mirror("edge2", "meter.a", publisher, subscriber)
         load = Load()
         task = asyncio.create_task(load.publish("p", lambda data: publisher.publish("meter.a", data), 500))
         await asyncio.sleep(0.5)
