@@ -22,7 +22,7 @@ from mangrove.errors import InputError
 from mangrove.model.agents.names import supervisor_subject
 from mangrove.model.federation import Federation
 from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
-from mangrove.testbed.host_networks import HostNetworks, networks_problem
+from mangrove.testbed.faults.host_networks import HostNetworks, networks_problem
 
 SECRET = "a word that all hosts share"
 
@@ -59,6 +59,13 @@ class Domain:
         """Whether an agent leads that is not on the first host."""
         status = await self.management.agent_status()
         return status is not None and status.leads and status.agent != "oslo-agent"
+
+    def answer(self, expected: list[bool]) -> Callable[[], Awaitable[bool]]:
+        async def look() -> bool:
+            (domain,) = (await inspect(self.launched.runtime())).domains
+            return [host.answers for host in domain.hosts] == expected
+
+        return look
 
     async def order(self, host: str, broker: str, action: BrokerAction, term: int) -> HostAnswer:
         connection = await nats.connect([each.client_url for each in self.endpoints.managements])
@@ -165,12 +172,10 @@ async def test_the_loss_of_the_heads_host_stops_neither_messages_nor_control(thr
     assert entry.value == b"before"
     await bucket.put("key", b"after")
     await stored.close()
-    (domain,) = (await inspect(three.launched.runtime())).domains
-    assert [host.answers for host in domain.hosts] == [False, True, True]
-    assert not domain.healthy
+    await eventually(three.answer([False, True, True]), "one host is lost")
+    assert not (await inspect(three.launched.runtime())).healthy
     await three.hosts["h1"].start()
-    (domain,) = (await inspect(three.launched.runtime())).domains
-    assert [host.answers for host in domain.hosts] == [True, True, True]
+    await eventually(three.answer([True, True, True]), "it is back")
 
 
 async def test_hosts_that_run_alone_join_if_their_files_agree(tmp_path: Path) -> None:
