@@ -225,6 +225,7 @@ async def test_a_gateway_that_is_told_to_stop_hands_over(twins: Running) -> None
     assert (stream.lost, stream.doubled) == (0, 0)
 
 
+@pytest.mark.soak
 async def test_when_both_die_nothing_comes_twice_from_whichever_is_back_first(twins: Running) -> None:
     """What one delivered is in its journal, which the other one reads: they are on one machine."""
     stream = Stream("both.x", False)

@@ -247,7 +247,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.blake2b(text, digest_size=12).hexdigest()
 
     def topology_hash(self) -> str:
-        """Names what all gateways must agree on: numbering of domains, links and contracts."""
+        """Names what all gateways must agree on: numbering of domains, who to call, links and contracts."""
         agreed = (
             self.name,
             self.domain_order,
@@ -258,6 +258,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
             sorted(
                 (name, sorted(group.links), sorted(group.sites)) for name, group in self.risk_groups.items()
             ),
+            sorted(name for name, domain in self.domains.items() if domain.gateways > 1),
         )
         return hashlib.blake2b(msgspec.msgpack.encode(agreed), digest_size=12).hexdigest()
 

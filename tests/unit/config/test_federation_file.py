@@ -185,6 +185,8 @@ def test_topology_hash_depends_on_what_gateways_must_agree_on() -> None:
     swapped = base.replace("{a: {}, b: {}}", "{b: {}, a: {}}").replace("[a, b]", "[b, a]")
     assert parse_federation(swapped, "").require().topology_hash() == one
     assert parse_federation(base + "topics: [{match: x}]\n", "").require().topology_hash() != one
+    twice = base.replace("a: {}", "a: {gateways: 2}")
+    assert parse_federation(twice, "").require().topology_hash() != one, "neighbours call both"
 
 
 def test_limits_are_configurable_and_checked() -> None:

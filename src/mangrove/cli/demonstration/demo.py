@@ -13,6 +13,7 @@ import typer
 
 from mangrove.cli.demonstration import damage as demo_damage
 from mangrove.cli.demonstration import harmony as demo_harmony
+from mangrove.cli.demonstration import highway as demo_highway
 from mangrove.cli.demonstration import surge as demo_surge
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
@@ -24,10 +25,17 @@ if TYPE_CHECKING:
     from mangrove.cli.tables.table import Table
     from mangrove.testbed.damage.scenario import DamageReport
     from mangrove.testbed.harmony import Phase
+    from mangrove.testbed.highway.scenario import HighwayReport
     from mangrove.testbed.surge.scenario import SurgeReport
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
 
-DEMOS = {"five-cities": "five_cities.yaml", "harmony": demo_harmony.FILE, "surge": "", "damage": ""}
+DEMOS = {
+    "five-cities": "five_cities.yaml",
+    "harmony": demo_harmony.FILE,
+    "surge": "",
+    "damage": "",
+    "highway": "",
+}
 
 
 def demo(
@@ -55,6 +63,9 @@ def demo(
             return
         if name == "damage":
             _conclude_damage(run_async(demo_damage.run(seconds, seed, directory, damage)), as_json)
+            return
+        if name == "highway":
+            _conclude_highway(run_async(demo_highway.run(seconds, seed, directory)), as_json)
             return
         reports = run_async(_demo(name, seconds, seed, directory))
     failed = sum(report.lost + report.duplicated for report in reports)
@@ -101,6 +112,18 @@ def _conclude_damage(reports: dict[str, DamageReport], as_json: bool) -> None:
         print_json({"demo": "damage", "reports": reports, "problems": problems})
     else:
         demo_damage.render(reports)
+    for problem in problems:
+        stderr_console().print(f"[red]{problem}[/red]")
+    if problems:
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _conclude_highway(report: HighwayReport, as_json: bool) -> None:
+    problems = demo_highway.failures(report)
+    if as_json:
+        print_json({"demo": "highway", "report": report, "problems": problems})
+    else:
+        demo_highway.render(report)
     for problem in problems:
         stderr_console().print(f"[red]{problem}[/red]")
     if problems:

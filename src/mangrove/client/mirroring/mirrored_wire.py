@@ -110,14 +110,19 @@ class MirroredWire:
         if not (self.primary.full and self._trusted):
             await asyncio.sleep(0)
             return
-        if not self._topic.wires:
-            await self.primary.drained()
-            return
+        waiting = asyncio.ensure_future(self.primary.drained())
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self.primary.drained()
-        except TimeoutError:
-            self._go_on_until = time.monotonic() + GO_ON_S
+            while self._trusted:  # a mirror that stands by may be taken into use meanwhile
+                await asyncio.wait([waiting], timeout=PATIENCE_S)
+                if waiting.done():
+                    return
+                if self._topic.wires:
+                    self._go_on_until = time.monotonic() + GO_ON_S
+                    return
+        finally:
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting
 
     async def flush(self, timeout_s: float) -> None:
         """Wait until either way has taken all that was published."""

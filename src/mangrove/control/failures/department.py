@@ -121,6 +121,8 @@ class FailureDepartment:
     def begin(self, records: Iterable[bytes], now: float) -> list[Instruction]:
         """A term begins: what an earlier leader decided stands, and what it did not get to is decided."""
         self._cases.begin(records, now)
+        # A decision may have been stored without all of its records.
+        self._decided -= self._named()
         known = {broker: each.failed_by for broker, each in self._dropped.items() if each.failed_by}
         self._watch.note_standing(known, now)
         return self.handle_timer(now)
@@ -253,6 +255,16 @@ class FailureDepartment:
             return f"plan {plan.version} has a case for it"
         foreseen = "no plan is in force" if plan is None else f"plan {plan.version} has no case for it"
         return foreseen + ("" if self._cases.kept(now) is None else ", one was computed")
+
+    def _named(self) -> set[str]:
+        """Brokers that records name."""
+        found = map(self._directory.get, self._directory)
+        return {
+            broker
+            for record in found
+            if record is not None
+            for broker in (*record.edges, record.publish_at, record.mirror)
+        }
 
     def _place(self, topic: str, record: DirectoryRecord, now: float) -> tuple[str, str]:
         """Where a topic goes whose broker is dead, and why there."""

@@ -40,6 +40,7 @@ from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.plans.account import MAX_TOLD_ITEMS, ItemTold, PlansTold, PlanTaken, RolloutState
 from mangrove.model.plans.plan import Placing, PlanCase
 from mangrove.model.plans.rules import PlanPolicy
+from mangrove.model.plans.topology import topology_fingerprint
 from mangrove.model.plans.windows import read_window
 
 ROLLOUT_KEY = "plan-rollout"
@@ -100,6 +101,8 @@ class PlanDepartment:
         self._in_force: PlanInForce | None = None
         self._rollout: Rollout | None = None
         self._proposals: list[bytes] = []
+        self._unfit: set[int] = set()
+        """Versions that were committed for another topology."""
         self._committing: _Committing | None = None
         self._found_rollout: StoredRollout | None = None
         self._down: frozenset[str] = frozenset()
@@ -146,6 +149,9 @@ class PlanDepartment:
         if policy is None:
             self.refused["committed plans that cannot be read"] += 1
             return []
+        if policy.plan.topology != topology_fingerprint(self._site.federation, self._site.domain):
+            self._does_not_fit(version, now)
+            return []
         plan = PlanInForce(version, policy)
         found, self._found_rollout = self._found_rollout, None
         if found is not None and found.version == version:
@@ -155,6 +161,16 @@ class PlanDepartment:
                 self._resume(plan, now)
             return self._step(now)
         return self._put_in_force(plan, body, now)
+
+    def _does_not_fit(self, version: int, now: float) -> None:
+        """The federation file has changed since a plan was committed: it speaks of another domain."""
+        if version in self._unfit:
+            return
+        self._unfit.add(version)
+        self.refused["plans of another topology"] += 1
+        why = "the federation file has other brokers, capacities, hosts or contracts now; plan again"
+        self._history.ended(version, why)
+        self._log.note(PlanRefused(name=f"{version}, which was in force", why=why), now)
 
     def _put_in_force(self, plan: PlanInForce, body: bytes, now: float) -> list[Instruction]:
         preview = self._candidates.preview(plan, self._in_force, self._down)

@@ -101,7 +101,7 @@ class Rollout:
         if self.state in (RolloutState.PREPARING, RolloutState.DONE):
             return []
         self._finish(now)
-        if now >= self._look_at or len(self._moves) < self._at_most:
+        if now >= self._look_at:
             self._go_on(now)
         self._finish(now)
         return self._moves.tell(term, now)

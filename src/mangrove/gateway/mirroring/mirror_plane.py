@@ -104,6 +104,7 @@ class MirrorPlane:
         one copy is left out by its id.
         """
         self.forget_lines()
+        self._unsent.forget(monotonic())  # ids of older ones may be forgotten elsewhere
         runs = [messages for _, messages in self._unsent.runs()]
         self._unsent = LastSpoken()
         for messages in runs if self.edges else ():

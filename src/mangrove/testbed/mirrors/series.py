@@ -60,7 +60,10 @@ class Series:
         faults: Sequence[Fault] = tuple(Fault),
         victims: Sequence[str] = VICTIMS,
     ) -> None:
-        """`site` and `native` are where their files are; `note` hears of the fault, and how many repetitions of it count and were left out."""
+        """`site` and `native` are where their files are.
+
+        `note` hears of the fault, and how many repetitions of it count and were left out.
+        """
         self._site = site
         self._native = native
         self._wanted = wanted

@@ -176,6 +176,18 @@ def test_a_successor_decides_nothing_again() -> None:
     assert made.kinds()[-1] == "BrokerReturned"
 
 
+def test_a_successor_finishes_what_was_decided_and_not_recorded() -> None:
+    made, broker = served()
+    page = made.agent.directory_page(DirectoryQuestion(), made.now)
+    before = tuple(each.record for each in page.topics if each.record)
+    made.answers[broker] = "-"
+    made.run(BOUND_S)
+    assert FAILURES_KEY in made.store["sessions"]
+    made.take(made.agent.handle(LeadershipLost(), made.now))
+    made.lead(4, before)
+    assert broker not in made.edges("t")
+
+
 def test_a_successor_decides_what_its_predecessor_did_not_get_to() -> None:
     made, broker = served()
     page = made.agent.directory_page(DirectoryQuestion(), made.now)

@@ -228,6 +228,25 @@ def test_back_to_an_earlier_plan() -> None:
     assert "not there" in running.ask(PlanRolledBack(version=77)).problem
 
 
+def test_a_plan_of_before_the_federation_file_changed_is_in_force_no_more() -> None:
+    running = domain()
+    running.obeying = False
+    running.apply(all_at(3))
+    running.run(1)
+    running.federation = small_federation(edges=2)
+    for client, place in running.places.items():
+        running.places[client] = broker(1) if place == broker(3) else place
+    running.orders.clear()
+    running.change_leaders()
+    running.run(30)
+    assert running.orders == []
+    told = running.shown()
+    assert told.version == 0
+    assert "plan again" in told.history[0].outcome
+    assert running.kinds.count("PlanRefused") == 1
+    assert running.register("new", "t77") in (broker(1), broker(2))
+
+
 def test_the_history_is_bounded_also_in_the_store() -> None:
     running = domain(topics=2)
     for number in range(14):

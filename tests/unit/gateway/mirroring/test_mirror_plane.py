@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from time import monotonic
 
 import pytest
 from tests.kit.attachments import FakeAttachment, Head, identified, message
@@ -270,3 +271,23 @@ def test_what_left_the_domain_and_comes_back_is_not_delivered(made_by: str) -> N
     site.deliver(TWICE, went, came)
     assert b"".join(site.head.broker.written) == came
     assert site.plane.figures().repeated_arriving == 1
+
+
+@pytest.mark.parametrize(("later_s", "kept"), [(1.0, True), (3600.0, False)])
+def test_a_gateway_that_stands_by_keeps_copies_and_sends_the_late_ones_when_it_takes_over(
+    monkeypatch: pytest.MonkeyPatch, later_s: float, kept: bool
+) -> None:
+    """What is older has been sent by the one before, or is lost; its id may be forgotten elsewhere."""
+    site = Mirrored()
+    site.head.wanted_by("b", "twice.x")
+    site.head.engine.standing_by = True
+    messages = [numbered("twice.x", 1), numbered("twice.x", 2)]
+    site.edges["edge1"].publish(*(numbered(f"{MIRROR_PREFIX}twice.x", number) for number in (1, 2)))
+    assert site.head.messages_out() == []
+    site.head.engine.standing_by = False
+    now = monotonic() + later_s
+    monkeypatch.setattr("mangrove.gateway.mirroring.mirror_plane.monotonic", lambda: now)
+    site.plane.begin()
+    assert b"".join(site.head.messages_out()) == (b"".join(messages) if kept else b"")
+    site.head.broker.publish(*messages)
+    assert b"".join(site.head.messages_out()) == b"".join(messages)

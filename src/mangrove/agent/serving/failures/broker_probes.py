@@ -31,7 +31,11 @@ class BrokerProbes:
         self._brokers = list(brokers)
         self._heartbeats: dict[str, Heartbeat] = {}
         self._asked: dict[str, int] = {}
+        """What each broker was asked in turn; out of turn it may have been asked since."""
+        self._last: dict[str, int] = {}
         self._asked_out_of_turn: dict[str, float] = {}
+        self._refused_since: dict[str, int] = {}
+        """The last question that a broker was asked before it was found closed."""
         self._checks: set[asyncio.TimerHandle] = set()
 
     async def run(self) -> None:
@@ -43,7 +47,7 @@ class BrokerProbes:
             while True:
                 for name, heartbeat in self._heartbeats.items():
                     self._look(name, heartbeat, self._asked.get(name))
-                    self._asked[name] = heartbeat.beat()
+                    self._asked[name] = self._last[name] = heartbeat.beat()
                 # Who is late asks again a whole period later, so that an answer has its time.
                 due = max(due + PROBE_S, loop.time() + PROBE_S / 2)
                 await asyncio.sleep(due - loop.time())
@@ -59,7 +63,7 @@ class BrokerProbes:
         if heartbeat is None or loop.time() < self._asked_out_of_turn.get(broker, 0.0) + AT_ONCE_S:
             return
         self._asked_out_of_turn[broker] = loop.time()
-        beat = heartbeat.beat()
+        beat = self._last[broker] = heartbeat.beat()
 
         def check() -> None:
             self._checks.discard(handle)
@@ -69,8 +73,11 @@ class BrokerProbes:
         self._checks.add(handle)
 
     def _look(self, broker: str, heartbeat: Heartbeat, beat: int | None) -> None:
-        if beat is not None and not heartbeat.silenced:
-            self._tell(BrokerProbed(broker, answered=heartbeat.answered(beat)))
+        if beat is None or beat <= self._refused_since.get(broker, 0) or heartbeat.silenced:
+            return
+        self._tell(BrokerProbed(broker, answered=heartbeat.answered(beat)))
 
     def _refused(self, broker: str) -> None:
+        # What it answered before its end is no sign of life any more.
+        self._refused_since[broker] = self._last.get(broker, 0)
         self._tell(BrokerProbed(broker, answered=False, closed=True))
