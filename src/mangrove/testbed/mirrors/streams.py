@@ -17,6 +17,7 @@ REST_S = 0.5
 CALM_S = 0.7
 """When nothing has come for so long after publishing ended, nothing is under way any more."""
 LONGEST_S = 30.0
+PLACED_S = 10.0
 
 
 class StreamsUnableError(MangroveError):
@@ -59,8 +60,15 @@ class Streams:
 
     async def place(self, subject: str) -> tuple[str, str]:
         """The broker that serves a subject, and its mirror."""
-        brokers: tuple[str, str] = await self._subscriber.ask("place", subject)
-        return brokers
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PLACED_S
+        while True:
+            brokers: tuple[str, str] = await self._subscriber.ask("place", subject)
+            if all(brokers):
+                return brokers
+            if loop.time() > deadline:
+                raise StreamsUnableError(f"{subject} has no two brokers: {brokers}")
+            await asyncio.sleep(0.1)
 
     async def end(self, span: Span) -> tuple[dict[str, Figures], float]:
         """Publish no more; what became of each stream, and how long the publisher waited for a processor."""

@@ -242,8 +242,8 @@ class _Sdk:
         return state is not None and bool(state.mirrors) and not state.away
 
     def place(self, subject: str) -> tuple[str, str]:
-        record = self._connection.directory[subject]
-        return record.edges[0], record.mirror
+        record = self._connection.directory.get(subject)
+        return ("", "") if record is None or not record.edges else (record.edges[0], record.mirror)
 
     async def close(self) -> None:
         await self._connection.close()
