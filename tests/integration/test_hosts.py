@@ -23,7 +23,7 @@ from mangrove.errors import InputError
 from mangrove.model.agents.names import supervisor_subject
 from mangrove.model.federation import Federation
 from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
-from mangrove.testbed.faults.host_networks import HostNetworks, networks_problem
+from mangrove.testbed.hosts.namespaces import HostNetwork
 
 SECRET = "a word that all hosts share"
 
@@ -217,14 +217,11 @@ async def test_hosts_that_run_alone_join_if_their_files_agree(tmp_path: Path) ->
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(bool(networks_problem()), reason=networks_problem())
 async def test_a_host_that_is_cut_off_is_left_and_found_again(tmp_path: Path) -> None:
-    addresses = {"h1": "10.211.0.1", "h2": "10.211.0.2", "h3": "10.211.0.3"}
-    federation = site({"h1": "head", "h2": "edge1", "h3": "edge2"}, "10.211.0")
-    async with (
-        HostNetworks("mgr", "10.211.255.1", addresses) as networks,
-        Launcher(federation, tmp_path, inside=networks.inside("oslo")) as launched,
-    ):
+    network = HostNetwork(["h1", "h2", "h3"])
+    federation = site({"h1": "head", "h2": "edge1", "h3": "edge2"}, network.net)
+    inside = {("oslo", host): network.inside(host) for host in ("h1", "h2", "h3")}
+    async with network, Launcher(federation, tmp_path, inside=inside) as launched:
         running = Domain(launched)
         await eventually(running.leader_after(0), "an agent leads")
         edge2 = await nats.connect(running.endpoints.edges[1].client_url)
@@ -247,11 +244,11 @@ async def test_a_host_that_is_cut_off_is_left_and_found_again(tmp_path: Path) ->
 
         edge1 = running.endpoints.edges[0].client_url
         await eventually(arrives_from(edge1), "messages arrive before")
-        await networks.cut_off("h1")
+        await network.cut_off("h1")
         await asyncio.sleep(0.2)
         await eventually(arrives_from(edge1), "messages arrive between those who are left")
         await eventually(running.leader_elsewhere, "an agent on another host leads", 40)
-        await networks.join("h1")
+        await network.join("h1")
         await eventually(arrives_from(running.endpoints.head.client_url), "the head is found again", 40)
         await edge2.close()
         await running.management.close()
