@@ -218,7 +218,8 @@ async def test_a_gateway_that_is_told_to_stop_hands_over(twins: Running) -> None
     os.kill(process.pid, signal.SIGTERM)
 
     async def handed_over() -> bool:
-        return (await pair_of(twins, "oslo")).number != before.number
+        status = await gateway_status(twins.launched.endpoints["oslo"])
+        return status is not None and status.pair is not None and status.pair.number != before.number
 
     await eventually(handed_over, "the other gateway should carry")
     await stream.end()

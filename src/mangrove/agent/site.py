@@ -38,6 +38,7 @@ PASSWORD_BYTES = 24
 ATTACH_S = 5.0
 """An edge that has not found its head by then is left to go on trying by itself."""
 LOOK_S = 0.02
+CANCEL_S, CANCEL_TIMES = 0.1, 10
 
 
 class Site:
@@ -175,11 +176,16 @@ class Site:
         await stop_in_order(self.daemons(), self.brokers.values())
 
     async def end_supervision(self) -> None:
-        """Take no orders any more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        """Take no orders any more.
+
+        A task may have to be cancelled again: what nats-py does when it connects swallows cancellations.
+        """
+        tasks, self._tasks = set(self._tasks), []
+        for _ in range(CANCEL_TIMES):
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=CANCEL_S)
 
     async def kill(self) -> None:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""

@@ -14,7 +14,7 @@ from mangrove.control.congestion.domain.capacities import capacity_problem
 from mangrove.control.events.happenings import AgentFollows
 from mangrove.control.failures.watch import FailureWatch, Turn
 from mangrove.control.instructions import AnswerRegistration, Instruction
-from mangrove.control.leadership import Leadership
+from mangrove.control.leading.leadership import Leadership
 from mangrove.control.policies.colleagues import Colleagues
 from mangrove.control.policies.membership import Membership
 from mangrove.control.site import Site
@@ -93,7 +93,7 @@ class AgentBrain:
         return self._handle(stimulus, now) + self._among_colleagues(now)
 
     def _among_colleagues(self, now: float) -> list[Instruction]:
-        replication = None if self._lead is None else self._lead.replication
+        replication = None if self._lead is None else self._lead.parts.replication
         return self._colleagues.afterwards(self._last_term, replication, now)
 
     def rank(self, last_leader: str, now: float) -> int:
@@ -222,7 +222,7 @@ class AgentBrain:
     def _lose_leadership(self, now: float) -> None:
         lead, self._lead = self._lead, None
         if lead is not None:
-            self._log.note(AgentFollows(term=lead.term, sessions=len(lead.sessions.sessions(now))), now)
+            self._log.note(AgentFollows(term=lead.term, sessions=len(lead.parts.sessions.sessions(now))), now)
             lead.drop()
 
     def timer(self) -> float:
@@ -255,16 +255,16 @@ class AgentBrain:
             method=balancing.method,
             distribution=balancing.distribution,
             leader=self._agent if lead is not None else "",
-            members=self._colleagues.status(None if lead is None else lead.replication, now),
+            members=self._colleagues.status(None if lead is None else lead.parts.replication, now),
             policy=self._colleagues.holdings.version,
         )
-        return status if lead is None else lead.status(status, now)
+        return status if lead is None else lead.parts.status(status, now)
 
     def directory_page(self, question: DirectoryQuestion, now: float) -> DirectoryAnswer:
         """A page of the directory; an agent that does not lead has none."""
         if self._lead is None:
             return DirectoryAnswer(domain=self._site.domain, term=self._last_term, topics=())
-        return self._lead.pages.page(question, self._lead.term)
+        return self._lead.parts.pages.page(question, self._lead.term)
 
     def capacity_problem(self, told: CapacityTold) -> str:
         """Why a broker cannot be told to carry that, or nothing."""
@@ -277,6 +277,6 @@ class AgentBrain:
     def problems(self) -> list[str]:
         """Invariants that do not hold; for tests."""
         if self._lead is not None:
-            return self._lead.problems()
+            return self._lead.parts.problems()
         busy = self._watch.busy()
         return [f"{busy} are busy, and nobody leads"] if busy else []

@@ -15,7 +15,7 @@ from mangrove.control.instructions import (
     Store,
     TellClient,
 )
-from mangrove.control.leadership import PUSH_S
+from mangrove.control.leading.leadership import PUSH_S
 from mangrove.control.stimuli import (
     ClientRegistered,
     ClientSaid,

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
 CLOSE_S = 1.0
-GREETED_S = 0.5
-"""Others have so long to say that they were here before, when a host joins."""
+GREETED_S = 1.5
+"""Others have so long to say that they were here before, when a host joins. One that agrees does for all."""
 HINT = "give all hosts of a domain the same file, then start this one again"
 
 T = TypeVar("T")
@@ -205,6 +205,7 @@ async def check_agreement(
                     reason = disagreement(greeting, _answer.decode(message.data).greeting)
                     if reason:
                         raise InputError(f"this host does not join {domain}: {reason}", hint=HINT)
+                    return
     finally:
         await _close(connection)
 

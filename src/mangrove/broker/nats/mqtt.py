@@ -12,6 +12,7 @@ gateway that has gone on to another broker finds it again through that one, when
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import Callable
@@ -41,6 +42,7 @@ ID_HEADER_BYTES = len(_ID_HEADER) + _ID_BYTES + len(CRLF)
 
 CONFIRM_S = 10.0
 """A store that says nothing for so long is taken to have lost what it was given."""
+REPEAT_S = 1.0
 MAX_KEPT_BYTES = 8 << 20
 """Of more than this that is unconfirmed, the oldest are not kept for another time."""
 MAX_REASONS = 20
@@ -63,6 +65,7 @@ class MqttStore:
         self._life = token_hex(6)
         self._written = 0
         self._write: Callable[[bytes], None] | None = None
+        self._repeating: asyncio.TimerHandle | None = None
         self.expected = False
         """Whether there was a store, and it is thought to come back."""
         self.present = False
@@ -77,6 +80,9 @@ class MqttStore:
         self._give_up("the broker went away before it confirmed a message for MQTT", all_kept=False)
         self.present = False
         self._write = None
+        if self._repeating is not None:
+            self._repeating.cancel()
+            self._repeating = None
 
     def attached(self, write: Callable[[bytes], None], *, elsewhere: bool = False) -> None:
         """The broker is back: what it had not confirmed is written again, before anything else.
@@ -95,8 +101,18 @@ class MqttStore:
         back = present and not self.present
         self.present = present
         self.expected |= present
-        if back:
+        if back and self._unconfirmed and self._write is not None:
             self._write_again()
+            # It may be told of before it takes anything in, and its answers do not say to what they are.
+            again = list(self._unconfirmed)
+            self._repeating = asyncio.get_running_loop().call_later(REPEAT_S, self._repeat, again)
+
+    def _repeat(self, messages: list[bytes]) -> None:
+        """Write once more what a store that is back was told first; it leaves out what it has."""
+        self._repeating = None
+        if self.present and self._write is not None:
+            self.wrote(messages)
+            self._write(b"".join(messages))
 
     def _write_again(self) -> None:
         if self._unconfirmed and self._write is not None:

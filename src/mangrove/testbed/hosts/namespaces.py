@@ -18,8 +18,8 @@ from mangrove.errors import MangroveError
 
 PREFIX = "mgr"
 COMMAND_S = 10.0
-FIRST_HOST = 11
-"""The last part of the first host's address; this machine itself is 1."""
+OUTSIDE = 254
+"""The last part of this machine's own address; those of the hosts count from 1."""
 
 
 class HostNetwork:
@@ -28,10 +28,11 @@ class HostNetwork:
     def __init__(self, hosts: Sequence[str]) -> None:
         token = secrets.token_hex(2)
         self._bridge = f"{PREFIX}{token}"
-        self._net = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(256)}"
+        self.net = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(256)}"
+        """The first three parts of all addresses."""
         self._namespaces = {host: f"{PREFIX}{token}-{number}" for number, host in enumerate(hosts)}
         self._lines = {host: f"{PREFIX}{token}h{number}" for number, host in enumerate(hosts)}
-        self._addresses = {host: f"{self._net}.{FIRST_HOST + number}" for number, host in enumerate(hosts)}
+        self._addresses = {host: f"{self.net}.{number + 1}" for number, host in enumerate(hosts)}
         self._made: list[list[str]] = []
         """What undoes what was made, latest last."""
 
@@ -55,7 +56,7 @@ class HostNetwork:
     @property
     def outside(self) -> str:
         """The address of this machine among them."""
-        return f"{self._net}.1"
+        return f"{self.net}.{OUTSIDE}"
 
     def inside(self, host: str) -> tuple[str, ...]:
         """What to write before a command that is to run on a host."""

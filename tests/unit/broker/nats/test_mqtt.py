@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -189,3 +190,18 @@ async def test_from_another_broker_the_store_is_waited_for_and_told_what_came_me
     assert ID.findall(again)[:1] == before
     assert without_ids(again).endswith(stored("a", EXACTLY_ONCE, b"0") + stored("a", EXACTLY_ONCE, b"1"))
     assert attached.head.ledger.dropped == {}
+
+
+async def test_a_store_that_is_back_is_told_twice_in_case_it_was_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mangrove.broker.nats.mqtt.REPEAT_S", 0.01)
+    attached = attached_with_store()
+    attached.protocol.data_received(b"LS- $MQTT.msgs.>\r\n")
+    attached.head.connection.deliver(body("a", EXACTLY_ONCE, b"0"))
+    attached.protocol.data_received(b"LS+ $MQTT.msgs.>\r\n")
+    ids = ID.findall(attached.wire.take())
+    await asyncio.sleep(0.05)
+    assert ID.findall(attached.wire.take()) == ids, "under the same id, so it is stored once"
+    attached.protocol.data_received(b'LMSG _MGR.@stored 9\r\n{"seq":1}\r\n' * 2)
+    assert ID.findall(come_back(attached, b"LS+ $MQTT.msgs.>\r\n")) == []

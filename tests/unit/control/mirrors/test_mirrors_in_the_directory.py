@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mangrove.control.brain import AgentBrain
 from mangrove.control.instructions import AnswerRegistration
-from mangrove.control.leadership import Leadership
+from mangrove.control.leading.leadership import Leadership
 from mangrove.control.stimuli import BrokerUnreachable, ClientRegistered, ClientSaid, LeadershipTaken
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.registration import (
@@ -89,7 +89,7 @@ def test_a_publisher_of_what_nobody_here_subscribes_to_has_a_mirror_until_it_lea
     assert (record.edges, record.mode) == ((), Mirror.STANDBY)
     assert record.mirror.startswith("oslo-edge")
     register(brain, sequence=2, ended=("p1",))
-    assert leadership(brain).directory.get("meter.a") is None
+    assert leadership(brain).parts.directory.get("meter.a") is None
 
 
 def test_a_publisher_is_told_of_the_mirrors_of_patterns_over_its_subject() -> None:
@@ -103,7 +103,7 @@ def test_a_publisher_is_told_of_the_mirrors_of_patterns_over_its_subject() -> No
 def test_what_is_moved_onto_its_mirror_gets_another_in_the_same_record() -> None:
     brain = leading()
     (before,) = register(brain, subscriber("alert.fire")).records
-    directory = leadership(brain).directory
+    directory = leadership(brain).parts.directory
     after = directory.decide("alert.fire", edges=(before.mirror,), decision="x", since=1e9)
     assert after is not None
     assert after.epoch > before.epoch
@@ -118,7 +118,7 @@ def test_a_broker_that_does_not_answer_is_nobodys_mirror() -> None:
     (record,) = register(brain, subscriber("alert.fire")).records
     for second in range(8):
         brain.handle(BrokerUnreachable(record.mirror, "away"), 101.0 + second)
-    after = leadership(brain).directory.get("alert.fire")
+    after = leadership(brain).parts.directory.get("alert.fire")
     assert after is not None
     assert after.mirror not in ("", record.mirror)
     assert after.edges == record.edges
@@ -127,8 +127,8 @@ def test_a_broker_that_does_not_answer_is_nobodys_mirror() -> None:
 def test_a_broker_that_is_down_is_replaced_at_once() -> None:
     brain = leading()
     (record,) = register(brain, subscriber("alert.fire")).records
-    lead = leadership(brain)
-    lead._site.set_down([record.mirror])
+    lead = leadership(brain).parts
+    lead.site.set_down([record.mirror])
     register(brain, subscriber("other"), client="c2", now=100.5)
     after = lead.directory.get("alert.fire")
     assert after is not None
@@ -163,12 +163,12 @@ def test_mirror_copies_count_where_they_are_and_do_not_move() -> None:
     received = {"s1": Traffic(100, 1000), f"s1{MIRRORED_KEY}": Traffic(90, 2000)}
     told = Report(client="c1", sequence=2, span_s=1.0, received=received)
     brain.handle(ClientSaid(told), 101.0)
-    profile = leadership(brain).profile
+    profile = leadership(brain).parts.profile
     assert not profile.refused
     assert profile.rate("c1", f"s1{MIRRORED_KEY}") == (90.0, 2000.0)
     assert len(profile) == 3, "members of groups have no second copy"
     assert list(profile.topics(record.mirror)) == ["_MGR._MIRROR.alert.fire"]
-    brain_view = leadership(brain).view
+    brain_view = leadership(brain).parts.view
     assert brain_view.bundles(record.mirror, 101.0, publishers=False) == []
     register(brain, sequence=3, ended=("s1", "s2"), now=102.0)
     assert len(profile) == 0

@@ -150,7 +150,7 @@ def test_a_pattern_over_planned_topics_goes_with_them_only_if_they_are_together(
     running = domain(topics=1)
     home = running.places["c0"]
     running.apply({"t0": home, "a.1": broker(3), "a.2": broker(3), "b.1": broker(1), "b.2": broker(2)})
-    plans = running.brain._lead.plans  # type: ignore[union-attr]
+    plans = running.brain._lead.parts.plans  # type: ignore[union-attr]
     assert plans.planned("a.>") is not None
     assert plans.planned("a.>").primary == broker(3)  # type: ignore[union-attr]
     assert plans.planned("b.>") is None
@@ -281,7 +281,7 @@ def test_a_dead_broker_is_no_target() -> None:
     for _ in range(4):
         running.now += 1
         running.sample(broker(2))
-    plans = running.brain._lead.plans  # type: ignore[union-attr]
+    plans = running.brain._lead.parts.plans  # type: ignore[union-attr]
     assert plans.case_for({broker(2)}) is None, "an answer of `allocate` has no cases"
     running.apply({"t0": broker(2), "t1": broker(3), "t2": broker(3)}, made_at=WALL + 1)
     running.run(3)
@@ -360,7 +360,7 @@ def test_primary_and_mirror_on_one_broker_are_refused() -> None:
     assert "primary and mirror are both 'oslo-edge1'" in problem
     assert not running.ask(PlanApplied(plan=whole_plan(running, broker(1), broker(2)))).problem
     running.run(3)
-    plans = running.brain._lead.plans  # type: ignore[union-attr]
+    plans = running.brain._lead.parts.plans  # type: ignore[union-attr]
     assert plans.planned("t0") == plans.in_force.plan.normal.placing["t0"]  # type: ignore[union-attr]
 
 
@@ -449,7 +449,7 @@ def test_a_rolled_back_plan_is_not_found_again() -> None:
 
 def test_a_paused_domain_applies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     running = domain(policy=PlanPolicy.AUTO, moves_at_once=1)
-    plans = running.brain._lead.plans  # type: ignore[union-attr]
+    plans = running.brain._lead.parts.plans  # type: ignore[union-attr]
     paused = True
     monkeypatch.setattr(plans._around, "paused", lambda: paused)
     assert running.ask(PlanApplied(plan=answer(running.federation, all_at(1)))).problem == PAUSED
