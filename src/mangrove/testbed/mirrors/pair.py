@@ -35,8 +35,8 @@ links:
   - {{between: [{HOME}, {ABROAD}], delay_ms: 5}}
 {TOPICS}"""
 LONGEST_PAUSE_MS = 150.0
-"""A repetition in which the publisher itself paused for longer, half of the shortest bar, is left out. A gateway
-that starts anew keeps a processor busy for about a tenth of a second."""
+"""A repetition in which the publisher itself paused for longer, half of the shortest bar, is left out.
+A gateway that starts anew keeps a processor busy for about a tenth of a second."""
 WATCH_S = 3.0
 SETTLE_S = 3.0
 HEALTHY_S = 30.0
