@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from benchmarks import gateways
 from rich.console import Console
-from tests.unit.benchmarks.test_mirror_bars import GOOD
+from tests.kit.good_figures import GOOD
 
 from mangrove.testbed.mirrors.pair import PairFault, PairRepetition
 from mangrove.testbed.mirrors.site import BOTH, PLAIN, STANDBY

@@ -9,26 +9,11 @@ import msgspec
 import pytest
 from benchmarks import mirror
 from rich.console import Console
+from tests.kit.good_figures import GOOD
 
-from mangrove.testbed.accounting import Figures
 from mangrove.testbed.mirrors.account import Fault, Repetition
 from mangrove.testbed.mirrors.series import NATIVE, FaultSeries
 from mangrove.testbed.mirrors.site import BOTH, PLAIN, STANDBY
-
-GOOD = Figures(
-    sent=7000,
-    delivered=7000,
-    lost=0,
-    duplicated=0,
-    out_of_order=0,
-    late=0,
-    in_time_ratio=1.0,
-    longest_gap_ms=20.0,
-    longest_send_gap_ms=5.0,
-    longest_latency_ms=9.0,
-    p50_ms=1.0,
-    p99_ms=2.0,
-)
 
 
 def result(stream: str = BOTH, paused_ms: float = 5.0, wanted: int = 2, **flaw: Any) -> dict[str, object]:
