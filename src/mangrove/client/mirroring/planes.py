@@ -62,6 +62,12 @@ class _Joining:
         self.size_bytes += size_of(message)
         return True
 
+    def take_over(self, before: _Joining) -> None:
+        """Go on with what waited when the same way began last."""
+        self.held, self.count, self.size_bytes = before.held, before.count, before.size_bytes
+        if before.count:
+            self.until = before.until
+
     def settle(self, origin: bytes) -> list[Message]:
         self.settled.add(origin)
         held = self.held.pop(origin, {})
@@ -87,11 +93,19 @@ class Planes:
     def joins(self, plane: Plane, now: float) -> None:
         """A way begins, or has begun again after it was lost; the other lives."""
         origins = None if plane is Plane.MIRROR else frozenset(self._mirrored)
-        self._joining[plane] = _Joining(now + JOIN_S, origins)
+        joining = _Joining(now + JOIN_S, origins)
+        if (before := self._joining.get(plane)) is not None:
+            joining.take_over(before)
+        self._joining[plane] = joining
 
     def lost(self, plane: Plane, now: float) -> list[Message]:
-        """A way is gone, and nobody waits for it: what to hand over now."""
-        self._joining.pop(plane, None)
+        """A way is gone, and nobody waits for it: what to hand over now.
+
+        What it brought itself and has not been handed over still waits for the other, for as long as it would
+        have: nobody else may bring it.
+        """
+        if (mine := self._joining.get(plane)) is not None and not mine.count:
+            del self._joining[plane]
         return self._release(plane.other, now)
 
     def came(self, plane: Plane, messages: list[Message], now: float) -> list[Message]:

@@ -157,3 +157,29 @@ def test_ids_of_users_are_known_as_long_as_they_are_remembered() -> None:
     second = Message("u", b"", head, "", _respond)
     assert ids.fresh([first, second, first], 0.0) == [first, second]
     assert ids.duplicates == 1
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_whatever_came_by_any_way_is_handed_over_once_however_ways_come_and_go(data: st.DataObject) -> None:
+    """Brokers die one soon after the other: what a way brought before its end may come by no other."""
+    stream = Publisher().say(data.draw(st.integers(1, 20)))
+    subject = Planes(one_subject=True)
+    handed: list[Message] = []
+    brought: set[str] = set()
+    now = 0.0
+    for _ in range(data.draw(st.integers(1, 30))):
+        now += data.draw(st.sampled_from([0.0, 0.1, JOIN_S / 2]))
+        plane = data.draw(st.sampled_from(list(Plane)))
+        match data.draw(st.sampled_from(["came", "came", "joins", "lost"])):
+            case "joins":
+                subject.joins(plane, now)
+            case "lost":
+                handed += subject.lost(plane, now)
+            case _:
+                begin = data.draw(st.integers(0, len(stream) - 1))
+                part = stream[begin : begin + data.draw(st.integers(1, 5))]
+                brought |= set(texts(part))
+                handed += subject.came(plane, part, now)
+    handed += subject.handle_timer(now + JOIN_S)
+    assert sorted(texts(handed)) == sorted(brought)
