@@ -155,6 +155,7 @@ async def test_the_loss_of_the_heads_host_stops_neither_messages_nor_control(thr
     await bucket.put("key", b"before")
     async with mangrove.connect(domain="oslo", run_dir=three.launched.directory) as client:
         wanted = await client.subscribe("news")
+        await wanted.ready()
         await client.publish("news", b"first")
         assert (await wanted.next(timeout=10)).data == b"first"
 

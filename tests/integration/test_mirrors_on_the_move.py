@@ -146,7 +146,12 @@ async def test_an_edge_that_is_cut_off_from_its_head(
             got.append(message.data)
 
         subscription = await subscriber.subscribe("meter.a", callback=take)
-        await publisher.publish("meter.a", b"p 0")
+
+        async def heard() -> bool:
+            await publisher.publish("meter.a", b"first")
+            return bool(got)
+
+        await eventually(heard, "the head should know of the subscription")
         record = DirectoryRecord(
             topic="meter.a", domain=DOMAIN, epoch=1, edges=("edge1",), mirror="edge2", mode=Mirror.STANDBY
         )
@@ -168,10 +173,9 @@ async def test_an_edge_that_is_cut_off_from_its_head(
         await task
 
         async def all_there() -> bool:
-            return len(got) >= load.sent["p"] + 1
+            return sum(each != b"first" for each in got) >= load.sent["p"]
 
         await eventually(all_there, "everything should come")
-        got.remove(b"p 0")
-        assert load.problems(got) == []
+        assert load.problems([each for each in got if each != b"first"]) == []
         assert subscriber.mirroring["primary behind"] >= 1
         assert publisher.mirroring["leases"] == 1

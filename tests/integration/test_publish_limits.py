@@ -219,6 +219,7 @@ async def test_nobody_listens(pair: Running) -> None:
             await connection.request("lonely.a", timeout=5)
         assert await connection.publish("lonely.a", reply="answers.here")
         own = await connection.subscribe("lonely.*")
+        await own.ready()
         assert await connection.publish("lonely.b", b"to myself")
         assert (await own.next(timeout=5)).data == b"to myself"
         await own.unsubscribe()
