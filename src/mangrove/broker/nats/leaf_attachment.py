@@ -29,6 +29,11 @@ DISTRUST_S = 5.0
 """A broker that fell silent is tried after all others for so long."""
 
 
+STORE_RETURNS_S = 1.5
+"""Where MQTT messages pass, the head that stores them is waited for so long: it is started anew."""
+AGAIN_S = 0.05
+
+
 class LeafAttachment:
     """Keeps one leaf-node connection up; its owner is told of everything but the reconnecting.
 
@@ -52,6 +57,7 @@ class LeafAttachment:
         warned: set[str] = set()
         try:
             while True:
+                await self._back_with_the_store()
                 began_at = monotonic()
                 for url in self._in_order(began_at):
                     problem = await self._serve(url)
@@ -67,9 +73,28 @@ class LeafAttachment:
             if self._protocol is not None:
                 self._protocol.close("the gateway stops")
 
+    async def _back_with_the_store(self) -> None:
+        """Attach to the head again that was closed under us, if it keeps messages for MQTT.
+
+        Sessions of MQTT are at the head and return with it. Who hung on another broker meanwhile would stay
+        there, and could not tell the head's next death from subscribers that go.
+        """
+        head = self._urls[0]
+        until = monotonic() + STORE_RETURNS_S
+        while self._last == head and self._mqtt.in_use and monotonic() < until:
+            if self._is_distrusted(head, monotonic()):
+                return
+            if await self._serve(head):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                until = monotonic() + STORE_RETURNS_S
+
     def _in_order(self, now: float) -> list[str]:
         """All URLs, those of brokers that were silent lately at the end."""
-        return sorted(self._urls, key=lambda url: now - self._silent_at.get(url, -DISTRUST_S) < DISTRUST_S)
+        return sorted(self._urls, key=lambda url: self._is_distrusted(url, now))
+
+    def _is_distrusted(self, url: str, now: float) -> bool:
+        return now - self._silent_at.get(url, -DISTRUST_S) < DISTRUST_S
 
     async def _serve(self, url: str) -> str:
         """Stay attached there until it is over; why it could not be, or an empty string if it was."""

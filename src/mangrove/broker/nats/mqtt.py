@@ -75,6 +75,11 @@ class MqttStore:
         message is written.
         """
 
+    @property
+    def in_use(self) -> bool:
+        """Whether anything was ever stored by this gateway."""
+        return self._written > 0
+
     def lost(self) -> None:
         """The broker is gone, and may have stored what it had not confirmed, or not."""
         self._give_up("the broker went away before it confirmed a message for MQTT", all_kept=False)
