@@ -13,6 +13,7 @@ from mangrove.testbed.highway.regions import Kind
 from mangrove.testbed.highway.scenario import FROZEN, KILLED, LOST, Highway, Moment
 
 
+@pytest.mark.soak
 async def test_mirrored_topics_survive_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moments: list[Moment] = []
     report = await Highway(tmp_path, look=moments.append).run(1.5, rest_s=1.0)

@@ -17,7 +17,14 @@ from mangrove.testbed.mirrors.workers import SDK
 RATE_MSG_S = 500.0
 
 
-@pytest.mark.parametrize(("hosts", "victim"), [(1, "primary"), (2, "head"), (3, "primary")])
+@pytest.mark.parametrize(
+    ("hosts", "victim"),
+    [
+        pytest.param(1, "primary", marks=pytest.mark.soak),
+        pytest.param(2, "head", marks=pytest.mark.soak),
+        (3, "primary"),
+    ],
+)
 async def test_a_broker_dies_and_mirrored_streams_go_on(hosts: int, victim: str, tmp_path: Path) -> None:
     with Streams(SDK, (BOTH, STANDBY, PLAIN), MIRRORED, RATE_MSG_S) as streams:
         async with FailingSite(hosts, tmp_path) as site:
