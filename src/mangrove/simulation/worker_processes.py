@@ -20,6 +20,21 @@ R = TypeVar("R")
 _context = multiprocessing.get_context("spawn")
 
 
+CHUNK = 50
+"""Seeds that a process plays before it tells what came of them."""
+
+
+def play_all(play: Callable[[int], R], seeds: Iterable[int], take: Callable[[R], None], workers: int) -> None:
+    """Play every seed, here or in several processes, which give their results in any order."""
+    seeds = list(seeds)
+    if workers > 1 and len(seeds) > CHUNK:
+        groups = [seeds[first : first + CHUNK] for first in range(0, len(seeds), CHUNK)]
+        play_in_processes(play, groups, take, workers)
+    else:
+        for seed in seeds:
+            take(play(seed))
+
+
 def play_in_processes(
     play: Callable[[int], R], groups: Iterable[Sequence[int]], take: Callable[[R], None], workers: int
 ) -> None:

@@ -88,10 +88,7 @@ def _conclude_harmony(phases: list[Phase], reports: list[StreamReport], seed: in
         )
     else:
         demo_harmony.render(phases, reports)
-    for problem in problems:
-        stderr_console().print(f"[red]{problem}[/red]")
-    if problems:
-        raise typer.Exit(EXIT_NEGATIVE)
+    _blame(problems)
 
 
 def _conclude_surge(report: SurgeReport, as_json: bool) -> None:
@@ -100,10 +97,7 @@ def _conclude_surge(report: SurgeReport, as_json: bool) -> None:
         print_json({"demo": "surge", "report": report, "problems": problems})
     else:
         demo_surge.render(report)
-    for problem in problems:
-        stderr_console().print(f"[red]{problem}[/red]")
-    if problems:
-        raise typer.Exit(EXIT_NEGATIVE)
+    _blame(problems)
 
 
 def _conclude_damage(reports: dict[str, DamageReport], as_json: bool) -> None:
@@ -112,10 +106,7 @@ def _conclude_damage(reports: dict[str, DamageReport], as_json: bool) -> None:
         print_json({"demo": "damage", "reports": reports, "problems": problems})
     else:
         demo_damage.render(reports)
-    for problem in problems:
-        stderr_console().print(f"[red]{problem}[/red]")
-    if problems:
-        raise typer.Exit(EXIT_NEGATIVE)
+    _blame(problems)
 
 
 def _conclude_highway(report: HighwayReport, as_json: bool) -> None:
@@ -124,6 +115,11 @@ def _conclude_highway(report: HighwayReport, as_json: bool) -> None:
         print_json({"demo": "highway", "report": report, "problems": problems})
     else:
         demo_highway.render(report)
+    _blame(problems)
+
+
+def _blame(problems: list[str]) -> None:
+    """Say what did not go as it should, and end with that; nothing if all went well."""
     for problem in problems:
         stderr_console().print(f"[red]{problem}[/red]")
     if problems:

@@ -207,8 +207,7 @@ class Departments:
             set_off=set_off,
             answers=failures.answers,
             hindered=lambda at: (
-                self.pause.in_force
-                or self.failures.unsettled(at)
+                self.failures.unsettled(at)
                 or bool(failures.failed)
                 or self.plans.rolling_out
                 or self.registrar.believes(at)

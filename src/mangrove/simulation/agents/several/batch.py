@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from mangrove.simulation.agents.several.run import SeveralResult, run_schedule
-from mangrove.simulation.worker_processes import play_in_processes
-
-CHUNK = 50
-"""Schedules that a process plays before it tells what came of them."""
+from mangrove.simulation.worker_processes import play_all
 
 
 @dataclass(slots=True)
@@ -59,11 +56,5 @@ def run_schedules(
         if on_result is not None:
             on_result(result)
 
-    seeds = list(seeds)
-    if workers > 1 and len(seeds) > CHUNK:
-        groups = [seeds[first : first + CHUNK] for first in range(0, len(seeds), CHUNK)]
-        play_in_processes(run_schedule, groups, take, workers)
-    else:
-        for seed in seeds:
-            take(run_schedule(seed))
+    play_all(run_schedule, seeds, take, workers)
     return totals
