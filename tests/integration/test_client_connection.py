@@ -443,14 +443,13 @@ async def hostile(answer: bytes, then: bytes = b"") -> tuple[asyncio.Server, str
     """A server that answers CONNECT with something, and the first subscription with something else."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.closing(writer), contextlib.suppress(OSError):
             writer.write(INFO)
             while line := await reader.readline():
                 if line == b"PING\r\n":
                     writer.write(answer)
                 elif line.startswith(b"SUB"):
                     writer.write(then)
-            writer.close()
 
     server = await asyncio.start_server(serve, HOST, 0)
     return server, f"nats://{HOST}:{server.sockets[0].getsockname()[1]}"

@@ -28,11 +28,14 @@ class Line:
     def __init__(self) -> None:
         self.broken = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
 
     async def open(self, to: int) -> int:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._writers.append(writer)
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to)
+            self._writers.append(far_writer)
             for source, sink in ((reader, far_writer), (far_reader, writer)):
                 self._tasks.add(asyncio.create_task(self._carry(source, sink)))
 
@@ -56,6 +59,8 @@ class Line:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
 
 
 @pytest.fixture(scope="module")

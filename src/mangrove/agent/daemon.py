@@ -38,6 +38,7 @@ from mangrove.errors import MangroveError
 from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
     AGENT_READY,
@@ -157,9 +158,7 @@ class Agent:
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 await leadership.lease.release()
                 await connection.publish(*self._shell.lease_change(0))
-            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
-                async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await connection.close()
+            await close_in_time(connection)
 
     def _say_ready(self) -> None:
         if not self._ready:
@@ -181,7 +180,7 @@ class Agent:
 
         while True:
             try:
-                return await nats.connect(
+                return await connect_or_close(
                     urls,
                     name=self._settings.agent,
                     max_reconnect_attempts=-1,

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
-import nats
 import nats.errors
 from nats.aio.client import Client
 
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
 from mangrove.model.agents.names import (
     agent_status_subject,
@@ -33,7 +33,6 @@ from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsReq
 TIMEOUT_S = 2.0
 OPERATE_S = 15.0
 """A plan is answered when all agents hold it, or have been given up."""
-CLOSE_TIMEOUT_S = 1.0
 PING_S, PINGS = 1, 2
 """A management broker that is frozen or cut off is left after so many pings, and another asked."""
 
@@ -122,9 +121,7 @@ class ManagementConnection:
         """Let go of the broker."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
-                async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                    await connection.close()
+            await close_in_time(connection)
 
     async def _ask(
         self, subject: str, request: bytes, kind: type[T], *, timeout_s: float = TIMEOUT_S
@@ -141,7 +138,7 @@ class ManagementConnection:
             if self._connection is None or not self._connection.is_connected:
                 await self.close()
                 async with asyncio.timeout(TIMEOUT_S):
-                    self._connection = await nats.connect(
+                    self._connection = await connect_or_close(
                         self._urls,
                         allow_reconnect=False,
                         connect_timeout=1,

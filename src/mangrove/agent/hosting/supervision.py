@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.agent.hosting.silence import answers
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
 from mangrove.model.agents.registration import AgentStarted
@@ -37,7 +37,6 @@ from mangrove.model.hosting.supervision import (
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
-CLOSE_S = 1.0
 GREETED_S = 1.5
 """Others have so long to say that they were here before, when a host joins. One that agrees does for all."""
 HINT = "give all hosts of a domain the same file, then start this one again"
@@ -97,7 +96,7 @@ class Supervision:
             except (OSError, nats.errors.Error) as error:
                 log.debug("management broker: %s", error)
             finally:
-                await _close(connection)
+                await close_in_time(connection)
 
     async def _heard(self, message: Msg) -> None:
         try:
@@ -207,14 +206,14 @@ async def check_agreement(
                         raise InputError(f"this host does not join {domain}: {reason}", hint=HINT)
                     return
     finally:
-        await _close(connection)
+        await close_in_time(connection)
 
 
 async def _connected(urls: Sequence[str], *, reconnect: bool) -> Client:
     async def quiet(_: Exception) -> None:
         """A broker that is away is tried again."""
 
-    return await nats.connect(
+    return await connect_or_close(
         list(urls),
         name="supervisor",
         allow_reconnect=reconnect,
@@ -225,9 +224,3 @@ async def _connected(urls: Sequence[str], *, reconnect: bool) -> Client:
         max_outstanding_pings=2,
         error_cb=quiet,
     )
-
-
-async def _close(connection: Client) -> None:
-    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
-        async with asyncio.timeout(CLOSE_S):
-            await connection.close()

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.broker.probing import ProbeOwner
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.shared_names import PROBE_NAME
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class NatsProbe:
         async def on_error(error: Exception) -> None:
             log.debug("probe of %s: %s", self._broker, error)
 
-        connection = await nats.connect(
+        connection = await connect_or_close(
             self._url, name=PROBE_NAME, allow_reconnect=False, closed_cb=on_closed, error_cb=on_error
         )
         try:
@@ -68,8 +68,7 @@ class NatsProbe:
         finally:
             self._connection = None
             self._owner.probe_lost(self._broker)
-            with contextlib.suppress(nats.errors.Error, OSError):
-                await connection.close()
+            await close_in_time(connection)
 
     async def publish(self, subject: str, payload: bytes) -> None:
         """Publish, if there is a connection."""

@@ -9,14 +9,12 @@ they are.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator
 from time import time_ns
 
 import msgspec
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -25,6 +23,7 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ class NatsRetainedStore:
             if isinstance(error, nats.errors.SlowConsumerError):
                 self._owner.store_attached()  # something was missed
 
-        connection = await nats.connect(
+        connection = await connect_or_close(
             self._url, name=self._name, allow_reconnect=False, closed_cb=on_closed, error_cb=on_error
         )
         try:
@@ -96,8 +95,7 @@ class NatsRetainedStore:
             await closed.wait()
         finally:
             self._connection = None
-            with contextlib.suppress(nats.errors.Error, OSError):
-                await connection.close()
+            await close_in_time(connection)
 
     async def read(self) -> AsyncIterator[RetainedMessage]:
         """All that the stream holds, deletions that a gateway wrote included."""

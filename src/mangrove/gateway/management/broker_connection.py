@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -15,6 +13,7 @@ from nats.aio.msg import Msg
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.pair.announcement import Announcement
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class ManagementConnection:
         """Serve until cancelled. A broker that is away is tried again, and told everything anew."""
         while True:
             try:
-                connection = await nats.connect(
+                connection = await connect_or_close(
                     self._urls,
                     name=self._name,
                     max_reconnect_attempts=-1,
@@ -68,8 +67,7 @@ class ManagementConnection:
             try:
                 await self._serve(connection)
             finally:
-                with contextlib.suppress(nats.errors.Error, OSError):
-                    await connection.close()
+                await close_in_time(connection)
 
     async def _serve(self, connection: Client) -> None:
         for subject, answer in self._answers.items():

@@ -7,7 +7,6 @@ account with its head, not the system account.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from datetime import datetime
 
@@ -19,6 +18,7 @@ from nats.aio.msg import Msg
 from mangrove.broker.nats.watching.connections_page import MAX_CONNECTIONS, PAGE_CONNECTIONS, ConnectionsPage
 from mangrove.broker.nats.watching.sample_clock import SampleClock
 from mangrove.broker.system import BrokerAwayError, Connections
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.plain_clients import PlainClient
@@ -178,9 +178,7 @@ class NatsSystem:
         connection, self._connection = self._connection, None
         self._server_id = ""
         if connection is not None:
-            with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
-                async with asyncio.timeout(TIMEOUT_S):
-                    await connection.close()
+            await close_in_time(connection)
 
     async def _leaf_nodes(self) -> tuple[_LeafNode, ...]:
         try:
@@ -245,10 +243,8 @@ class NatsSystem:
             if self._connection is None or not self._connection.is_connected:
                 await self.close()
                 self._marker = ""
-                # Kept before it is connected: one that is turned away must be closed, too.
-                self._connection = Client()
                 async with asyncio.timeout(TIMEOUT_S):
-                    await self._connection.connect(
+                    self._connection = await connect_or_close(
                         self._broker.itself.client_url,
                         name=self._credentials.user,
                         user=self._credentials.user,

@@ -1,0 +1,34 @@
+"""Connections by nats-py that are closed when they do not come about."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+
+CLOSE_S = 1.0
+
+
+async def connect_or_close(urls: str | list[str], **options: Any) -> Client:
+    """What `nats.connect` does, but a connection that fails, or is no longer waited for, leaves no socket.
+
+    The library closes a socket that it opened neither when it is cancelled nor, without reconnecting, when it
+    is turned away.
+    """
+    client = Client()
+    try:
+        await client.connect(urls, **options)
+    except BaseException:
+        await close_in_time(client)
+        raise
+    return client
+
+
+async def close_in_time(client: Client) -> None:
+    """Close a connection, be the broker there or not."""
+    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()

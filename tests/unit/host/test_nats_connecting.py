@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import nats.errors
+import pytest
+
+from mangrove.host.nats_connecting import connect_or_close
+
+INFO = b'INFO {"server_id":"s","version":"2.11","headers":true,"max_payload":1000}\r\n'
+
+
+class Door:
+    """A server that greets, answers no ping unless told what with, and knows who is still there."""
+
+    def __init__(self) -> None:
+        self.answer = b""
+        self.came = self.left = 0
+        self.moved = asyncio.Condition()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came += 1
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            writer.write(INFO)
+            while line := await reader.readline():
+                if line == b"PING\r\n" and self.answer:
+                    writer.write(self.answer)
+        async with self.moved:
+            self.left += 1
+            self.moved.notify_all()
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[tuple[Door, str]]:
+    door = Door()
+    async with await asyncio.start_server(door.serve, "127.0.0.1", 0) as server:
+        yield door, f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def all_left(door: Door) -> None:
+    async with asyncio.timeout(5), door.moved:
+        await door.moved.wait_for(lambda: 0 < door.came == door.left)
+
+
+async def quiet(_: Exception) -> None:
+    pass
+
+
+async def test_one_that_is_turned_away_leaves_no_socket(door: tuple[Door, str]) -> None:
+    door[0].answer = b"-ERR 'Authorization Violation'\r\n"
+    with pytest.raises(nats.errors.Error):
+        await connect_or_close(door[1], allow_reconnect=False, error_cb=quiet)
+    await all_left(door[0])
+
+
+@pytest.mark.parametrize("reconnect", [True, False])
+async def test_one_that_is_no_longer_waited_for_leaves_no_socket(
+    door: tuple[Door, str], reconnect: bool
+) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await connect_or_close(door[1], allow_reconnect=reconnect, error_cb=quiet)
+    await all_left(door[0])
