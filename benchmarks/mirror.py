@@ -4,7 +4,8 @@ One domain on three hosts (network namespaces, so root is needed), 2,000 message
 topics: `mirror: true`, `mirror: standby` and no mirror. A broker is killed, frozen, or its host is cut off
 without a word; head, primary and mirror broker in turn, each fault until 20 repetitions count. Those in which
 our publisher itself paused for more than 20 ms are left out, and counted. On the same hosts runs a cluster of
-three plain nats-servers with reconnecting nats-py clients, and the same happens to it at the same moments.
+three plain nats-servers with reconnecting nats-py clients, and the same happens to it in turn: each has the
+machine for itself while it is struck.
 """
 
 from __future__ import annotations

@@ -465,3 +465,30 @@ def test_help_loads_no_heavy_module() -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "heavy: []" in result.stdout
+
+
+def test_a_benchmark_that_is_told_to_end_leaves_nothing_behind(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """SIGTERM is what `kill` and service managers send; interrupts are ignored by what runs in background."""
+    files = tmp_path / "temporary"
+    files.mkdir()
+    process = subprocess.Popen(
+        [*MANGROVE, "bench", "gateway", "--quick"],
+        env={**environment, "TMPDIR": str(files)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    try:
+        deadline = time.monotonic() + STARTUP_S
+        while not (children := psutil.Process(process.pid).children(recursive=True)):
+            assert time.monotonic() < deadline, "it should have started brokers"
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(20) == 130
+        assert not psutil.wait_procs(children, timeout=5)[1]
+        assert list(files.iterdir()) == []
+    finally:
+        process.kill()
+        process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -60,6 +61,7 @@ def root(
 
 def main() -> None:
     """Run the command line; errors raised on purpose become a message, a hint and an exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a command has started ends with it
     try:
         app()
     except MangroveError as error:

@@ -7,6 +7,7 @@ Mangrove do, so that what is compared is the design and not a setting.
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,8 @@ from mangrove.errors import MangroveError
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.testbed.hosts.namespaces import HostNetwork
+from mangrove.testbed.mirrors.account import Fault
+from mangrove.testbed.mirrors.site import send
 
 CLIENT_PORT, ROUTE_PORT = 4222, 6222
 JOINED_S = 15.0
@@ -31,6 +34,8 @@ class NativeCluster:
         self._hosts = hosts
         run = RunDirectory(directory)
         self.servers: dict[str, ManagedProcess] = {}
+        self._frozen: set[int] = set()
+        self._cut_off: set[str] = set()
         for host in hosts:
             name = f"native-{host}"
             path = run.broker_config(name)
@@ -51,6 +56,24 @@ class NativeCluster:
         """All servers, beginning with this host's."""
         return [self.url(host) for host in (first, *(each for each in self._hosts if each != first))]
 
+    async def strike(self, fault: Fault, host: str) -> None:
+        """The server of a host fails, or the host."""
+        if fault is Fault.CUT_OFF:
+            self._cut_off.add(host)
+            await self._network.cut_off(host)
+            return
+        pid = self.servers[host].pid
+        if pid is not None:
+            send(pid, signal.SIGKILL if fault is Fault.KILL else signal.SIGSTOP)
+            self._frozen |= {pid} if fault is Fault.FREEZE else set()
+
+    async def heal(self) -> None:
+        """Undo what can be undone; what was killed is started again by itself."""
+        while self._frozen:
+            send(self._frozen.pop(), signal.SIGCONT)
+        while self._cut_off:
+            await self._network.join(self._cut_off.pop())
+
     async def __aenter__(self) -> Self:
         try:
             await asyncio.gather(*(server.start() for server in self.servers.values()))
@@ -63,6 +86,7 @@ class NativeCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.heal()
         await self.stop()
 
     async def stop(self) -> None:

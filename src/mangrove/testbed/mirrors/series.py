@@ -1,27 +1,27 @@
-"""The same faults at the same moments, again and again, for a site with mirrors and for a native cluster.
+"""The same faults in turn, again and again, for a site with mirrors and for a native cluster.
 
-Each host of the site is a network namespace in which a server of the native cluster runs too: when a host is
-cut off, both lose it at once, and when a broker is killed or frozen, so is the native server beside it. All
-clients connect anew for every repetition: ours publish at the head and subscribe where they are told; native
-ones publish at the head's host and subscribe at the host of our subscribers' broker.
+Each host of the site is a network namespace in which a server of the native cluster runs too. A fault strikes
+a broker of the site or its host, and a moment later the native server of that host: not both at once, as what
+each then has to do would be measured in the other's gaps. All clients connect anew for every repetition: ours
+publish at the head and subscribe where they are told; native ones publish at the head's host and subscribe at
+the host of our subscribers' broker.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from mangrove.errors import MangroveError
-from mangrove.testbed.accounting import Span
+from mangrove.testbed.accounting import Figures, Span
 from mangrove.testbed.hosts.namespaces import HostNetwork
 from mangrove.testbed.mirrors.account import UNDER_WAY_NS, Fault, Repetition, counting
 from mangrove.testbed.mirrors.native_cluster import NativeCluster
-from mangrove.testbed.mirrors.site import BOTH, HOSTS, MIRRORED, PLAIN, STANDBY, FailingSite, send
+from mangrove.testbed.mirrors.site import BOTH, HOSTS, MIRRORED, PLAIN, STANDBY, FailingSite
 from mangrove.testbed.mirrors.streams import Streams, StreamsUnableError
 from mangrove.testbed.mirrors.workers import NATS_PY, SDK
 
@@ -114,27 +114,22 @@ class _Turn:
         self._theirs = theirs
 
     async def repetition(self, fault: Fault, victim: str) -> Repetition:
+        """The fault strikes the site, and then the cluster."""
         site = self._site
         try:
             await self._ours.begin(site.urls, site.urls)
             primary, mirror = await self._ours.place(BOTH)
+            broker = {"head": site.head, "primary": primary, "mirror": mirror}[victim]
+            ours, waited_ms = await self._account(self._ours, site.strike(fault, broker), site.heal)
+            await asyncio.sleep(SETTLE_S)
             await self._theirs.begin(
                 self._native.urls(site.host_of(site.head)), self._native.urls(site.host_of(primary))
             )
+            struck = self._native.strike(fault, site.host_of(broker))
+            theirs, _ = await self._account(self._theirs, struck, self._native.heal)
         except StreamsUnableError:
             await asyncio.gather(self._ours.close(), self._theirs.close())
             raise
-        broker = {"head": site.head, "primary": primary, "mirror": mirror}[victim]
-        start_ns = time.monotonic_ns()
-        frozen = self._strike_native(fault, site.host_of(broker))
-        await site.strike(fault, broker)
-        await asyncio.sleep(AWAY_S)
-        await site.heal()
-        if frozen is not None:
-            send(frozen, signal.SIGCONT)
-        await asyncio.sleep(RETURN_S)
-        span = Span(start_ns - UNDER_WAY_NS, time.monotonic_ns())
-        (ours, waited_ms), (theirs, _) = await asyncio.gather(self._ours.end(span), self._theirs.end(span))
         return Repetition(
             fault=fault,
             victim=victim,
@@ -143,10 +138,12 @@ class _Turn:
             waited_ms=waited_ms,
         )
 
-    def _strike_native(self, fault: Fault, host: str) -> int | None:
-        """The server on that host fails, too; its process, if it is to be woken. A host is cut off once."""
-        pid = self._native.servers[host].pid
-        if pid is None or fault is Fault.CUT_OFF:
-            return None
-        send(pid, signal.SIGKILL if fault is Fault.KILL else signal.SIGSTOP)
-        return pid if fault is Fault.FREEZE else None
+    async def _account(
+        self, streams: Streams, strike: Awaitable[None], heal: Callable[[], Awaitable[None]]
+    ) -> tuple[dict[str, Figures], float]:
+        start_ns = time.monotonic_ns()
+        await strike
+        await asyncio.sleep(AWAY_S)
+        await heal()
+        await asyncio.sleep(RETURN_S)
+        return await streams.end(Span(start_ns - UNDER_WAY_NS, time.monotonic_ns()))
