@@ -89,7 +89,10 @@ def change_authority(directory: Path, now: datetime | None = None) -> None:
         for keys in workshop.domains():
             key, sealing, certificate = read_gateway(keys, workshop.about.federation)
             workshop.replace(keys.domain, certificate)
-            workshop.issuer.gateway(keys, key, sealing)
+            if workshop.has_revoked(certificate):  # who has its keys is not certified anew
+                workshop.issuer.gateway(keys)
+            else:
+                workshop.issuer.gateway(keys, key, sealing)
             for broker in brokers_of(keys):
                 broker_key, _, addresses = read_broker(keys, broker, workshop.about.federation)
                 workshop.issuer.broker(keys, broker, addresses, broker_key)
@@ -125,12 +128,9 @@ def _rotate_domain(workshop: Workshop, keys: DomainKeys, parts: Collection[Part]
     if Part.GATEWAY in parts or Part.SEALING in parts:
         key, sealing, certificate = read_gateway(keys, workshop.about.federation)
         workshop.replace(keys.domain, certificate)
-        issuer.gateway(
-            keys,
-            None if Part.GATEWAY in parts else key,
-            None if Part.SEALING in parts else sealing,
-        )
-        if Part.SEALING in parts:
+        new = set(Part) if workshop.has_revoked(certificate) else set(parts)
+        issuer.gateway(keys, None if Part.GATEWAY in new else key, None if Part.SEALING in new else sealing)
+        if Part.SEALING in new:
             workshop.change.write(keys.previous_sealing_key, key_pem(sealing))
     if Part.BROKERS in parts:
         for broker in brokers_of(keys):
@@ -141,8 +141,8 @@ def _rotate_domain(workshop: Workshop, keys: DomainKeys, parts: Collection[Part]
         if not user.client and Part.USERS in parts:
             users = users.with_user(_following(issuer.user(keys, user.name, Role(user.role)), user))
         if user.client and Part.CLIENTS in parts and client in ("", user.name):
-            new = issuer.client(keys, user.name, user.role, workshop.trusted)
-            users = users.with_user(_following(new, user))
+            again = issuer.client(keys, user.name, user.role, workshop.trusted)
+            users = users.with_user(_following(again, user))
     if client and (before.find(client) is None or Part.CLIENTS not in parts):
         raise InputError(f"{keys.domain} has no client {client!r}")
     if users != before:

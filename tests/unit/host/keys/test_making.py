@@ -270,11 +270,30 @@ def test_revocations_are_forgotten_when_their_certificates_end(tmp_path: Path) -
     keys = made(tmp_path / "keys")
     revoke(keys.path, "b")
     assert len(ring_of(keys, "a").trust.revocations.serials) == 1
+    issue_client(keys.path, "a", "sensor")
+    revoke(keys.path, "a", client="sensor")
+    assert len(ring_of(keys, "a").trust.revocations.nkeys) == 1
     rotate(keys.path, domains=["b"], parts=[Part.GATEWAY])
     revoke(keys.path, "b", now=datetime(2100, 1, 1, tzinfo=UTC))
-    serials = ring_of(keys, "a").trust.revocations.serials
-    assert all(end > datetime(2026, 1, 1, tzinfo=UTC).timestamp() for end in serials.values())
-    assert ring_of(keys, "a").trust.revocations.number == 2
+    revocations = ring_of(keys, "a").trust.revocations
+    assert revocations.number == 3
+    assert len(revocations.serials) == 2
+    assert not revocations.nkeys
+
+
+@pytest.mark.parametrize("step", ["sealing", "authority"])
+def test_a_key_that_was_revoked_is_not_certified_anew(tmp_path: Path, step: str) -> None:
+    keys = made(tmp_path / "keys")
+    stolen = ring_of(keys, "b")
+    revoke(keys.path, "b")
+    if step == "sealing":
+        rotate(keys.path, domains=["b"], parts=[Part.SEALING])
+    else:
+        introduce_authority(keys.path)
+        change_authority(keys.path)
+    new = ring_of(keys, "b")
+    assert new.verify("b", b"said", stolen.sign(b"said"), new.credential) == "its signature is wrong"
+    assert new.sealing.public_key() != stolen.sealing.public_key()
 
 
 def test_a_revoked_domain_gets_new_keys_and_is_believed_again(tmp_path: Path) -> None:
