@@ -17,12 +17,21 @@ from mangrove.errors import InputError
 from mangrove.host.keys.certificates import Authority, certificate_pem, key_pem
 from mangrove.host.keys.directory import DomainKeys
 from mangrove.host.keys.files.guarded_file import is_there
-from mangrove.host.keys.files.key_files import brokers_of, read_broker, read_gateway, read_next_authority
+from mangrove.host.keys.files.key_files import (
+    brokers_of,
+    read_broker,
+    read_gateway,
+    read_next_authority,
+    read_previous_sealing_keys,
+)
 from mangrove.host.keys.revocation import signed
 from mangrove.host.keys.ring import read_users
 from mangrove.host.keys.workshop import Workshop, opened
 from mangrove.model.security.identity import Role
 from mangrove.model.security.users import User
+
+MAX_PREVIOUS = 8
+"""Sealing keys that are kept beside the newest, however often it is replaced before that is ended."""
 
 
 class Part(StrEnum):
@@ -131,7 +140,8 @@ def _rotate_domain(workshop: Workshop, keys: DomainKeys, parts: Collection[Part]
         new = set(Part) if workshop.has_revoked(certificate) else set(parts)
         issuer.gateway(keys, None if Part.GATEWAY in new else key, None if Part.SEALING in new else sealing)
         if Part.SEALING in new:
-            workshop.change.write(keys.previous_sealing_key, key_pem(sealing))
+            previous = (sealing, *read_previous_sealing_keys(keys))[:MAX_PREVIOUS]
+            workshop.change.write(keys.previous_sealing_key, b"".join(map(key_pem, previous)))
     if Part.BROKERS in parts:
         for broker in brokers_of(keys):
             _, _, addresses = read_broker(keys, broker, workshop.about.federation)

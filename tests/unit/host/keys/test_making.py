@@ -208,6 +208,18 @@ def test_old_keys_are_believed_until_that_is_ended(tmp_path: Path) -> None:
     check_site(keys.path, FEDERATION, "a")
 
 
+def test_what_is_sealed_for_any_key_before_can_be_opened_until_that_is_ended(tmp_path: Path) -> None:
+    keys = made(tmp_path / "keys")
+    publics = [ring_of(keys, "a").sealing.public_key()]
+    for _ in range(3):
+        rotate(keys.path, domains=["a"], parts=[Part.SEALING])
+        publics.insert(0, ring_of(keys, "a").sealing.public_key())
+    assert [key.public_key() for key in ring_of(keys, "a").sealings] == publics
+    keys.domain("a").previous_sealing_key.write_bytes(keys.domain("a").gateway_key.read_bytes())
+    with pytest.raises(InputError, match="holds a key of another kind"):
+        ring_of(keys, "a")
+
+
 def test_one_client_alone_is_replaced(tmp_path: Path) -> None:
     keys = made(tmp_path / "keys")
     issue_client(keys.path, "a", "sensor")
