@@ -58,11 +58,14 @@ class ScheduleResult:
     virtual_s: float
     dropped: dict[str, int]
     problems: tuple[str, ...]
+    lying: bool = False
+    """Whether a gateway lied to its neighbours."""
 
     @property
     def command(self) -> str:
         """Repeats this schedule."""
-        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}"
+        lying = " --lying" if self.lying else ""
+        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}{lying}"
 
     def __str__(self) -> str:
         what = [f"seed {self.seed}: {self.domains} domains, {self.links} links"]
@@ -322,4 +325,5 @@ class _Run:
             virtual_s=self.net.now - self.began,
             dropped=dict(self.net.dropped),
             problems=tuple(self.problems),
+            lying=self.liar is not None,
         )
