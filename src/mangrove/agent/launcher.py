@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+import msgspec
+
 from mangrove.agent.hosting.host_process import HostProcess
 from mangrove.agent.hosting.settings import HostSettings
 from mangrove.agent.hosting.supervision import check_agreement
@@ -25,6 +27,7 @@ from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out
 from mangrove.model.federation import Domain, Federation, Host
+from mangrove.model.security.rules import Security, SecurityMode
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +64,9 @@ class Launcher:
         progress: Callable[[str], None] = log.info,
     ) -> None:
         check_choice(federation, only, host)
-        self.federation = federation
+        mode = SecurityMode.NONE if keys is None else SecurityMode.KEYS
+        self.federation = msgspec.structs.replace(federation, security=Security(mode=mode))
+        """As it runs here: whether it is secured is what all processes agree on, and not where keys are."""
         self.run = RunDirectory(directory)
         self.sites: dict[str, Site] = {}
         """Domains, or the one host of one, that this process supervises itself."""
