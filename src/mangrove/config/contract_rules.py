@@ -33,7 +33,7 @@ def _path_mistakes(where: str, topic: dict[str, Any]) -> Iterator[Mistake]:
     if "resiliency" in topic and _number(paths) and _number(most) and paths > most:
         yield Mistake(f"{where}.paths", f"asks for {paths} paths, but `max_paths` allows {most}")
     if topic.get("scope") == "domain":
-        for key in ("resiliency", "max_hops", "separation_km", "apart_from"):
+        for key in ("resiliency", "max_hops", "separation_km", "apart_from", "confidential"):
             if topic.get(key):
                 yield Mistake(f"{where}.{key}", "means nothing for a topic that stays in its domain")
 

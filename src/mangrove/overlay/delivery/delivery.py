@@ -55,6 +55,12 @@ class Delivery:
             instructions.append(ResetTimer())
         return instructions
 
+    def came_back(self, frame: Frame) -> Verdict:
+        """Judge a frame of this domain's own that was turned back: once is enough."""
+        verdict = self._seen.check(frame.name)
+        self.verdicts[verdict] += 1
+        return verdict
+
     def expire(self, now: float) -> list[Instruction]:
         """Frames that need not wait any longer for those before them."""
         return self._finish(self.resequencer.expired(now))
