@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -67,6 +68,9 @@ from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
+if TYPE_CHECKING:
+    from mangrove.gateway.sealing.domain_sealing import DomainSealing
+
 log = logging.getLogger(__name__)
 
 MIN_TICK_S = 0.002
@@ -107,7 +111,10 @@ class Gateway:
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._engine = self._make_engine(epoch)
-        self._sealed = SealedTraffic(self._engine, self._ledger)
+        self._sealing = self._make_sealing()
+        self._sealed = SealedTraffic(
+            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
+        )
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -207,6 +214,18 @@ class Gateway:
         )
         self._stimuli.follow(engine)
         return engine
+
+    def _make_sealing(self) -> DomainSealing | None:
+        """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
+        settings = self._settings
+        if not settings.keys or not settings.federation.topics.any_confidential:
+            return None
+        from mangrove.gateway.sealing.domain_sealing import DomainSealing
+        from mangrove.host.keys.ring import KeyRing
+
+        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
+        self._engine.seal_with(sealing.sealer)
+        return sealing
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
@@ -377,6 +396,8 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._sealed.tell(monotonic())
+        if self._sealing is not None:
+            self._sealing.look_now_and_then()
         self._event_file.write(self._engine.take_events())
         self._head.arrivals.expire(monotonic())
         self._set_timer()
@@ -467,7 +488,9 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
-            sealing=self._sealed.figures(),
+            sealing=self._sealed.figures()
+            if self._sealing is None
+            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
         )
 
 

@@ -26,9 +26,17 @@ class OtherKey(NamedTuple):
 
     public: bytes
     since_s: float
-    """When it was issued: the latest is the one to seal for, however it came here."""
+    """When it was issued."""
     credential: bytes = b""
     """The certificate that carries it."""
+    heard: bool = False
+    """Whether the domain itself has used the certificate. Files may be here before they are there: what was
+    heard goes before what was read, and of each the latest, when something is sealed for the domain."""
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The highest is the one to seal for."""
+        return self.heard, self.since_s
 
 
 class SealingKeys:
@@ -68,9 +76,9 @@ class SealingKeys:
         """A public key of another domain, from wherever it was heard."""
         known = self._others.get(domain, {})
         new_id = key_id(key.public)
-        if new_id in known and known[new_id].since_s >= key.since_s:
+        if new_id in known and known[new_id].rank >= key.rank:
             return
-        ordered = sorted({**known, new_id: key}.items(), key=lambda each: each[1].since_s)
+        ordered = sorted({**known, new_id: key}.items(), key=lambda each: each[1].rank)
         self._others[domain] = dict(ordered[-KEPT:])
         self.version += 1
 
