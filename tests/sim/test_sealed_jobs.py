@@ -147,6 +147,9 @@ def test_a_turned_back_frame_is_sorted_anew_once() -> None:
     for _ in range(3):
         found += [each for each in engine.receive("b", back, net.now) if isinstance(each, RetargetMessages)]
     assert [each.frame.destinations for each in found] == [route.flow.destinations]
+    for changes in ({"epoch": back.epoch - 1}, {"sequence": 99}, {"flow_id": 99}, {"topic_class": 1}):
+        refused = engine.receive("b", replace(back, **changes), net.now)
+        assert not any(isinstance(each, RetargetMessages) for each in refused)
     earlier = replace(back, epoch=back.epoch - 1)
     assert [
         each.reason for each in engine.receive("b", earlier, net.now) if isinstance(each, DropMessages)

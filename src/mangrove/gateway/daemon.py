@@ -341,7 +341,7 @@ class Gateway:
         body = self._sealed.to_sort_anew(frame)
         if body is None:
             self._carry_out(self._engine.turn_back(frame, monotonic()))
-        elif not self._head.retarget(body, frame.destinations, frame.hop_limit):
+        elif body and not self._head.retarget(body, frame.destinations, frame.hop_limit):
             self._carry_out(self._engine.wait(frame, monotonic()))
 
     # -- two gateways of one domain -----------------------------------------------------------------------

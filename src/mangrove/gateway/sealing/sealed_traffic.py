@@ -47,6 +47,7 @@ class SealedTraffic:
         self._ledger = ledger
         self._opener = opener
         self._rules: TopicRules = engine.federation.topics
+        self._order = engine.federation.domain_order
         self._watchful = self._rules.any_confidential
         self._harmless: dict[bytes, Entry] = {}
         """Lines that may stand in a plain body."""
@@ -115,10 +116,23 @@ class SealedTraffic:
         return claimed_messages(frame.body) if body is None else topics_in(body)[0].total()
 
     def to_sort_anew(self, frame: Frame) -> bytes | None:
-        """The messages of a frame whose destination is lost; None if only its origin can sort them anew."""
-        body = self._readable(frame)
-        self._turned_back += body is None
-        return body
+        """The messages of a frame whose destination is lost; None if only its origin can sort them anew.
+
+        There are none if it is refused: in the name of this domain only what it has sealed itself comes back.
+        """
+        if not is_sealed(frame.body):
+            if not self._rules.contract_at(frame.topic_class).confidential:
+                return frame.body
+            self._refuse(frame, Refusal.NOT_SEALED)
+            return b""
+        try:
+            return self._key_holder.look_into(frame)
+        except UnopenedError as error:
+            if self._order[frame.origin] == self._engine.domain:
+                self._refuse(frame, error.refusal)
+                return b""
+            self._turned_back += 1
+            return None
 
     def _readable(self, frame: Frame) -> bytes | None:
         """The messages of a frame, if this gateway is one of its ends or it is not sealed."""

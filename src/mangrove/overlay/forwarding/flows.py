@@ -21,7 +21,7 @@ from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Order, Queue, Scope, TopicRules
 from mangrove.overlay.forwarding.nearest import NearestDomains
-from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Predecessor, encode_predecessors
+from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors
 
 HOP_LIMIT = 32
 MAX_FLOWS = 4096
@@ -300,10 +300,16 @@ class FlowTable:
         """A flow that was made before."""
         return self._by_id[flow_id]
 
-    def destinations_of(self, flow_id: int) -> int:
-        """Where the messages of a flow go; nowhere if it is not known (any more)."""
-        flow = self._by_id.get(flow_id)
-        return 0 if flow is None else flow.destinations
+    def turned_back_from(self, frame: Frame) -> int:
+        """Where an own frame was for that somebody turned back; nowhere if there was none that may come back.
+
+        Anybody on the way can invent one: only jobs that are sealed are turned back, and only sent ones.
+        """
+        flow = self._by_id.get(frame.flow_id)
+        if flow is None or not (flow.jobs and flow.confidential):
+            return 0
+        sent = frame.topic_class == flow.topic_class and frame.sequence <= flow.sequence
+        return flow.destinations if sent else 0
 
     def gathered(self) -> list[tuple[int, int]]:
         """The flows that hold messages, by their ids, and how many bytes each."""

@@ -119,9 +119,9 @@ class Forwarder:
         return self._by_table(frame.onward(back, 0, self._index), now, patient=True)
 
     def came_back(self, frame: Frame) -> bool:
-        """Whether a frame is one of this gateway's own that was turned back."""
+        """Whether a frame says that it is one of this gateway's own, turned back because it is sealed."""
         own = frame.origin == self._index and frame.type is FrameType.JOBS
-        return own and frame.destinations == self.own_bit
+        return own and frame.destinations == self.own_bit and self._rules.any_confidential
 
     def reroute(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame whose way was cut: by table."""

@@ -128,3 +128,15 @@ def test_a_gateway_without_keys_says_so(sites: dict[str, SealingDomain], sealed:
     place = Place(None, "c")
     assert place.traffic.opened(sealed) is None
     assert place.traffic.figures().refused == {Refusal.NO_KEYS: 1}
+
+
+def test_only_what_was_sealed_here_comes_back_in_the_own_name(
+    sites: dict[str, SealingDomain], sealed: Frame
+) -> None:
+    """A gateway on the way may send anything back; it must not leave again in this domain's name."""
+    place = Place(sites["a"])
+    invented = plain(sites, message("secret.x", groups=("workers",)), 0)
+    assert place.traffic.to_sort_anew(invented) == b""
+    assert place.traffic.to_sort_anew(replace(sealed, sequence=9)) == b""
+    assert place.traffic.figures().refused == {Refusal.NOT_SEALED: 1, Refusal.BROKEN: 1}
+    assert place.traffic.to_sort_anew(sealed)
