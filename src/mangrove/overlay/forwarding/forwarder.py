@@ -14,6 +14,7 @@ from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
+from mangrove.overlay.trust.notary import Notary
 
 PATIENCE_S = 10.0
 """How long a frame waits for a way if it is wanted even late."""
@@ -31,6 +32,7 @@ class Forwarder:
         live: LiveMap,
         routes: RouteManager,
         labels: TransitLabels,
+        notary: Notary,
     ) -> None:
         self._rules = federation.topics
         self._urgency = federation.urgency
@@ -41,6 +43,7 @@ class Forwarder:
         self._live = live
         self._routes = routes
         self._labels = labels
+        self._notary = notary
         self.own_bit = 1 << self._index
         self.ingress_us = 0
         """How old messages are when they come from the head broker, as far as is known."""
@@ -75,7 +78,7 @@ class Forwarder:
             age_us=self.ingress_us,
             predecessors=predecessors,
         )
-        return self._by_routes(frame, now, patient=flow.retargeted)
+        return self._by_routes(self._notary.with_tags(frame), now, patient=flow.retargeted)
 
     def onward(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a neighbour, for other domains than this one.
