@@ -9,6 +9,7 @@ it: the first word of a gateway's life must have been said of late, by clocks th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -144,6 +145,18 @@ class Notary:
             if credential is not None:
                 credentials[place] = credential[0]
         return replace(frame, tags=with_tags(frame, credentials, self._trust))
+
+    def sent_here(self, peer: str, frame: Frame, destinations: int) -> bool:
+        """Whether a frame that came back began here, for these destinations, as it is now.
+
+        What is shared with a destination shows it at either end.
+        """
+        places = [place for place in range(len(self._order)) if destinations >> place & 1]
+        known = [self.credentials.get(self._order[place], ()) for place in places]
+        if all(map(partial(proves_origin, frame, trust=self.trust), places, known)):
+            return True
+        self.refuse(peer, self._domain, DATA, Refusal.OWN_NAME)
+        return False
 
     def sent_by_origin(self, peer: str, frame: Frame) -> bool:
         """Whether a frame that is for this domain was sent to it by its origin."""
