@@ -23,7 +23,7 @@ from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import Links
+from mangrove.gateway.links.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
@@ -35,6 +35,8 @@ from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
+from mangrove.gateway.trust.keys_in_force import KeysInForce
+from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.model.gateway_settings import GatewaySettings
@@ -90,8 +92,11 @@ class Gateway:
         epoch: int,
         pair: Pair | None = None,
         tables: GatewayTables | None = None,
+        *,
+        keys: KeysInForce | None = None,
+        audit: Audit = unheard,
     ) -> None:
-        """With a `pair`, it stands by until that says otherwise."""
+        """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured."""
         federation = settings.federation
         self._settings = settings
         second = settings.pair is not None and settings.pair.number == 2
@@ -148,6 +153,8 @@ class Gateway:
             carry_out=self._carry_out,
             attached=self._tick,
             pair=pair,
+            keys=keys,
+            audit=audit,
         )
         if pair is not None:
             self._partnership = Partnership(
@@ -373,6 +380,7 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
                 self._tick()
@@ -450,20 +458,25 @@ async def _serve(settings: GatewaySettings) -> None:
     # The working set is long-lived; fewer collections mean fewer pauses in the data path.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    keys = KeysInForce.read(settings.keys) if settings.keys else None
+    following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
     try:
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns()).run()
+            await Gateway(settings, epoch=time_ns(), keys=keys).run()
         else:
-            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain))
+            pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys)
+            await _serve_in_turn(settings, pair, keys)
     finally:
+        if following is not None:
+            following.cancel()
         log.info("gateway stopped")
 
 
-async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
+async def _serve_in_turn(settings: GatewaySettings, pair: Pair, keys: KeysInForce | None) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables)
+        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -472,7 +485,7 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables)
+            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
             pair.let_go()
 
 

@@ -307,6 +307,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "messages for queue groups sent on to another domain": gateway.sent_on,
         "bodies refused as malformed": gateway.malformed_bodies,
         "connections refused": gateway.refused_connections,
+        **{f"connections refused: {why}": count for why, count in gateway.refused_by_reason.items()},
         **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),
         **_counted_of_mirrors(gateway.mirroring),
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,
