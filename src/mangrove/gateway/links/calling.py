@@ -89,6 +89,8 @@ class Caller:
         if self._link.connection is not connection:
             connection.close("other keys are in force")  # at one that stands by: nothing can be lost
             return connection
+        while connection.in_renewal:
+            await asyncio.sleep(FIRST_PAUSE_S)
         made = await self._dial(renews=True)
         if made is not None:
             await made.settled.wait()

@@ -73,6 +73,8 @@ class LinkConnection(asyncio.Protocol):
         self._stream: ProvenStream | None = None
         self.proof: Proof | None = None
         """Who the peer is; None before that is known, and where there are no keys."""
+        self.generation = 0 if links.keys is None else links.keys.generation
+        """Of the own keys that it was made with."""
         self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._timeout: asyncio.TimerHandle | None = None

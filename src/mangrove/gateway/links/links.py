@@ -26,7 +26,16 @@ from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.trust.admission import Admission
 from mangrove.gateway.trust.keys_in_force import KeysInForce
-from mangrove.gateway.trust.refusals import DOWN, RENEWED, UP, Audit, Refusal, Refusals, unheard
+from mangrove.gateway.trust.refusals import (
+    DOWN,
+    RENEWED,
+    UP,
+    Audit,
+    Refusal,
+    RefusedError,
+    Refusals,
+    unheard,
+)
 from mangrove.host.tls_channel import RECORD_BYTES
 from mangrove.model.address import Address
 from mangrove.model.gateway_settings import Call
@@ -170,9 +179,15 @@ class Links:
         for renewing in self._renewing:
             renewing.cancel()
         self._renewing = [
-            loop.call_later(RENEW_ONE_EVERY_S * number, self._renew, peer)
+            loop.call_later(RENEW_ONE_EVERY_S * number, self._renew_by_keys, peer)
             for number, peer in enumerate(sorted(self._links))
         ]
+
+    def _renew_by_keys(self, peer: str) -> None:
+        """Other keys are in force: renew the link, unless its connection was made with them already."""
+        connection = self._links[peer].connection
+        if self.keys is not None and connection is not None and connection.generation != self.keys.generation:
+            self._renew(peer)
 
     def _renew(self, peer: str) -> None:
         """Have another connection take the place of the present one: call it, or ask to be called."""
@@ -250,13 +265,19 @@ class Links:
         return link
 
     def renewable(self, peer: str, epoch: int, by: LinkConnection) -> LinkConnection | None:
-        """The connection whose place another of the same gateway can take without the link being lost."""
+        """The connection whose place another of the same gateway can take without the link being lost.
+
+        RefusedError while that is about to take another's place itself: it is asked for later.
+        """
         link = self._links[peer]
         present = link.connection
         if present is None or present is by or link.epoch != epoch:
             return None
-        proven = present.proof is not None and by.proof is not None
-        return present if proven and not present.in_renewal else None
+        if present.proof is None or by.proof is None:
+            return None
+        if present.in_renewal:
+            raise RefusedError(Refusal.BUSY)
+        return present
 
     def renew(self, peer: str, before: LinkConnection, connection: LinkConnection) -> LinkEnd:
         """From now on the link is served by another connection; the engine need not know.

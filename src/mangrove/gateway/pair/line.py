@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 CALL_AGAIN_S = 0.05
 GREETING_TIMEOUT_S = 1.0
+BACKLOG = 128
 
 
 class LineOwner(Protocol):
@@ -105,7 +106,7 @@ class PairLine:
         with _socket(address) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(8)
+            listener.listen(BACKLOG)
             while True:
                 accepted, peer = await loop.sock_accept(listener)
                 accepted.setblocking(False)

@@ -43,6 +43,7 @@ class Refusal(StrEnum):
     OTHER_DOMAIN = "its HELLO names another domain than its certificate"
     GREETING = "its greeting is not acceptable"
     EARLIER = "a gateway of its domain that started later is served"
+    BUSY = "another connection takes the place of the link's at this moment"
     BROKEN = "the connection ended before it had greeted"
 
 
