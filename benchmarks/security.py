@@ -5,10 +5,7 @@ keys, one with keys, whose link is TLS 1.3 with certificates on both sides. The 
 one publisher process, one subscriber process) goes through both in turns, so that what disturbs the machine
 disturbs both; the CPU time is that of the two gateway processes, as the kernel counts it.
 
-Handshakes are done in this process, without a network: what they cost is computing. How long a link takes to
-stand again is measured over a line of 10 ms: TLS adds a round trip to that of TCP and that of the greeting.
-
-The ring of `bench failover` then runs with everything secured, without its native pair, and must meet its bars.
+Handshakes are done in this process, without a network: what they cost is computing.
 """
 
 from __future__ import annotations

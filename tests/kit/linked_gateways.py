@@ -100,23 +100,61 @@ class LinkedGateway:
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
 
+class Relay:
+    """Hands on connections to a gateway; what that says comes later on each than on the one before."""
+
+    def __init__(self, target: Address, slower_s: float) -> None:
+        self._target = target
+        self._slower_s = slower_s
+        self._connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        delay_s = self._slower_s * self._connections
+        self._connections += 1
+        try:
+            there, back = await asyncio.open_connection(*self._target)
+            await asyncio.gather(_hand_on(reader, back, 0.0), _hand_on(there, writer, delay_s))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+
+async def _hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    while data := await reader.read(1 << 16):
+        loop.call_later(delay_s, writer.write, data)
+    loop.call_later(delay_s, writer.close)
+
+
 @asynccontextmanager
 async def linked(
-    shape: Federation, keys: Mapping[str, KeysInForce | None] | None = None
+    shape: Federation, keys: Mapping[str, KeysInForce | None] | None = None, slower_s: float = 0.0
 ) -> AsyncIterator[dict[str, LinkedGateway]]:
-    """All gateways of a federation, linked as its file says."""
+    """All gateways of a federation, linked as its file says.
+
+    If a connection shall be `slower_s` for who called than the one before it, calls go through a relay.
+    """
     with PortReservation() as ports:
         gateways = {
             name: LinkedGateway(shape, name, ports.take(HOST), None if keys is None else keys[name])
             for name in shape.domains
         }
+        relays: list[asyncio.Server] = []
         try:
             for gateway in gateways.values():
                 await gateway.start()
             for link in shape.links:
-                gateways[link.caller].call(link.callee, gateways[link.callee].address)
+                address = gateways[link.callee].address
+                if slower_s:
+                    relay = Relay(address, slower_s)
+                    relays.append(await asyncio.start_server(relay.serve, HOST, port := ports.take(HOST)))
+                    address = Address(HOST, port)
+                gateways[link.caller].call(link.callee, address)
             yield gateways
         finally:
+            for server in relays:
+                server.close()
             for gateway in gateways.values():
                 await gateway.stop()
 

@@ -89,8 +89,7 @@ class Caller:
         if self._link.connection is not connection:
             connection.close("other keys are in force")  # at one that stands by: nothing can be lost
             return connection
-        while connection.in_renewal:
-            await asyncio.sleep(FIRST_PAUSE_S)
+        await connection.whole.wait()  # it may be about to take another's place itself
         made = await self._dial(renews=True)
         if made is not None:
             await made.settled.wait()

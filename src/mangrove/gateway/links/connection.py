@@ -83,6 +83,8 @@ class LinkConnection(asyncio.Protocol):
         self._predecessor: LinkConnection | None = None
         """Whose last frame has to come before one of this connection is looked at."""
         self._successor: LinkConnection | None = None
+        self._ended_by_peer = False
+        """Whether the peer has said its last word here."""
         self._early: list[Frame] = []
         self._reason = ""
         self._refusal = Refusal.BROKEN
@@ -91,6 +93,8 @@ class LinkConnection(asyncio.Protocol):
         self.closed = asyncio.Event()
         self.settled = asyncio.Event()
         """It serves its link, or is held by a gateway that stands by, or is closed."""
+        self.whole = asyncio.Event()
+        """It serves its link alone, or is closed."""
 
     # -- the line -----------------------------------------------------------------------------------------
 
@@ -209,10 +213,12 @@ class LinkConnection(asyncio.Protocol):
         if answers:
             self._say_hello(renews=before is not None)
         if before is not None:
-            self._predecessor = before
+            self._wait_for(before)
             self._link = self._links.renew(greeting.domain, before, self)
+            before.give_way(self)
         else:
             self._link = self._links.attach(greeting.domain, greeting.epoch, self)
+            self.whole.set()
         self.settled.set()
 
     def begin(self) -> None:
@@ -259,32 +265,48 @@ class LinkConnection(asyncio.Protocol):
         if step.step is RenewalStep.ASKED:
             self._links.renewal_asked(self._link.peer)
             return
-        successor, self._successor = self._successor, None
-        if successor is None:
-            raise FrameError("the peer goes on with a connection that is not there")
+        if self._ended_by_peer:
+            raise FrameError("the peer said its last word twice")
+        self._ended_by_peer = True
+        if self._successor is None:  # its greeting is still under way, on the other connection
+            self._wait_at_most("the peer goes on with a connection that does not come about")
+        else:
+            self._make_way(self._successor)
+
+    def say_last(self) -> None:
+        """From now on, words to the peer go to the connection that takes this one's place."""
+        self.write([control_frame(Renewal(step=RenewalStep.LAST)).encode()])
+
+    def give_way(self, successor: LinkConnection) -> None:
+        """What the peer still says here comes before what it says to the successor."""
+        self._successor = successor
+        if self._ended_by_peer:
+            self._make_way(successor)
+
+    def _make_way(self, successor: LinkConnection) -> None:
+        self._successor = None
         successor.follow()
         self._reason = self._reason or "renewed"
         self._end()
 
-    def give_way(self, successor: LinkConnection) -> None:
-        """Say the last word; what the peer still says here comes before what it says to the successor."""
-        self._successor = successor
-        self.write([control_frame(Renewal(step=RenewalStep.LAST)).encode()])
-
-    def wait_for_predecessor(self) -> None:
+    def _wait_for(self, predecessor: LinkConnection) -> None:
         """Read nothing more until the connection before has brought its last frame; bounded in time."""
+        self._predecessor = predecessor
         if self._transport is not None:
             self._transport.pause_reading()
-            loop = asyncio.get_running_loop()
-            self._timeout = loop.call_later(GREETING_TIMEOUT_S, self._waited_too_long)
+            self._wait_at_most("the connection that it renews did not end")
 
-    def _waited_too_long(self) -> None:
-        if self._predecessor is not None:
-            self.abort("the connection that it renews did not end")
+    def _wait_at_most(self, reason: str) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+        self._timeout = asyncio.get_running_loop().call_later(GREETING_TIMEOUT_S, self.abort, reason)
 
     def follow(self) -> None:
         """The last frame of the connection before has come."""
         self._predecessor = None
+        if self._timeout is not None:
+            self._timeout.cancel()
+        self.whole.set()
         early, self._early = self._early, []
         if self._transport is None:
             return
@@ -366,8 +388,8 @@ class LinkConnection(asyncio.Protocol):
         self._links.detach(self, self._link, who, reason, self._refusal)
         self._transport = None
         self._early.clear()
-        self.closed.set()
-        self.settled.set()
+        for event in (self.closed, self.settled, self.whole):
+            event.set()
 
     @property
     def silent(self) -> bool:

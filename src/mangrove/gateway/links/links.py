@@ -32,8 +32,8 @@ from mangrove.gateway.trust.refusals import (
     UP,
     Audit,
     Refusal,
-    RefusedError,
     Refusals,
+    RefusedError,
     unheard,
 )
 from mangrove.host.tls_channel import RECORD_BYTES
@@ -286,8 +286,7 @@ class Links:
         """
         link = self._links[peer]
         self._greeted(connection)
-        before.give_way(connection)
-        connection.wait_for_predecessor()
+        before.say_last()
         link.connection = connection
         link.renewals += 1
         log.info("link to %s is renewed", peer)

@@ -57,7 +57,9 @@ class LineConnection:
         """Whose last word has to come before one of this connection is read."""
         self._early: list[tuple[RecordKind, bytes]] = []
         self._drains = False
-        self.renewed_by: LineConnection | None = None
+        self._successor: LineConnection | None = None
+        self._ended_by_other = False
+        """Whether the other one has said its last word here."""
         self.greeted = asyncio.Event()
         self.closed = asyncio.Event()
 
@@ -183,7 +185,9 @@ class LineConnection:
             self._ending = goodbye.ending
             self.end(FrameError(goodbye.ending))
         elif kind is RecordKind.LAST:
-            self._gave_way()
+            self._ended_by_other = True
+            if self._successor is not None:  # else its greeting is still under way
+                self._make_way(self._successor)
         else:
             self._owner.said(kind, body)
 
@@ -192,18 +196,18 @@ class LineConnection:
     def give_way(self, successor: LineConnection) -> None:
         """Say the last word; the other one's last word here comes before all that it says there."""
         self.send(LAST)
-        self.renewed_by = successor
+        self._successor = successor
         successor.wait_for(self)
+        if self._ended_by_other:
+            self._make_way(successor)
 
     def wait_for(self, predecessor: LineConnection) -> None:
         """Read nothing before the connection that this one renews has brought its last word."""
         self._predecessor = predecessor
         asyncio.get_running_loop().remove_reader(self._socket)
 
-    def _gave_way(self) -> None:
-        successor = self.renewed_by
-        if successor is None:
-            raise FrameError("it goes on with a connection that is not there")
+    def _make_way(self, successor: LineConnection) -> None:
+        self._successor = None
         if self._backlog:
             self._drains = True
             asyncio.get_running_loop().remove_reader(self._socket)
@@ -231,7 +235,7 @@ class LineConnection:
         """Close for a reason that is told."""
         if not self._open:
             return
-        successor = self.renewed_by
+        successor, self._successor = self._successor, None
         self.close()
         if successor is not None:  # nobody can tell any more what came before what
             successor.end(error)

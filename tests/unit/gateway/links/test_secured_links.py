@@ -9,16 +9,16 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from mangrove.host.keys.directory import KeyDirectory
-from mangrove.host.keys.making import make_keys, revoke
-from mangrove.host.keys.ring import KeyRing
-from mangrove.host.keys.rotation import rotate
 from tests.kit.engines import federation
 from tests.kit.linked_gateways import LinkedGateway, all_up, linked
 from tests.kit.waiting import eventually
 
 from mangrove.gateway.trust.keys_in_force import KeysInForce
 from mangrove.gateway.trust.refusals import Refusal
+from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.keys.making import make_keys, revoke
+from mangrove.host.keys.ring import KeyRing
+from mangrove.host.keys.rotation import rotate
 from mangrove.model.address import Address
 from mangrove.overlay.protocol.control_messages import Hello, control_frame
 from mangrove.overlay.protocol.frames import PROTOCOL_VERSION
@@ -243,3 +243,22 @@ async def test_a_link_of_a_revoked_gateway_is_closed_and_the_others_go_on(tmp_pa
         assert b.links["a"].connects == 1
         failed = [event for event in b.engine.take_events() if "certificate" in str(event)]
         assert failed, "the story tells why"
+
+
+async def test_the_last_word_may_come_before_the_greeting_that_it_follows(tmp_path: Path) -> None:
+    """The connections before and after are two: what is said on one overtakes what is said on the other."""
+    pair = federation(("a", "b"))
+    make_keys(pair, tmp_path / "keys")
+    keys = {name: KeysInForce.read(folder(tmp_path / "keys", name)) for name in "ab"}
+    async with linked(pair, keys, slower_s=0.1) as gateways:
+        await all_up(gateways)
+        a, b = gateways["a"], gateways["b"]
+        await asyncio.to_thread(rotate, tmp_path / "keys")
+        sent = await load(b, "a", lambda: a.links["b"].renewals > 0)
+
+        async def arrived() -> bool:
+            return len(b"".join(a.delivered)) >= 6 * sent
+
+        await eventually(arrived, "all should arrive")
+        assert b"".join(a.delivered) == b"".join(b"%06d" % n for n in range(sent))
+        assert (a.links["b"].connects, b.links["a"].connects) == (1, 1)
