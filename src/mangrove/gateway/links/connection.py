@@ -47,7 +47,7 @@ class EarlierGatewayError(RefusedError):
     """A gateway that began earlier claims a domain of which a later one is served."""
 
     def __init__(self, peer: str, epoch: int) -> None:
-        self.epoch = epoch
+        self.peer, self.epoch = peer, epoch
         super().__init__(Refusal.EARLIER)
         self.message = f"two gateways claim the domain {peer!r}; the one that started later is served"
 
@@ -135,7 +135,7 @@ class LinkConnection(asyncio.Protocol):
             self._take(data, size_bytes)
         except EarlierGatewayError as error:
             self._refusal = error.reason
-            self.close(error.message, displaced_by=error.epoch)
+            self.close(error.message, self._links.engine.goodbye(error.message, error.peer, error.epoch))
         except RefusedError as error:
             if error.reason is Refusal.NO_TLS and self._expected is None:
                 self._put(TLS_ONLY.encode())
@@ -239,8 +239,9 @@ class LinkConnection(asyncio.Protocol):
         for frame in frames:
             if frame.type is FrameType.GOODBYE:
                 goodbye = control_body(frame)
-                if isinstance(goodbye, Goodbye) and goodbye.displaced_by:
-                    self._links.told_of(goodbye.displaced_by)
+                epoch = self._links.engine.displacement(goodbye) if isinstance(goodbye, Goodbye) else 0
+                if epoch:
+                    self._links.told_of(epoch)
 
     # -- frames -------------------------------------------------------------------------------------------
 
@@ -404,12 +405,12 @@ class LinkConnection(asyncio.Protocol):
         self._refusal = reason
         self.close(detail)
 
-    def close(self, reason: str, displaced_by: int = 0) -> None:
+    def close(self, reason: str, goodbye: Goodbye | None = None) -> None:
         """Tell the peer why if it may know, and close."""
         self._reason = self._reason or reason
         if self._transport is not None and not self._transport.is_closing():
             if self._stream is None or self.proof is not None:
-                goodbye = Goodbye(reason=reason, displaced_by=displaced_by)
+                goodbye = goodbye or Goodbye(reason=reason)
                 with contextlib.suppress(RuntimeError, ssl.SSLError):  # it broke in this very turn
                     self.write([control_frame(goodbye).encode()])
             self._end()

@@ -10,6 +10,7 @@ import msgspec
 from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
 from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.signed import Signed
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,8 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1.
 
-    A whole list comes in parts, numbered from 0, of which the last says so.
+    A whole list comes in parts, numbered from 0, of which the last says so. Where domains have keys, every
+    change and the first part of a list bring what the origin has signed of it, an InterestStatement.
     """
 
     origin: str
@@ -53,6 +55,7 @@ class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     removed: list[str] = []
     part: int = 0
     last: bool = True
+    statement: Signed | None = None
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +67,13 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
     """Why a link is being closed.
 
-    `displaced_by` is the epoch of the gateway that is served instead, if a later one of the domain is.
+    `displaced_by` is the epoch of the gateway that is served instead, if a later one of the domain is;
+    `proof` is something that it has signed, where domains have keys.
     """
 
     reason: str
     displaced_by: int = 0
+    proof: Signed | None = None
 
 
 class HeartbeatKind(StrEnum):
@@ -225,7 +230,7 @@ class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
 LinkStateMessage = LinkStateAd | LinkStateAck | DangerNotice | DangerAck
 RouteMessage = RouteSetup | RouteAck | RouteTeardown
 ControlBody = (
-    Hello | Renewal | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage
+    Hello | Renewal | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage | Signed
 )
 
 _TYPE_OF: dict[type[ControlBody], FrameType] = {
@@ -250,8 +255,8 @@ _DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
     FrameType.DIGEST: msgspec.msgpack.Decoder(Digest),
     FrameType.GOODBYE: msgspec.msgpack.Decoder(Goodbye),
     FrameType.HEARTBEAT: msgspec.msgpack.Decoder(Heartbeat),
-    FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateMessage),
-    FrameType.ROUTE: msgspec.msgpack.Decoder(RouteMessage),
+    FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateMessage | Signed),
+    FrameType.ROUTE: msgspec.msgpack.Decoder(RouteMessage | Signed),
 }
 _encoder = msgspec.msgpack.Encoder()
 
