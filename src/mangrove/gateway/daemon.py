@@ -65,6 +65,7 @@ from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
+from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,7 @@ class Gateway:
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
         self._pair = pair
+        self._keys = keys
         self._tables = tables
         self._partnership: Partnership | None = None
         self._started = monotonic()
@@ -159,6 +161,7 @@ class Gateway:
             attached=self._tick,
             pair=pair,
             keys=keys,
+            keys_changed=self._say_anew,
             audit=audit,
         )
         if pair is not None:
@@ -173,6 +176,7 @@ class Gateway:
         pair = self._settings.pair
         process = "" if pair is None or pair.number == 1 else pair.process
         standing_by = self._pair is not None
+        trust = self._trust()
         if not self._settings.stimuli_path:
             return OverlayEngine(
                 federation,
@@ -182,6 +186,7 @@ class Gateway:
                 events_before=events_before,
                 process=process,
                 standing_by=standing_by,
+                trust=trust,
             )
         head = SegmentHead(
             federation=federation,
@@ -190,6 +195,7 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            secured=trust is not None,
         )
         self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
         engine = RecordedEngine(
@@ -201,9 +207,23 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            trust=trust,
         )
         self._stimuli.follow(engine)
         return engine
+
+    def _trust(self) -> KeyTrust | None:
+        """What the engine signs with and judges by; None without keys."""
+        if self._keys is None:
+            return None
+        ring = self._keys.ring
+        return KeyTrust(self._settings.federation.name, ring, ring, time_ns)
+
+    def _say_anew(self) -> None:
+        """Other keys are in force: what this gateway said of itself is said again under them."""
+        trust = self._trust()
+        if trust is not None:
+            self._carry_out(self._engine.renew_keys(trust, monotonic()))
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.

@@ -69,11 +69,12 @@ class Links:
         attached: Callable[[], None],
         pair: Pair | None = None,
         keys: KeysInForce | None = None,
+        keys_changed: Callable[[], None] = lambda: None,
         audit: Audit = unheard,
     ) -> None:
         """The `pair` hears of later gateways of the own domain, and of all words about interest.
 
-        Without `keys` nobody proves who he is.
+        Without `keys` nobody proves who he is. Others are told when other keys are in force.
         """
         self.engine = engine
         self.keys = keys
@@ -87,6 +88,7 @@ class Links:
         self._proven: dict[str, dict[LinkConnection, None]] = {}
         """Connections that have proven whose they are and not greeted, oldest first."""
         self._attached = attached
+        self._keys_changed = keys_changed
         self._carry_out = carry_out
         self._links = {peer: LinkEnd(peer, engine) for peer in peers}
         self._connections: set[LinkConnection] = set()
@@ -156,6 +158,7 @@ class Links:
             if self.keys is not None:
                 if generation != self.keys.generation:
                     generation = self.keys.generation
+                    self._keys_changed()
                     self._renew_all()
                 self._look_at_peers(self.keys)
 
