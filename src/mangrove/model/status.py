@@ -56,6 +56,10 @@ class LinkStatus(LinkFigures, frozen=True, kw_only=True):
     bytes_in: int
     reconnects: int
     last_error: str = ""
+    secured: bool = False
+    """Whether the neighbour has proven who it is, and all that is said is encrypted."""
+    renewals: int = 0
+    """How often another connection took the place of one without the link being lost."""
 
 
 AT_MOST = frozenset({"deadline_ms", "max_hops"})
@@ -265,6 +269,8 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Frames that the other one said it delivers, while this one stood by."""
     ignored: int = 0
     """Connections and words of strangers that claim to be the other gateway."""
+    refused: dict[str, int] = {}
+    """Those connections, by reason."""
     given_up: int = 0
     """Messages that either process let go of when it was displaced; some may have arrived."""
     sent_before: int = 0
@@ -334,6 +340,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Bodies of frames that could not be read to the end; what came before was delivered."""
     refused_connections: int = 0
     """From strangers, or from neighbours that did not greet as they should."""
+    refused_by_reason: dict[str, int] = {}
     refused_subjects: int = 0
     """Wanted subjects beyond the limit of a domain, or malformed: nobody is sent their messages."""
     gaps: int = 0
