@@ -67,6 +67,7 @@ from mangrove.overlay.protocol.control_messages import (
     InterestUpdate,
     LinkStateAck,
     LinkStateAd,
+    Renewal,
     RouteAck,
     RouteMessage,
     RouteSetup,
@@ -218,13 +219,16 @@ class OverlayEngine:
 
     # -- greeting -----------------------------------------------------------------------------------------
 
-    def hello(self) -> Frame:
-        """The first frame on every link."""
-        return control_frame(make_hello(self.federation, self.domain, self.epoch))
+    def hello(self, *, renews: bool = False) -> Frame:
+        """The first frame on every connection; one that `renews` takes the place of another."""
+        return control_frame(make_hello(self.federation, self.domain, self.epoch, renews=renews))
 
-    def greet(self, frame: Frame, expected: str | None) -> Hello:
-        """Check a peer's first frame, or raise FrameError with the reason to refuse it."""
-        return check_hello(frame, self.federation, self.domain, expected)
+    def greet(self, frame: Frame, expected: str | None, proven: str | None = None) -> Hello:
+        """Check a peer's first frame, or raise FrameError with the reason to refuse it.
+
+        `proven` is the domain of its certificate; None where nobody proves who he is.
+        """
+        return check_hello(frame, self.federation, self.domain, expected, proven)
 
     def goodbye(self, reason: str, peer: str, displaced_by: int) -> Goodbye:
         """What is said to an earlier gateway of a neighbour; where domains have keys, with a proof."""
@@ -302,8 +306,8 @@ class OverlayEngine:
                 return self._exchange.answer(peer, body)
             case Goodbye():
                 raise FrameError(f"the peer closed the link: {body.reason}")
-            case Hello():
-                raise FrameError("the peer said HELLO twice")
+            case Hello() | Renewal():
+                raise FrameError(f"a {frame.type.name} comes where none belongs")
 
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
@@ -546,6 +550,10 @@ class OverlayEngine:
     def failed_links(self) -> frozenset[SitePair]:
         """The links that are down, as far as is known here."""
         return self._live.failed
+
+    def link_rate(self, peer: str) -> float | None:
+        """How fast the link to a neighbour takes data, in bytes a second; None if it was never too slow."""
+        return self._neighbours[peer].outgoing.rate_bytes_s
 
     def usable(self, peer: str) -> bool:
         """Whether data may be sent to a neighbour."""

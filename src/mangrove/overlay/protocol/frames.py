@@ -93,6 +93,8 @@ class FrameType(IntEnum):
     """Data whose messages name queue groups: should the destination be lost, another may serve them."""
     MANAGEMENT = 11
     """What the agents of two linked domains say to each other; opaque, and never passed on."""
+    RENEWAL = 12
+    """Another connection takes the place of this one; the link goes on."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
