@@ -30,6 +30,7 @@ from mangrove.host.keys.files.key_files import (
 )
 from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.keys.revocation import read_revocations
+from mangrove.host.keys.shared_keys import shared_key
 from mangrove.host.keys.trust import STATEMENT, Trust
 from mangrove.model.security.identity import NAME, Identity
 from mangrove.model.security.users import USER_ROLES, DomainUsers, User
@@ -151,6 +152,15 @@ class KeyRing:
     def sign(self, statement: bytes) -> bytes:
         """What only the gateway of this domain can write: 64 bytes."""
         return self._own.key.sign(STATEMENT + statement)
+
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """Keys that only this domain and that of a certificate have: by the present sealing key, and by the
+        one before it. None if the certificate is not believed."""
+        try:
+            other = self.sealing_key_of(credential)
+        except UntrustedError:
+            return ()
+        return tuple(shared_key(own, other) for own in self.sealings)
 
     # -- whom we believe ----------------------------------------------------------------------------------
 
