@@ -113,7 +113,7 @@ async def test_sealing_keys_change_under_load_and_nothing_is_lost(
         if number % 10 == 0:
             await asyncio.sleep(0.01)
         if number in (MESSAGES // 4, MESSAGES // 2):
-            await asyncio.to_thread(rotate, line.keys, parts=[Part.SEALING])
+            await asyncio.to_thread(rotate, line.key_directory, parts=[Part.SEALING])
 
     async def all_came() -> bool:
         return len(got) >= MESSAGES

@@ -55,7 +55,7 @@ class LineOfSites(dict[str, LineSite]):
     """Sites by name, in their order."""
 
     def __init__(self, keys: Path) -> None:
-        self.keys = keys
+        self.key_directory = keys
 
     async def leads(self, publisher: Client, subscriber: Client, subject: str) -> None:
         """Subscribe for a moment, until something that is published arrives: then interest has spread."""
@@ -82,7 +82,7 @@ async def line_of_sites(
         topics=topics,
     )
     line = LineOfSites(directory / "keys")
-    await asyncio.to_thread(make_keys, federation, line.keys)
+    await asyncio.to_thread(make_keys, federation, line.key_directory)
     async with AsyncExitStack() as stack:
         ports = stack.enter_context(PortReservation())
         starting: list[ManagedProcess] = []
@@ -105,7 +105,7 @@ async def line_of_sites(
                     if name < peer
                 ),
                 events_path=str(below / "events"),
-                keys=str(KeyDirectory(line.keys).domain(name).path),
+                keys=str(KeyDirectory(line.key_directory).domain(name).path),
             )
             run = RunDirectory(below)
             broker = nats_server("head", config, below)
