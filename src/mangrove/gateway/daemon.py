@@ -234,8 +234,11 @@ class Gateway:
         """What the engine signs with and judges by; None without keys."""
         if self._keys is None:
             return None
+        from mangrove.host.keys.shared_keys import RingSharedKeys
+
         ring = self._keys.ring
-        return KeyTrust(self._settings.federation.name, ring, self._sealing or ring, time_ns)
+        verifier = self._sealing or ring
+        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns, RingSharedKeys(ring))
 
     def _attach_login(self) -> Callable[[], BrokerLogin] | None:
         """Who this gateway is where it attaches to brokers of ours; None without keys."""
