@@ -15,6 +15,7 @@ from mangrove.broker.nats.kind import NatsKind
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.broker.system import BrokerSystem
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BrokerKind
@@ -39,10 +40,14 @@ class Kind(Protocol):
         of one name `together` that are attached to one broker hear nothing of what the others want or say.
         """
 
-    def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
+    def retained(
+        self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool, login: LoginSource | None = None
+    ) -> RetainedStore:
         """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
 
-    def probe(self, broker: str, url: str, subject: str, owner: ProbeOwner) -> Probe:
+    def probe(
+        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
+    ) -> Probe:
         """A plain client of the broker at `url` that publishes markers and listens for those on `subject`."""
 
     def server(
@@ -74,12 +79,10 @@ class Kind(Protocol):
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""
 
-    def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
-        """How an agent watches a broker; without credentials, as anybody could."""
+    def system(self, broker: BrokerEndpoints, login: LoginSource | None) -> BrokerSystem:
+        """How an agent watches a broker; without a login, as anybody could."""
 
-    def heartbeat(
-        self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused
-    ) -> Heartbeat:
+    def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """How an agent notices that a broker has died; made while the loop runs."""
 
     async def attach_problem(self, url: str) -> str:
@@ -88,7 +91,7 @@ class Kind(Protocol):
     def subscription_watch(self, broker: BrokerEndpoints) -> SubscriptionWatch:
         """Looks at who subscribes to what at a broker, as often as is affordable."""
 
-    def tap(self, head: BrokerEndpoints) -> Tap:
+    def tap(self, head: BrokerEndpoints, login: LoginSource | None = None) -> Tap:
         """A listener that samples what passes a head broker."""
 
 
