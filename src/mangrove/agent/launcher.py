@@ -11,12 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+import msgspec
+
 from mangrove.agent.hosting.host_process import HostProcess
 from mangrove.agent.hosting.settings import HostSettings
 from mangrove.agent.hosting.supervision import check_agreement
 from mangrove.agent.site import Site, new_system_user
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
 from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.keys.user_login import login_of
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import STOP_WITHIN_S, ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -25,6 +28,7 @@ from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out
 from mangrove.model.federation import Domain, Federation, Host
+from mangrove.model.security.users import HOST_USER
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +139,8 @@ class Launcher:
         host = hosts[0].name if self._host is None else self._host
         if len(hosts) > 1:
             urls = [broker.client_url for broker in self.endpoints[name].managements]
-            await check_agreement(name, host, self.federation.digest(), urls)
+            login = login_of(self.keys_of(name), HOST_USER)
+            await check_agreement(name, host, self.federation.digest(), urls, login)
         self.sites[name] = Site(
             self.federation,
             self.endpoints,
@@ -238,9 +243,9 @@ class Launcher:
         for name, domain in self.federation.domains.items():
             if self._ephemeral:
                 addresses = sorted({host.address for host in self._reservable(domain)} or {ANYWHERE})
-                self.endpoints[name] = lay_out(domain, partial(self._any_port, addresses))
+                self.endpoints[name] = self._keyed(lay_out(domain, partial(self._any_port, addresses)))
                 continue
-            endpoints = self.endpoints[name] = fixed_endpoints(domain)
+            endpoints = self.endpoints[name] = self._keyed(fixed_endpoints(domain))
             if name in self.local_domains:
                 mistakes += self._reserve_domain(endpoints)
         for index, link in enumerate(self.federation.links):
@@ -254,6 +259,11 @@ class Launcher:
                 mistakes,
                 hint="stop what uses these ports, choose another base_port, or run one site with --domain",
             )
+
+    def _keyed(self, endpoints: DomainEndpoints) -> DomainEndpoints:
+        """With where commands find the keys of a domain, if they are on this machine."""
+        keys = self.keys_of(endpoints.domain)
+        return msgspec.structs.replace(endpoints, keys=keys) if keys and Path(keys).is_dir() else endpoints
 
     def _reservable(self, domain: Domain) -> list[Host]:
         """The hosts of a domain that are on this machine, and in its own network."""

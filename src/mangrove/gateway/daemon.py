@@ -37,7 +37,10 @@ from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.user_login import login_of
 from mangrove.model.gateway_settings import GatewaySettings
+from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
@@ -117,6 +120,7 @@ class Gateway:
             Leaves(federation.topics, self._engine.is_unwanted),
             mark,
             self._hang_together,
+            users=bool(settings.keys),
         )
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
@@ -228,7 +232,11 @@ class Gateway:
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url, self._name, owner, ours=settings.head_is_ours
+                settings.head_client_url,
+                self._name,
+                owner,
+                ours=settings.head_is_ours,
+                login=self._client_login(HEAD),
             ),
             send=self._send_letter,
             reachable=self._reachable,
@@ -242,13 +250,20 @@ class Gateway:
         return SiteProbe(
             settings.domain,
             lambda owner: {
-                broker: kind_of(settings.head_kind).probe(broker, url, subject, owner)
+                broker: kind_of(settings.head_kind).probe(
+                    broker, url, subject, owner, self._client_login(broker)
+                )
                 for broker, url in urls.items()
             },
             lambda ingress_ms, egress_ms: self._carry_out(
                 self._engine.site_measured(ingress_ms, egress_ms, monotonic())
             ),
         )
+
+    def _client_login(self, broker: str) -> LoginSource | None:
+        """Who this gateway is at a broker as its client; somebody else's head knows no user of ours."""
+        ours = broker != HEAD or self._settings.head_is_ours
+        return login_of(self._settings.keys, PROBE_USER) if ours else None
 
     def _hang_together(self) -> tuple[float, str]:
         """When the domain's brokers were last seen to hang together, and why its interest is not known."""
@@ -425,7 +440,13 @@ class Gateway:
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(
-            urls, self._name, answers.by_subject(), self._mail, self._desk, announcement
+            urls,
+            self._name,
+            answers.by_subject(users=bool(self._settings.keys)),
+            self._mail,
+            self._desk,
+            announcement,
+            login_of(self._settings.keys, GATEWAY_USER),
         )
 
     def status(self) -> GatewayStatus:
