@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tests.kit import secured_runs
 from tests.kit.leftovers import leftovers
 
 from mangrove.overlay.engine import OverlayEngine
@@ -17,6 +18,9 @@ from mangrove.overlay.engine import OverlayEngine
 settings.register_profile("repeat", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("MANGROVE_EXAMPLES", "repeat"))
+
+if secured_runs.WANTED:
+    secured_runs.secure_all()
 
 
 @pytest.fixture(autouse=True)

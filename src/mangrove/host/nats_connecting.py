@@ -67,8 +67,10 @@ class LoggedInClient(Client):
     def _connect_command(self) -> bytes:
         login = self._shown
         assert login is not None, "set before every attempt"
-        if login.tls is not None and not self._server_info.get("tls_required"):
-            raise nats.errors.Error("nats: the broker offers no TLS; nothing is said to it in the clear")
+        if login.tls is not None:
+            if not self._server_info.get("tls_required"):
+                raise nats.errors.Error("nats: the broker offers no TLS; nothing is said to it in the clear")
+            _note_encryption(self._transport)
         self._auth_configured = True
         shown = login.shown(self._server_info.get("nonce", ""))
         self._public_nkey = shown.get("nkey")
@@ -81,3 +83,11 @@ class LoggedInClient(Client):
             await self._process_op_err(nats.errors.AuthorizationError())
             return
         await super()._process_err(err_msg)
+
+
+def _note_encryption(transport: object) -> None:
+    """Tell the stream that the library made for TLS that it is one; else it warns at the end of each."""
+    writer = getattr(transport, "_io_writer", None)
+    protocol = writer.transport.get_protocol() if isinstance(writer, asyncio.StreamWriter) else None
+    if isinstance(protocol, asyncio.StreamReaderProtocol):
+        protocol._over_ssl = True  # type: ignore[attr-defined]

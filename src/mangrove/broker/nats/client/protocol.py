@@ -22,6 +22,9 @@ MAX_UNANSWERED_PINGS = 2
 HOST_GONE_S = 3.0
 """A broker whose machine acknowledges nothing for so long is left for another."""
 
+CHECK_CA = "is it a broker of this federation? the authority that is believed is in ca.pem"
+GIVE_CREDENTIALS = "give a client's folder as credentials, or in MANGROVE_CREDENTIALS"
+
 
 class ProtocolOwner(Protocol):
     """What the owner of a socket is told."""
@@ -81,15 +84,15 @@ class ClientProtocol(asyncio.Protocol):
                     f"whoever answers at {address} offers no TLS; nothing is said there in the clear",
                     hint="is it a broker of this federation, and secured?",
                 )
-            await self._encrypt(address, login.tls)
+            await self._encrypt(address, login.tls, CHECK_CA)
         elif address.tls or self.info.tls_required:
-            await self._encrypt(address, tls or ssl.create_default_context())
+            await self._encrypt(address, tls or ssl.create_default_context(), GIVE_CREDENTIALS)
         self._user = "" if login is None else login.user
         self._pongs.append(self._accepted)
         self._write(connect_lines(name, address, __version__, login, self.info.nonce))
         await self._accepted
 
-    async def _encrypt(self, address: ServerAddress, context: ssl.SSLContext) -> None:
+    async def _encrypt(self, address: ServerAddress, context: ssl.SSLContext, hint: str) -> None:
         if self._transport is None:
             raise BrokerAwayError(f"{address} ended the connection")
         try:
@@ -99,7 +102,7 @@ class ClientProtocol(asyncio.Protocol):
         except ssl.SSLCertVerificationError as error:
             raise LoginRefusedError(
                 f"the certificate of the broker at {address} is not believed: {error.verify_message}",
-                hint="is it a broker of this federation? the authority that is believed is in ca.pem",
+                hint=hint,
             ) from None
         if stream is None:
             raise BrokerAwayError(f"{address} ended the connection")
@@ -246,7 +249,7 @@ class ClientProtocol(asyncio.Protocol):
             )
         return LoginRefusedError(
             f"the broker lets nobody in without credentials that it knows ({what})",
-            hint="give a client's folder as credentials, or in MANGROVE_CREDENTIALS",
+            hint=GIVE_CREDENTIALS,
         )
 
 
