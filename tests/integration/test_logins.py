@@ -227,8 +227,16 @@ async def test_keys_that_are_replaced_are_shown_at_the_next_login(
 
             await eventually(renewed, "the connection of nats-py came back")
             assert agent().nkey != before
-            await plain.publish("open.a", b"with new keys")
-            assert (await subscription.next(5)).data == b"with new keys"
+
+            async def heard() -> bool:
+                await plain.publish("open.a", b"with new keys")
+                try:
+                    return (await subscription.next(0.2)).data == b"with new keys"
+                except TimeoutError:
+                    return False
+
+            await eventually(heard, "both came back with new keys")
+            assert connection._subscriber.counts.connects == 2
     finally:
         await close_in_time(plain)
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -34,6 +35,7 @@ from mangrove.gateway.pair.partnership import Partnership
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
+from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
@@ -65,8 +67,12 @@ from mangrove.overlay.instructions import (
 from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.bodies import DISCARD
+from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
+
+if TYPE_CHECKING:
+    from mangrove.gateway.sealing.domain_sealing import DomainSealing
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +114,10 @@ class Gateway:
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._engine = self._make_engine(epoch)
+        self._sealing = self._make_sealing()
+        self._sealed = SealedTraffic(
+            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
+        )
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -130,6 +140,7 @@ class Gateway:
                 self._name,
                 settings.head_urls,
                 together="" if settings.pair is None else f"gateways-{settings.domain}",
+                login=self._attach_login(),
             ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
@@ -160,7 +171,14 @@ class Gateway:
         )
         if pair is not None:
             self._partnership = Partnership(
-                pair, self._engine, self._head, self._ledger, self._journal, mark, self._carry_out
+                pair,
+                self._engine,
+                self._head,
+                self._ledger,
+                self._sealed,
+                self._journal,
+                mark,
+                self._carry_out,
             )
 
     def _make_engine(self, epoch: int) -> OverlayEngine:
@@ -202,6 +220,18 @@ class Gateway:
         self._stimuli.follow(engine)
         return engine
 
+    def _make_sealing(self) -> DomainSealing | None:
+        """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
+        settings = self._settings
+        if not settings.keys or not settings.federation.topics.any_confidential:
+            return None
+        from mangrove.gateway.sealing.domain_sealing import DomainSealing
+        from mangrove.host.keys.ring import KeyRing
+
+        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
+        self._engine.seal_with(sealing.sealer)
+        return sealing
+
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
 
@@ -214,7 +244,10 @@ class Gateway:
         attach, name = kind_of(settings.head_kind).attach, f"{self._name}-mirror"
         return MirrorPlane(
             self._engine,
-            {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
+            {
+                edge: partial(attach, name, (url,), login=login_of(settings.keys, GATEWAY_USER))
+                for edge, url in settings.mirror_urls.items()
+            },
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             buffer_done=self._flush,
@@ -260,6 +293,10 @@ class Gateway:
             ),
         )
 
+    def _attach_login(self) -> LoginSource | None:
+        """Who this gateway is where it attaches; somebody else's head knows no user of ours."""
+        return login_of(self._settings.keys, GATEWAY_USER) if self._settings.head_is_ours else None
+
     def _client_login(self, broker: str) -> LoginSource | None:
         """Who this gateway is at a broker as its client; somebody else's head knows no user of ours."""
         ours = broker != HEAD or self._settings.head_is_ours
@@ -303,7 +340,8 @@ class Gateway:
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._journal.record(frame)
-                    self._head.deliver(frame.body, frame.hop_limit, frame.topic_class)
+                    if (body := self._sealed.opened(frame)) is not None:
+                        self._head.deliver(body, frame.hop_limit, frame.topic_class)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
@@ -317,10 +355,17 @@ class Gateway:
                 case ResetTimer():
                     self._set_timer()
                 case DropMessages(frame, reason):
-                    self._ledger.drop_body(frame.body, reason)
+                    self._sealed.drop(frame, reason)
                 case RetargetMessages(frame):
-                    if not self._head.retarget(frame.body, frame.destinations, frame.hop_limit):
-                        self._carry_out(self._engine.wait(frame, monotonic()))
+                    self._retarget(frame)
+
+    def _retarget(self, frame: Frame) -> None:
+        """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""
+        body = self._sealed.to_sort_anew(frame)
+        if body is None:
+            self._carry_out(self._engine.turn_back(frame, monotonic()))
+        elif body and not self._head.retarget(body, frame.destinations, frame.hop_limit):
+            self._carry_out(self._engine.wait(frame, monotonic()))
 
     # -- two gateways of one domain -----------------------------------------------------------------------
 
@@ -373,6 +418,9 @@ class Gateway:
             self._timer.cancel()
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
+        self._sealed.tell(monotonic())
+        if self._sealing is not None:
+            self._sealing.look_now_and_then()
         self._event_file.write(self._engine.take_events())
         self._head.arrivals.expire(monotonic())
         self._set_timer()
@@ -469,6 +517,9 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
+            sealing=self._sealed.figures()
+            if self._sealing is None
+            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
         )
 
 
