@@ -172,12 +172,12 @@ def _rest(kinds: dict[str, dict[str, float]], seed: int) -> dict[str, float]:
 
 
 class _CountingKeys(SimulatedKeys):
-    def __init__(self, keys: SimulatedKeys, authority: _CountingAuthority) -> None:
-        self.__dict__.update(vars(keys))
-        self._authority = authority
+    def __init__(self, domain: str, authority: _CountingAuthority) -> None:
+        super().__init__(domain, authority)
+        self._counting = authority
 
     def sign(self, statement: bytes) -> bytes:
-        self._authority.signed += 1
+        self._counting.signed += 1
         return super().sign(statement)
 
 
@@ -185,7 +185,7 @@ class _CountingAuthority(SimulatedAuthority):
     def __init__(self, domains: list[str], seed: int) -> None:
         super().__init__(domains, seed)
         self.signed = self.judged = 0
-        self.keys = {name: _CountingKeys(keys, self) for name, keys in self.keys.items()}
+        self.keys = {name: _CountingKeys(name, self) for name in domains}
 
     def verify(self, origin: str, statement: bytes, signed: bytes, credential: bytes) -> str:
         self.judged += 1

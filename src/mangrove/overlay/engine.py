@@ -92,6 +92,7 @@ from mangrove.overlay.trust.trust import Trust
 from mangrove.routing.failover.gateway_tables import GatewayTables
 
 MISPLACED = "in the name of a domain that cannot have sent it this way"
+FALSE_ORIGIN = "in the name of a domain that did not send it"
 SENT_BEFORE = "turned back to an origin that does not know it any more"
 
 
@@ -131,7 +132,7 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._notary = Notary(domain, federation.domains, self._link_state, self._events, trust)
+        self._notary = Notary(domain, federation.domain_order, self._link_state, self._events, trust)
         self._asks = SessionAsks(federation.topics)
         self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
         self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
@@ -144,7 +145,7 @@ class OverlayEngine:
             domain, federation, self._neighbours, self._link_state, secured=self._notary.secured
         )
         self._forwarder = Forwarder(
-            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
+            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels, self._notary
         )
         self._network = NetworkFollower(
             NetworkParts(
@@ -504,7 +505,7 @@ class OverlayEngine:
 
     def credential_of(self, domain: str) -> bytes:
         """The last credential with which something of another domain was believed; empty if there is none."""
-        return self._notary.credentials.get(domain, b"")
+        return next(iter(self._notary.credentials.get(domain, ())), b"")
 
     # -- endangered regions -------------------------------------------------------------------------------
 
@@ -684,17 +685,29 @@ class OverlayEngine:
         if acknowledgement is not None:
             instructions.append(send_control(neighbour.name, acknowledgement))
         if self._forwarder.came_back(frame) and frame.epoch <= self.epoch:
-            return instructions + self._came_back(frame.older(neighbour.monitor.one_way_s))
+            return instructions + self._came_back(
+                neighbour.name, frame.older(neighbour.monitor.one_way_s), now
+            )
         if self._notary.secured and self._misplaced(neighbour.name, frame, now):
             return [*instructions, DropMessages(frame, MISPLACED)]
         frame = frame.older(neighbour.monitor.one_way_s)
         if frame.destinations & self._forwarder.own_bit:
-            instructions += self._delivery.arrived(frame, now)
+            if self._notary.secured and not self._sent_by_origin(neighbour.name, frame, now):
+                instructions.append(DropMessages(frame, FALSE_ORIGIN))
+            else:
+                instructions += self._delivery.arrived(frame, now)
         return [*instructions, *self._forwarder.onward(frame, now)]
 
-    def _came_back(self, frame: Frame) -> list[Instruction]:
+    def _sent_by_origin(self, peer: str, frame: Frame, now: float) -> bool:
+        self._notary.now = now
+        return self._notary.sent_by_origin(peer, frame)
+
+    def _came_back(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A sealed frame whose destination was lost, from a gateway that could not look into it."""
         destinations = self._flows.turned_back_from(frame) if frame.epoch == self.epoch else 0
+        self._notary.now = now
+        if destinations and self._notary.secured and not self._notary.sent_here(peer, frame, destinations):
+            return [DropMessages(frame, FALSE_ORIGIN)]
         verdict = self._delivery.came_back(frame) if destinations else Verdict.TOO_OLD
         match verdict:
             case Verdict.NEW:
