@@ -17,6 +17,7 @@ import msgspec
 
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import MangroveError
+from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
@@ -61,7 +62,6 @@ from mangrove.overlay.instructions import (
 )
 from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.pair.roles import Finding
-from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
@@ -94,6 +94,7 @@ class Gateway:
         """With a `pair`, it stands by until that says otherwise."""
         federation = settings.federation
         self._settings = settings
+        self._order = federation.domain_order
         second = settings.pair is not None and settings.pair.number == 2
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
@@ -102,6 +103,7 @@ class Gateway:
         self._partnership: Partnership | None = None
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
+        self._border_book = BorderBook()
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._engine = self._make_engine(epoch)
@@ -129,10 +131,11 @@ class Gateway:
             confirmed=lambda applied: self._carry_out(
                 self._engine.subscriptions_confirmed(applied, monotonic())
             ),
-            letters=self._retained or DISCARD,
+            letters=self._retained,
             markers=self._probe,
             silence=self._desk,
             mirrors=self._mirrors,
+            border_book=self._border_book,
             directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -227,6 +230,8 @@ class Gateway:
             ),
             send=self._send_letter,
             reachable=self._reachable,
+            border=self._engine.border,
+            border_book=self._border_book,
         )
 
     def _make_probe(self) -> SiteProbe:
@@ -283,7 +288,8 @@ class Gateway:
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._journal.record(frame)
-                    self._head.deliver(frame.body, frame.hop_limit, frame.topic_class)
+                    origin = self._order[frame.origin]
+                    self._head.deliver(frame.body, frame.hop_limit, frame.topic_class, origin)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
@@ -299,7 +305,8 @@ class Gateway:
                 case DropMessages(frame, reason):
                     self._ledger.drop_body(frame.body, reason)
                 case RetargetMessages(frame):
-                    if not self._head.retarget(frame.body, frame.destinations, frame.hop_limit):
+                    origin = self._order[frame.origin]
+                    if not self._head.retarget(frame.body, frame.destinations, frame.hop_limit, origin):
                         self._carry_out(self._engine.wait(frame, monotonic()))
 
     # -- two gateways of one domain -----------------------------------------------------------------------
@@ -443,6 +450,7 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
+            access=self._border_book.figures(),
         )
 
 
