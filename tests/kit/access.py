@@ -64,8 +64,6 @@ def client(name: str, domain: str, role: str = "client") -> Principal:
     return Principal(domain=domain, client=name, role=role)
 
 
-subjects = st.lists(st.sampled_from(TOKENS), min_size=1, max_size=4).map(".".join)
-"""Literal subjects."""
 patterns = st.one_of(
     st.lists(st.sampled_from((*TOKENS, "*")), min_size=1, max_size=4).map(".".join),
     st.lists(st.sampled_from((*TOKENS, "*")), min_size=0, max_size=3).map(

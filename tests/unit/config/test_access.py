@@ -201,8 +201,27 @@ def test_rules_that_say_nothing_new_are_named_and_do_no_harm() -> None:
     assert found == (
         "access.rules[1].subjects[0]: is shadowed by access.rules[0], which says the same and more",
         "access.rules[2].subjects[0]: is shadowed by access.rules[0], which says the same and more",
-        "access.rules[3].subjects[0]: *.*.* also forbids the inboxes of requests that are so long; "
-        "`>` does not",
+        "access.rules[3].subjects[0]: *.*.* also forbids inboxes of requests that are so long; `>` does not",
+    )
+
+
+def test_what_brokers_cannot_be_told_exactly_is_named() -> None:
+    found = access_warnings(
+        read(
+            """
+  default: deny
+  rules:
+    - {who: {domain: a}, may: subscribe, subjects: ["x.*", "y.*", "*"]}
+    - {who: {client: anna}, may: subscribe, subjects: ["x.*.z"]}
+    - {who: {domain: b}, may: subscribe, subjects: ["y.*.z"]}
+    - {who: {domain: a}, may: publish, subjects: ["z.*", "z.*.z"]}
+"""
+        )
+    )
+    assert found == (
+        "access.rules[0].subjects[0]: brokers cannot allow x.* beside x.*.z (access.rules[1]) without all of "
+        "x.>; for who may both, they allow x.*.z alone",
+        "access.rules[0].subjects[2]: brokers cannot allow * without more, and do not; name the first token",
     )
 
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from mangrove.errors import Mistake
 from mangrove.model.access.pattern_index import PatternIndex
-from mangrove.model.access.rules import ANYBODY, AccessRules, Action, Default, Effect, Rule
+from mangrove.model.access.permissions import guard_of, spans_inboxes
+from mangrove.model.access.rules import ANYBODY, AccessRules, Action, Default, Effect, Rule, Who
 
 MAX_COMBINATIONS = 256
 """A rule that names more combinations of domains, roles and clients is not compared with others."""
@@ -26,6 +27,9 @@ class _Key(NamedTuple):
     role: str
     client: str
     other: str
+
+
+_EVERYBODY = _Key(ANYBODY, ANYBODY, ANYBODY, ANYBODY)
 
 
 class _Entry(NamedTuple):
@@ -46,7 +50,12 @@ class _Comparison:
                 if "/" not in client:  # the others are clients of one domain alone
                     self._roles_of.setdefault(client, []).append(role)
         self._index: dict[tuple[Effect, Action, _Key], PatternIndex[_Entry]] = {}
+        self._audible: PatternIndex[_Entry] = PatternIndex()
+        """What somebody may subscribe to at brokers."""
         for number, rule in enumerate(rules.rules):
+            if rule.effect is Effect.MAY and Action.SUBSCRIBE in rule.actions and rule.everywhere:
+                for subject in rule.subjects:
+                    self._audible.add(subject, _Entry(number, rule, _EVERYBODY, subject))
             for action in rule.actions:
                 for key in _keys(rule, action):
                     index = self._index.setdefault((rule.effect, action, key), PatternIndex())
@@ -87,6 +96,22 @@ class _Comparison:
             if others and (other := others[0]) is not None and None not in others:
                 yield f"{rule.place}.subjects[{position}]", other.place
 
+    def unguarded(self, rule: Rule, subject: str, place: str) -> Iterator[str]:
+        """Why brokers cannot be told that somebody may subscribe to a pattern, and to no more."""
+        guard = guard_of(subject)
+        if self._rules.default is Default.ALLOW:
+            return
+        if spans_inboxes(guard):
+            yield f"{place}: brokers cannot allow {subject} without more, and do not; name the first token"
+            return
+        for other in self._audible.overlapping(guard):
+            if _may_meet(rule.who, other.rule.who):
+                yield (
+                    f"{place}: brokers cannot allow {subject} beside {other.subject} ({other.rule.place}) "
+                    f"without all of {subject[:-1]}>; for who may both, they allow {other.subject} alone"
+                )
+                return
+
 
 def contradictions(rules: AccessRules) -> Iterator[Mistake]:
     """What is allowed by one rule and forbidden by others in every case."""
@@ -121,16 +146,18 @@ def _warnings(rules: AccessRules) -> Iterator[str]:
             continue
         for place, other in comparison.covered(number, rule.effect):
             yield f"{place}: is shadowed by {other}, which says the same and more"
-        for position, subject in enumerate(rule.subjects):
-            if rule.effect is Effect.MAY_NOT and rule.everywhere and _only_wildcards(subject):
-                yield (
-                    f"{rule.place}.subjects[{position}]: {subject} also forbids the inboxes of requests "
-                    "that are so long; `>` does not"
-                )
+        for position, subject in enumerate(rule.subjects if rule.everywhere else ()):
+            place = f"{rule.place}.subjects[{position}]"
+            if rule.effect is Effect.MAY_NOT and subject != ">" and spans_inboxes(subject):
+                yield f"{place}: {subject} also forbids inboxes of requests that are so long; `>` does not"
+            elif rule.effect is Effect.MAY and Action.SUBSCRIBE in rule.actions and guard_of(subject):
+                yield from comparison.unguarded(rule, subject, place)
 
 
-def _only_wildcards(subject: str) -> bool:
-    return subject != ">" and all(token in ("*", ">") for token in subject.split("."))
+def _may_meet(first: Who, second: Who) -> bool:
+    """Whether somebody may be meant by both; by roles, as far as can be told without knowing all clients."""
+    pairs = ((first.domain, second.domain), (first.client, second.client))
+    return all(not one or not two or set(one) & set(two) for one, two in pairs)
 
 
 def _keys(rule: Rule, action: Action) -> list[_Key]:

@@ -4,6 +4,11 @@ nats-server decides as the rules do: what is denied wins over what is allowed. A
 which only a part is denied is taken, and the broker leaves out that part when it delivers; one that reaches
 beyond what is allowed is refused. MQTT topics are judged by the same lists: `a/b` is `a.b` to the broker.
 
+In one thing it is laxer: who may subscribe to `a.*` may subscribe to `a.>` too (the `*` takes the `>` for a
+token), and would hear `a.b.c`. So each allowed pattern that ends in `*` comes with a *guard*, here `a.*.>`,
+among what is denied. Where something under the guard is allowed as well, no list can say both: then the
+pattern is withheld, and the client may do less than the rules say, never more.
+
 Second copies of mirrored topics travel under a prefix of their own (`MIRROR_PREFIX`): each pattern stands
 for them as well, or they would be a way around it.
 """
@@ -14,6 +19,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from mangrove.model.access.pattern_index import PatternIndex
 from mangrove.model.access.rules import AccessRules, Action, Default, Effect, Principal
 from mangrove.model.pattern_cover import PatternCover
 from mangrove.model.shared_names import MIRROR_PREFIX
@@ -22,14 +28,17 @@ EVERYTHING = ">"
 
 
 class PatternLists(msgspec.Struct, frozen=True):
-    """What is allowed, less what is denied. `>` stands for everything, an empty `allow` for nothing at all:
-    nats-server takes an empty list of what may be subscribed to for everything, so it must not be written.
+    """What is allowed, less what is denied.
 
-    `>` spans internal subjects too: who renders it adds what the machinery needs denied.
+    `>` stands for everything, also for internal subjects: who renders it adds what the machinery needs
+    denied. An empty `allow` stands for nothing at all. nats-server takes an empty list for everything, so
+    it must not be written as one.
     """
 
     allow: tuple[str, ...]
     deny: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    """Patterns that the rules allow and that the broker cannot be told without allowing more."""
 
     @property
     def unlimited(self) -> bool:
@@ -52,21 +61,58 @@ def permissions_of(rules: AccessRules, principal: Principal) -> Permissions:
         if rule.everywhere and rule.who.is_meant(principal, roles):
             for action in rule.actions:
                 found.setdefault((action, rule.effect), []).extend(rule.subjects)
-    return Permissions(*(_lists(rules, action, found) for action in (Action.PUBLISH, Action.SUBSCRIBE)))
+
+    def lists(action: Action) -> PatternLists:
+        denied = _widest(found.get((action, Effect.MAY_NOT), ()))
+        if EVERYTHING in denied:
+            # A denied `>` would take in inboxes and what else is needed: nothing is allowed instead.
+            return PatternLists(())
+        if rules.default is Default.ALLOW:
+            return PatternLists((EVERYTHING,), _with_copies(denied))
+        allowed = _widest(found.get((action, Effect.MAY), ()))
+        if action is Action.PUBLISH:  # published subjects are taken literally
+            return PatternLists(_with_copies(allowed), _with_copies(denied))
+        kept, guards = _guarded(allowed)
+        withheld = tuple(pattern for pattern in allowed if pattern not in kept)
+        return PatternLists(_with_copies(kept), _with_copies(_widest((*denied, *guards))), withheld)
+
+    return Permissions(lists(Action.PUBLISH), lists(Action.SUBSCRIBE))
 
 
-def _lists(rules: AccessRules, action: Action, found: dict[tuple[Action, Effect], list[str]]) -> PatternLists:
-    denied = found.get((action, Effect.MAY_NOT), [])
-    if EVERYTHING in denied:
-        # A denied `>` would take in the inboxes and what else the machinery needs: allow nothing instead.
-        return PatternLists(())
-    allowed = [EVERYTHING] if rules.default is Default.ALLOW else found.get((action, Effect.MAY), [])
-    return PatternLists(_with_copies(allowed), _with_copies(denied))
+def guard_of(pattern: str) -> str:
+    """What must be denied beside a pattern that is allowed, so that no more is heard; empty if nothing."""
+    return f"{pattern}.>" if pattern.split(".")[-1] == "*" else ""
 
 
-def _with_copies(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The widest of some patterns, each once, and the same for second copies."""
-    widest = sorted(PatternCover(dict.fromkeys(patterns, 0)).weights)
-    if EVERYTHING in widest:
+def spans_inboxes(pattern: str) -> bool:
+    """Whether a pattern that is denied takes the inboxes of requests with it."""
+    return all(token in ("*", ">") for token in pattern.split("."))
+
+
+def _guarded(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Patterns that can be allowed exactly, and their guards."""
+    index: PatternIndex[None] = PatternIndex()
+    for pattern in allowed:
+        index.add(pattern, None)
+    kept: list[str] = []
+    guards: list[str] = []
+    for pattern in allowed:
+        guard = guard_of(pattern)
+        if not guard:
+            kept.append(pattern)
+        elif not spans_inboxes(guard) and not any(True for _ in index.overlapping(guard)):
+            kept.append(pattern)
+            guards.append(guard)
+    return tuple(kept), tuple(guards)
+
+
+def _widest(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Those that no other one covers, each once."""
+    return tuple(sorted(PatternCover(dict.fromkeys(patterns, 0)).weights))
+
+
+def _with_copies(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, and for second copies."""
+    if EVERYTHING in patterns:
         return (EVERYTHING,)
-    return (*widest, *(f"{MIRROR_PREFIX}{pattern}" for pattern in widest))
+    return (*patterns, *(f"{MIRROR_PREFIX}{pattern}" for pattern in patterns))
