@@ -21,6 +21,7 @@ from mangrove.config.document import (
     PlansDocument,
     RegionDocument,
     RiskGroupDocument,
+    SecurityDocument,
     SessionLimitsDocument,
     Strict,
     TopicDocument,
@@ -44,6 +45,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("access", AccessDocument),
     ("access.rules[]", AccessRuleDocument),
     ("access.rules[].who", WhoDocument),
+    ("security", SecurityDocument),
 )
 
 

@@ -68,6 +68,13 @@ class RunDirectory:
         """The ring of what a gateway's engine was told last, to be replayed."""
         return self.path / "stimuli" / f"{domain}.ring"
 
+    # -- keys ---------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> Path:
+        """The key directory, unless it is kept elsewhere; what is in it is said by `host.keys.directory`."""
+        return self.path / "keys"
+
     # -- telemetry ----------------------------------------------------------------------------------------
 
     @property

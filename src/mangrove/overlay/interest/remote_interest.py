@@ -19,6 +19,7 @@ from mangrove.overlay.interest.snapshots import SLICE_SUBJECTS, Snapshot
 from mangrove.overlay.interest.wanted_classes import WantedClasses
 from mangrove.overlay.interest.wants import parts, subject_of
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
+from mangrove.overlay.trust.notary import Notary
 
 MAY_NOT_LEAVE = "interest of another domain in what may not leave this one"
 
@@ -45,6 +46,7 @@ class RemoteInterest:
         epoch: int,
         flows: FlowTable,
         border: Border | None = None,
+        notary: Notary | None = None,
     ) -> None:
         """What may not pass the `border` is neither asked for nor listened to."""
         self._domain = domain
@@ -57,7 +59,9 @@ class RemoteInterest:
         self.classes = WantedClasses(federation.topics)
         self.applied: dict[str, tuple[int, int]] = {}
         """Up to where the interest of each other domain has been acted upon."""
-        self.interest = InterestDatabase(domain, federation.domain_order, epoch, federation.limits.subjects)
+        self.interest = InterestDatabase(
+            domain, federation.domain_order, epoch, federation.limits.subjects, notary
+        )
 
     def __len__(self) -> int:
         """How many subjects other domains want."""
@@ -75,13 +79,14 @@ class RemoteInterest:
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
+        signed = self.interest.problems()
         if self._work:
-            return []
+            return signed
         wanted: dict[str, int] = {}
         for _, interest in self._heeded():
             for subject in map(subject_of, interest.subjects):
                 wanted[subject] = wanted.get(subject, 0) + 1
-        found = []
+        found = signed
         if wanted.keys() != self._flows.subjects():
             found.append("subscriptions differ from what other domains want")
         if self._flows.wanted != sum(wanted.values()):
