@@ -64,6 +64,7 @@ DEFAULT_PLACE = "access.default"
 BETWEEN_PLACE = "access.between"
 
 _Applies = Callable[[Rule], bool]
+_Speaking = tuple[tuple[Rule, ...], tuple[Rule, ...]]
 
 
 class AccessJudge:
@@ -79,6 +80,7 @@ class AccessJudge:
             for action in rule.actions:
                 for subject in rule.subjects:
                     self._index[rule.effect, action].add(subject, rule)
+        self._spoken_of: dict[tuple[Action, str], _Speaking] = {}
         self._remembered: dict[tuple[str, str, str], Decision] = {}
 
     # -- one client, at a broker --------------------------------------------------------------------------
@@ -184,14 +186,28 @@ class AccessJudge:
         default: Default,
         default_place: str,
     ) -> Decision:
-        # A published subject may hold wildcards as plain tokens; what a rule forbids in part is refused.
-        denied = filter(forbids, self._index[Effect.MAY_NOT, action].overlapping(subject))
-        if (rule := self._first(denied)) is not None:
-            return Decision(False, Ground.RULE, rule.place, action)
-        allowed = filter(allows, self._index[Effect.MAY, action].covering(subject))
-        if (rule := self._first(allowed)) is not None:
-            return Decision(True, Ground.RULE, rule.place, action)
+        forbidding, allowing = self._speaking(action, subject)
+        for rule in forbidding:
+            if forbids(rule):
+                return Decision(False, Ground.RULE, rule.place, action)
+        for rule in allowing:
+            if allows(rule):
+                return Decision(True, Ground.RULE, rule.place, action)
         return Decision(default is Default.ALLOW, Ground.DEFAULT, default_place, action)
+
+    def _speaking(self, action: Action, subject: str) -> _Speaking:
+        """The rules that forbid and allow something with a subject, whoever it is, in the file's order."""
+        key = (action, subject)
+        found = self._spoken_of.get(key)
+        if found is None:
+            if len(self._spoken_of) >= MAX_REMEMBERED:
+                self._spoken_of.clear()
+            # A published subject may hold wildcards as plain tokens: what is forbidden in part is refused.
+            found = self._spoken_of[key] = (
+                self._in_order(self._index[Effect.MAY_NOT, action].overlapping(subject)),
+                self._in_order(self._index[Effect.MAY, action].covering(subject)),
+            )
+        return found
 
     def _extent(
         self, action: Action, pattern: str, forbids: _Applies, allows: _Applies, default: Default
@@ -204,9 +220,9 @@ class AccessJudge:
         whole = default is Default.ALLOW or any(map(allows, allowing.covering(pattern)))
         return Extent.PART if not whole or any(map(forbids, denying.overlapping(pattern))) else Extent.ALL
 
-    def _first(self, rules: Iterable[Rule]) -> Rule | None:
-        """The one that stands first in the file."""
-        return min(rules, key=lambda rule: self._order[rule.place], default=None)
+    def _in_order(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+        found = tuple(rules)
+        return found if len(found) < 2 else tuple(sorted(found, key=lambda rule: self._order[rule.place]))
 
 
 def _stricter(first: Default, second: Default) -> Default:
