@@ -75,6 +75,8 @@ MACHINERY = "a subject of the machinery, from another domain"
 NO_WAY_BACK = "its answers would lead astray: a reply subject that no gateway wrote"
 STAYS_HOME = "from another domain, on a topic that stays in its domain"
 INBOX_PREFIX = "_INBOX."
+FROM_HERE = ""
+"""The origin of messages of this domain that come back to it: they pass no border."""
 
 
 class Silence(Protocol):
@@ -525,7 +527,7 @@ class HeadConnection:
     # -- inward -------------------------------------------------------------------------------------------
 
     def deliver(
-        self, body: bytes, hop_limit: int = HOP_LIMIT, topic_class: int | None = None, origin: str = ""
+        self, body: bytes, hop_limit: int = HOP_LIMIT, topic_class: int | None = None, origin: str = FROM_HERE
     ) -> None:
         """Hand the messages of a frame to the head broker, now or when it can take them.
 
@@ -540,7 +542,7 @@ class HeadConnection:
         if body:
             self._queue.send(body, hop_limit, origin)
 
-    def retarget(self, body: bytes, away: int, hop_limit: int, origin: str = "") -> bool:
+    def retarget(self, body: bytes, away: int, hop_limit: int, origin: str = FROM_HERE) -> bool:
         """Send messages for queue groups to whoever has members, as the domains `away` do not serve them.
 
         Returns False, and does nothing, if nobody has: then they must wait.
@@ -555,7 +557,8 @@ class HeadConnection:
         if outcome.malformed:
             self._ledger.refuse_body(MALFORMED)
         if home.messages:
-            self._queue.send(b"".join(home.messages), hop_limit - 1, origin)
+            own = origin == self._engine.domain
+            self._queue.send(b"".join(home.messages), hop_limit - 1, FROM_HERE if own else origin)
         self._buffer_done()
         return True
 
@@ -589,7 +592,8 @@ class HeadConnection:
             return Entry(message.skip, self._no_way_back, once=True, booked=False)
         if self._engine.federation.topics.contract_of(message.subject).scope is Scope.DOMAIN:
             return Entry(message.skip, self._stays_home)
-        if self._engine.border is not None and not is_internal(message.subject):
+        crosses = origin != FROM_HERE and not is_internal(message.subject)
+        if self._engine.border is not None and crosses:
             decision = self._engine.border.entering(origin, message.subject)
             if not decision:
                 refused = MayNotEnter(self._border_book, line, message, decision, self._arriving_from)

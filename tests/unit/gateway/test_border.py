@@ -98,6 +98,14 @@ async def test_what_may_not_enter_from_a_domain_enters_from_others(access: Acces
     assert head.ledger.delivered.topics == {"news.x": 2, "other": 3}
 
 
+async def test_what_comes_back_to_its_own_domain_passes_no_border_but_a_stranger_in_its_name_does() -> None:
+    head = await head_with(rules(between="deny"))
+    for origin in ("", "a", ""):
+        head.connection.deliver(message("news.x"), origin=origin)
+    assert head.broker.written == [message("news.x")] * 2
+    assert refused(head) == {("access.between", Crossing.ENTER, "a"): 1}
+
+
 async def test_a_refusal_is_audited_the_first_time_and_at_every_power_of_ten() -> None:
     head = await head_with(NOT_FROM_B)
     for _ in range(25):

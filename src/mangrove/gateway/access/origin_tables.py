@@ -9,6 +9,9 @@ from mangrove.gateway.tally import Tally
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.protocol.bodies import Entry
 
+_OWN = -2
+"""The class of what is of the own domain: no class of origins is negative but that of strangers, -1."""
+
 
 class OriginTables:
     """One table where nothing is forbidden; else one for each class of origins.
@@ -31,7 +34,7 @@ class OriginTables:
     def take(self, origin: str, body: bytes) -> None:
         """Sort the whole messages of a domain, or raise WireError, as a `LineTable` does."""
         self.origin = origin
-        number = 0 if self._border is None else self._border.class_of(origin)
+        number = 0 if self._border is None else self._border.class_of(origin) if origin else _OWN
         table = self._tables.get(number)
         if table is None:
             judge, full = self._judge, self._full

@@ -260,7 +260,7 @@ class MirrorPlane:
         message = parse_message_line(line)
         contract = self._rules.contract_of(message.subject)
         border = self._engine.border
-        if border is not None and not border.entering(origin, message.subject):
+        if origin and border is not None and not border.entering(origin, message.subject):
             return Entry(message.skip, self._passing)  # where it is refused and booked
         if not contract.mirror or not may_have_id(message):
             return Entry(message.skip, self._passing)

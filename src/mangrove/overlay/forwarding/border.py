@@ -70,7 +70,7 @@ class Border:
         return len(self._classes)
 
     def class_of(self, origin: str) -> int:
-        """Origins of one class are judged alike, whatever the subject."""
+        """Origins of one class are judged alike, whatever the subject; -1 for who is no other domain."""
         return self._class_of.get(origin, -1)
 
     def _class(self, origin: str, rules: AccessRules) -> int:

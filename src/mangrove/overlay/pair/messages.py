@@ -122,7 +122,7 @@ def read_word(kind: RecordKind, body: bytes) -> Word:
     """What a record says, or FrameError."""
     try:
         return _DECODERS[kind].decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed {kind.name} of the other gateway: {error}") from None
 
 

@@ -23,6 +23,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
 
 
+MAX_DOMAINS = 8192
+"""More than a mask of destinations has bits."""
+MAX_REASON_LENGTH = 2000
+"""Of texts that end up in a log, or in a story."""
+Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON_LENGTH)]
+
+
 class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1.
 
@@ -44,7 +51,7 @@ class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway knows: (epoch, version) of the interest of every domain it has heard of."""
 
-    known: dict[str, tuple[int, int]]
+    known: Annotated[dict[str, tuple[int, int]], msgspec.Meta(max_length=MAX_DOMAINS)]
 
 
 class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +61,13 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
     `proof` is something that it has signed, where domains have keys.
     """
 
-    reason: str
+    reason: Reason
     displaced_by: int = 0
     proof: Signed | None = None
+
+
+ClockSeconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""Neither infinite nor no number at all: what is measured by it is told to others."""
 
 
 class HeartbeatKind(StrEnum):
@@ -76,10 +87,10 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: HeartbeatKind
     sequence: int
-    sent: float
+    sent: ClockSeconds
     received: int
-    echo: float | None = None
-    held: float = 0.0
+    echo: ClockSeconds | None = None
+    held: ClockSeconds = 0.0
 
 
 MAX_CAUSE_LENGTH = 256
@@ -197,7 +208,7 @@ class RouteAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
     path: list[str]
     version: int
     ok: bool
-    reason: str = ""
+    reason: Reason = ""
 
 
 class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
@@ -252,5 +263,5 @@ def control_body(frame: Frame) -> ControlBody:
         raise FrameError(f"a {frame.type.name} frame carries no control message")
     try:
         return decoder.decode(frame.body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed {frame.type.name} frame: {error}") from None

@@ -38,7 +38,7 @@ def signed_message(frame_type: FrameType, signed: Signed) -> SignedMessage:
     """What was signed, or FrameError if a frame of this type cannot say it."""
     try:
         return _DECODERS[frame_type].decode(signed.said)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed words in a signed {frame_type.name} frame: {error}") from None
 
 
@@ -46,7 +46,7 @@ def interest_statement(signed: Signed) -> InterestStatement:
     """What an origin has signed of its interest, or FrameError."""
     try:
         return _statement_decoder.decode(signed.said)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"no statement about interest: {error}") from None
 
 

@@ -38,7 +38,7 @@ def _routes(statements: set[bytes], head: int) -> set[tuple[object, ...]]:
     for each in statements:
         try:
             setup = _setup.decode(each[head:])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         found.add((setup.epoch, setup.label, setup.version, tuple(setup.path)))
     return found
