@@ -35,8 +35,10 @@ from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.model.audit.entry import AuditKind
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import (
     GATEWAY_READY,
@@ -90,10 +92,12 @@ class Gateway:
         epoch: int,
         pair: Pair | None = None,
         tables: GatewayTables | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
-        """With a `pair`, it stands by until that says otherwise."""
+        """With a `pair`, it stands by until that says otherwise. The audit log is that of the process."""
         federation = settings.federation
         self._settings = settings
+        self._audit = audit or AuditLog()
         second = settings.pair is not None and settings.pair.number == 2
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
@@ -148,6 +152,7 @@ class Gateway:
             carry_out=self._carry_out,
             attached=self._tick,
             pair=pair,
+            audit=self._audit,
         )
         if pair is not None:
             self._partnership = Partnership(
@@ -355,6 +360,7 @@ class Gateway:
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._event_file.write(self._engine.take_events())
         self._head.arrivals.expire(monotonic())
+        self._audit.settle()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -443,6 +449,7 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
+            audit=self._audit.figures(),
         )
 
 
@@ -450,20 +457,24 @@ async def _serve(settings: GatewaySettings) -> None:
     # The working set is long-lived; fewer collections mean fewer pauses in the data path.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    audit = AuditLog.at(settings.audit_path)
+    audit.note(AuditKind.PROCESS_STARTED)
     try:
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns()).run()
+            await Gateway(settings, epoch=time_ns(), audit=audit).run()
         else:
-            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain))
+            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain), audit)
     finally:
+        audit.note(AuditKind.PROCESS_STOPPED)
+        audit.close()
         log.info("gateway stopped")
 
 
-async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
+async def _serve_in_turn(settings: GatewaySettings, pair: Pair, audit: AuditLog) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables)
+        gateway = Gateway(settings, time_ns(), pair, tables, audit)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -472,7 +483,7 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables)
+            gateway = Gateway(settings, time_ns(), pair, tables, audit)
             pair.let_go()
 
 

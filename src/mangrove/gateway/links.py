@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 
 from mangrove.gateway.pair.pair import Pair
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.sockets import prepare, retransmitted_share
 from mangrove.model.address import Address
+from mangrove.model.audit.entry import AuditKind
 from mangrove.model.gateway_settings import Call
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
@@ -117,12 +119,16 @@ class LinkProtocol(asyncio.Protocol):
         self._timeout: asyncio.TimerHandle | None = None
         self._link: LinkEnd | None = None
         self._reason = ""
+        self.host = ""
+        """The address that the connection is with, without its port."""
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say HELLO and wait for the peer's."""
         transport = prepare(transport, high_water_bytes=WRITE_HIGH_WATER_BYTES, unsent_bytes=UNSENT_BYTES)
         self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.host = str(peer[0]) if peer else ""
         if not self._links.admit(self):
             self.close("too many connections that have not greeted")
             return
@@ -257,9 +263,11 @@ class Links:
         carry_out: Callable[[list[Instruction]], None],
         attached: Callable[[], None],
         pair: Pair | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """The `pair` hears of later gateways of the own domain, and of all words about interest."""
         self.engine = engine
+        self._audit = audit or AuditLog()
         self._pair = pair
         self._held: dict[str, LinkProtocol] = {}
         """Neighbours that wait for this gateway to take over."""
@@ -380,6 +388,7 @@ class Links:
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)
+        self._audit.note(AuditKind.LINK_OPENED, peer=peer, host=connection.host)
         self._carry_out(self.engine.peer_up(peer, monotonic(), successor=successor))
         link.resume(monotonic())
         self._attached()
@@ -389,18 +398,21 @@ class Links:
         """A connection ended."""
         self._ungreeted.discard(connection)
         self._connections.discard(connection)
+        expected = who if who in self._links else ""
         self._held = {peer: held for peer, held in self._held.items() if held is not connection}
         if link is None and connection.silent:
             log.debug("a gateway of %s that has not greeted is called again: %s", who, reason)
         elif link is None:
             self.refused += 1
             log.warning("refused the connection with %s: %s", who, reason)
+            self._audit.note(AuditKind.CONNECTION_REFUSED, host=connection.host, peer=expected, reason=reason)
             if who in self._links:
                 self._links[who].last_error = reason
         elif link.connection is connection:
             link.shut()
             link.last_error = reason
             log.warning("link to %s is down: %s", who, reason)
+            self._audit.note(AuditKind.LINK_CLOSED, peer=link.peer, host=connection.host, reason=reason)
             self._carry_out(self.engine.peer_down(link.peer, monotonic(), reason))
 
     def drop(self, peer: str, reason: str) -> None:
@@ -411,6 +423,7 @@ class Links:
         link.last_error = reason
         if connection is not None:
             log.warning("link to %s is down: %s", peer, reason)
+            self._audit.note(AuditKind.LINK_CLOSED, peer=peer, host=connection.host, reason=reason)
             connection.abort(reason)
 
     def received(self, peer: str, frames: list[Frame]) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links import LinkEnd, Links
+from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.status import (
     GatewayStatus,
     LimitFigures,
@@ -36,6 +37,7 @@ def gateway_report(
     silence: SilenceFigures | None = None,
     pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
+    audit: AuditFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -83,6 +85,7 @@ def gateway_report(
         silence=silence or SilenceFigures(),
         pair=pair,
         mirroring=mirroring or MirrorFigures(),
+        audit=audit or AuditFigures(),
     )
 
 

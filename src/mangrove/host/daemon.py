@@ -24,7 +24,7 @@ def read_settings(path: Path, kind: type[S]) -> S:
     """A settings file as the process that starts this one wrote it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the settings {path}: {error}", hint=WRITTEN_BY) from None
 
 

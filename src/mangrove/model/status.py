@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
@@ -348,6 +349,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     head_broker: str = ""
     """The name of the broker that the gateway is attached to, or was last: the head, or who succeeded it."""
     mirroring: MirrorFigures = MirrorFigures()
+    audit: AuditFigures = AuditFigures()
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):

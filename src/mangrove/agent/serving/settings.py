@@ -22,6 +22,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     system_user: Credentials | None = None
     """Who it is in the system account of the data brokers; None: it reads their monitoring pages."""
     events_path: str = ""
+    audit_path: str = ""
     power: float | None = None
     """Computing power of its machine, if not what that says of itself."""
 

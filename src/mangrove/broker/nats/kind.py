@@ -13,6 +13,7 @@ from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.probe import NatsProbe
 from mangrove.broker.nats.reach import leaf_problem
+from mangrove.broker.nats.refusals import read_refusal
 from mangrove.broker.nats.retained import NatsRetainedStore
 from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
@@ -21,6 +22,7 @@ from mangrove.broker.nats.watching.foreign import ForeignBroker
 from mangrove.broker.nats.watching.heartbeat import NatsHeartbeat
 from mangrove.broker.nats.watching.system import NatsSystem
 from mangrove.broker.probing import Probe, ProbeOwner
+from mangrove.broker.refusals import Refusal
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.broker.system import BrokerSystem
 from mangrove.host.process import ManagedProcess
@@ -95,6 +97,10 @@ class NatsKind:
     ) -> Heartbeat:
         """PING and PONG, in the system account of a broker of ours."""
         return NatsHeartbeat(broker, None if broker.external else credentials, refused)
+
+    def refusal(self, line: bytes) -> Refusal | None:
+        """Whom a nats-server turned away, from its log."""
+        return read_refusal(line)
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""

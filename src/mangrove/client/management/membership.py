@@ -299,7 +299,7 @@ class Membership:
     def _told(self, data: bytes) -> None:
         try:
             order = _order.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         if isinstance(order, RegisterAgain):
@@ -321,7 +321,7 @@ class Membership:
     def _pushed(self, data: bytes) -> None:
         try:
             changes = _changes.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         if changes.term < self.term:
@@ -337,7 +337,7 @@ class Membership:
     def _announced(self, data: bytes) -> None:
         try:
             started = _started.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         if started.term <= self.term or not math.isfinite(started.spread_s):

@@ -157,7 +157,7 @@ class AudienceDesk:
             if len(request) > MAX_QUESTION_BYTES:
                 raise msgspec.DecodeError("too long")
             asked = msgspec.json.decode(request, type=AudienceRequest)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._leaves.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)
         now = monotonic()

@@ -285,5 +285,5 @@ class Pair:
 def _decoded(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
     try:
         return decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed word of the other gateway: {error}") from None

@@ -120,7 +120,7 @@ def read_word(kind: RecordKind, body: bytes) -> Word:
     """What a record says, or FrameError."""
     try:
         return _DECODERS[kind].decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed {kind.name} of the other gateway: {error}") from None
 
 
@@ -145,6 +145,11 @@ class RecordReader:
 
     def __init__(self) -> None:
         self._held = bytearray()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a record that is incomplete."""
+        return len(self._held)
 
     def feed(self, data: bytes) -> list[tuple[RecordKind, bytes]]:
         """The records that are complete, or FrameError."""

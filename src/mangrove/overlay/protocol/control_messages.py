@@ -54,6 +54,11 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
     displaced_by: int = 0
 
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+ClockTime = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""Of whatever clock in seconds, and no number without an end."""
+
+
 class HeartbeatKind(StrEnum):
     """Regular sign of life, link test, or the answer to a link test (PCRT §III-C)."""
 
@@ -70,11 +75,11 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: HeartbeatKind
-    sequence: int
-    sent: float
-    received: int
-    echo: float | None = None
-    held: float = 0.0
+    sequence: Count
+    sent: ClockTime
+    received: Count
+    echo: ClockTime | None = None
+    held: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
 
 
 MAX_CAUSE_LENGTH = 256
@@ -247,5 +252,5 @@ def control_body(frame: Frame) -> ControlBody:
         raise FrameError(f"a {frame.type.name} frame carries no control message")
     try:
         return decoder.decode(frame.body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed {frame.type.name} frame: {error}") from None
