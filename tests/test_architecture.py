@@ -275,10 +275,14 @@ def spelled_paths(tree: ast.AST) -> list[int]:
     ]
 
 
-def test_one_module_knows_the_files_of_a_run_directory() -> None:
-    owner = SOURCE / "host" / "run_directory.py"
-    assert spelled_paths(ast.parse(owner.read_text()))
-    others = [path for path in MODULES if below(path, RUNNING_ROOMS) and path != owner]
+OWNERS_OF_FOLDERS = {SOURCE / "host" / "run_directory.py", SOURCE / "host" / "keys" / "directory.py"}
+
+
+def test_one_module_knows_the_files_of_a_folder() -> None:
+    """Of a run directory, and of a key directory."""
+    for owner in OWNERS_OF_FOLDERS:
+        assert spelled_paths(ast.parse(owner.read_text()))
+    others = [path for path in MODULES if below(path, RUNNING_ROOMS) and path not in OWNERS_OF_FOLDERS]
     found = {str(path.relative_to(SOURCE)): spelled_paths(ast.parse(path.read_text())) for path in others}
     assert not {path: lines for path, lines in found.items() if lines}, "RunDirectory has a name for it"
 

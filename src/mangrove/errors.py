@@ -31,6 +31,14 @@ class InputError(MangroveError):
     exit_code = EXIT_BAD_INPUT
 
 
+class UntrustedError(MangroveError):
+    """Somebody did not prove to be who it says, or is no longer believed."""
+
+    def __init__(self, reason: str, *, hint: str = "") -> None:
+        super().__init__(reason, hint=hint)
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mistake in an input document: where it is, what is wrong there, what is allowed."""

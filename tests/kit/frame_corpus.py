@@ -12,10 +12,12 @@ from tests.kit.attachments import message
 from tests.kit.mutation import CORPUS
 
 from mangrove.config import parse_federation
+from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.control_messages import Goodbye, RouteAck, control_body, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
+from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 RING = """
@@ -35,6 +37,7 @@ topics:
   - {match: "jobs.>", deadline_ms: 500}
 """
 OF_EACH = 3
+SEED = 1
 
 
 class _Listening(SimulatedOverlay):
@@ -63,11 +66,19 @@ def kind_of(frame: Frame) -> str:
 
 
 def recorded() -> dict[str, list[bytes]]:
-    """What is said while a ring starts, carries, loses a link and heals."""
+    """What is said in a federation with keys, and in one without."""
     said: dict[str, list[bytes]] = defaultdict(list)
     federation = parse_federation(RING, "ring").require()
+    authority = SimulatedAuthority(list(federation.domains), SEED)
     _Listening.said = said
-    network = _Listening(federation, seed=1)
+    _live(_Listening(federation, SEED, authority=authority), federation)
+    _live(_Listening(federation, SEED), federation)
+    _say_the_rest(said, federation)
+    return said
+
+
+def _live(network: SimulatedOverlay, federation: Federation) -> None:
+    """A ring starts, carries, loses a link and heals."""
     network.run(1.0)
     for name in federation.domains:
         network.subscribe(name, f"alert.{name}", f"jobs.{name}", "sensor.*.level")
@@ -85,6 +96,10 @@ def recorded() -> dict[str, list[bytes]]:
     for name in federation.domains:
         network.unsubscribe(name, f"alert.{name}")
     network.run(8.0)
+
+
+def _say_the_rest(said: dict[str, list[bytes]], federation: Federation) -> None:
+    """What is not said in a simulation."""
     engine = OverlayEngine(federation, "a", 1 << 60)
     body = message("alert.c", b"y" * 64)
     for frame in (
@@ -110,7 +125,6 @@ def recorded() -> dict[str, list[bytes]]:
         ),
     ):
         keep(said, frame)
-    return said
 
 
 def write() -> None:

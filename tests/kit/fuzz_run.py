@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from tests.kit.frame_corpus import recorded
 from tests.kit.fuzz_targets import BodyTarget, LinkTarget, PairTarget, body_corpus
 from tests.kit.mutation import Mutator, load_corpus
 
@@ -61,7 +62,7 @@ class FuzzReport(msgspec.Struct, frozen=True, kw_only=True):
 def run(seed: int, count: int) -> FuzzReport:
     """Throw so many inputs. A failure prints the input that it came with."""
     targets: dict[str, tuple[Target, Mutator]] = {
-        "link": (LinkTarget(), Mutator(load_corpus(), seed)),
+        "link": (LinkTarget(), Mutator([*load_corpus(), *said_today()], seed)),
         "pair": (PairTarget(), Mutator(pair_corpus(), seed + 1)),
         "body": (BodyTarget(), Mutator(body_corpus(), seed + 2)),
     }
@@ -99,6 +100,11 @@ def _throw(targets: dict[str, tuple[Target, Mutator]], counts: dict[str, int], s
                 sys.stderr.write(f"seed {seed}, {name}: this input broke it: {data.hex()}\n")
                 raise
         target.look()
+
+
+def said_today() -> list[bytes]:
+    """What gateways say as they are: what was kept of earlier ones may be refused at the greeting."""
+    return [frame for frames in recorded().values() for frame in frames]
 
 
 def pair_corpus() -> list[bytes]:

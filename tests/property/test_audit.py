@@ -38,7 +38,7 @@ def written(folder: Path, lives: list[int], cuts: list[int]) -> tuple[Path, Audi
 @settings(max_examples=50)
 def test_a_log_of_any_lives_and_crashes_is_whole(lives: list[int], cuts: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path, head = written(Path(folder), lives, cuts)
+        _, head = written(Path(folder), lives, cuts)
         (report,) = check_logs(RunDirectory(Path(folder)), [head])
         assert report.whole, report.findings
         assert report.head == head

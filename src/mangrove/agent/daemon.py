@@ -27,6 +27,7 @@ from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
 from mangrove.agent.serving.lease_keys import LeaseKeys
 from mangrove.agent.serving.plan_directory import PlanDirectory
+from mangrove.agent.serving.plan_offers import PlanOffers
 from mangrove.agent.serving.policy_reader import PolicyReader
 from mangrove.agent.serving.settings import AgentSettings, check
 from mangrove.agent.serving.shell import Shell
@@ -151,6 +152,14 @@ class Agent:
                     self._shell.refused,
                 )
                 tasks.create_task(found.run(), name="plans")
+                offered = PlanOffers(
+                    self._settings.federation.plans,
+                    buckets,
+                    self._shell.tell,
+                    lambda: self._shell.leads_in,
+                    self._shell.refused,
+                )
+                tasks.create_task(offered.run(), name="plans in the store")
                 for watch in watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.broker}")
                 await _settled(leadership)

@@ -16,6 +16,7 @@ from mangrove.agent.hosting.settings import HostSettings
 from mangrove.agent.hosting.supervision import check_agreement
 from mangrove.agent.site import Site, new_system_user
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
+from mangrove.host.keys.directory import KeyDirectory
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import STOP_WITHIN_S, ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -35,12 +36,13 @@ SUPERVISORS_STOP_S = STOP_WITHIN_S + 1.0
 class Launcher:
     """Starts, supervises and stops the processes of a federation. Use as an async context manager.
 
-    With `only`, one site is run and the others are elsewhere; with `host`, one host of it, and then the
-    agents' `secret`, which all its hosts share. Otherwise each host of a site that has several is a
-    supervisor of its own, which may run `inside` something that has a network of its own. With `ephemeral`
-    ports any number of federations run side by side; otherwise the ports are those of the federation file.
-    With `record_stimuli`, what the gateways' engines are told is recorded, to be replayed. Without `agents`,
-    load is neither watched nor moved, as far as a measurement must not have that.
+    With `keys`, a key directory, everybody proves who it is. With `only`, one site is run and the others are
+    elsewhere; with `host`, one host of it, and then the agents' `secret`, which all its hosts share.
+    Otherwise each host of a site that has several is a supervisor of its own, which may run `inside`
+    something that has a network of its own. With `ephemeral` ports any number of federations run side by
+    side; otherwise the ports are those of the federation file. With `record_stimuli`, what the gateways'
+    engines are told is recorded, to be replayed. Without `agents`, load is neither watched nor moved, as far
+    as a measurement must not have that.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Launcher:
         only: str | None = None,
         host: str | None = None,
         secret: str = "",
+        keys: Path | None = None,
         inside: Mapping[tuple[str, str], Sequence[str]] | None = None,
         ephemeral: bool = False,
         record_stimuli: bool = False,
@@ -69,6 +72,8 @@ class Launcher:
         self.local_domains = list(federation.domains) if only is None else [only]
         self._host = host
         self._secret = secret
+        self.keys = None if keys is None else keys.absolute()
+        """The key directory; None: nobody proves who it is."""
         self._inside = dict(inside or {})
         self._ephemeral = ephemeral
         self._record_stimuli = record_stimuli
@@ -96,6 +101,7 @@ class Launcher:
         """Start everything, or nothing: a failure stops what was started and is raised."""
         self._lock = lock_directory(self.run)
         try:
+            await asyncio.to_thread(self._prepare_keys)
             self._resolve()
             await self._start_links()
             for name in self.local_domains:
@@ -105,6 +111,19 @@ class Launcher:
         except BaseException:
             await self.stop()
             raise
+
+    def _prepare_keys(self) -> None:
+        """Refuse to start with keys that are missing or that others may know."""
+        if self.keys is None:
+            return
+        from mangrove.host.keys.checking import check_site
+
+        for name in self.local_domains:
+            check_site(self.keys, self.federation, name, self._host)
+
+    def keys_of(self, domain: str) -> str:
+        """The folder with the keys of a domain; empty: nobody proves who it is."""
+        return "" if self.keys is None else str(KeyDirectory(self.keys).domain(domain).path)
 
     async def _make_site(self, name: str) -> None:
         """A site that this process runs, or the supervisors of its hosts."""
@@ -127,6 +146,7 @@ class Launcher:
             record_stimuli=self._record_stimuli,
             agents=self._agents,
             system_user=user,
+            keys=self.keys_of(name),
         )
 
     def _host_process(self, domain: str, host: str, user: Credentials) -> HostProcess:
@@ -137,6 +157,7 @@ class Launcher:
             host=host,
             directory=str(self.run.path),
             system_user=user,
+            keys=self.keys_of(domain),
             calls_through=dict(self._calls_through(domain)),
             record_stimuli=self._record_stimuli,
             agents=self._agents,
@@ -168,7 +189,11 @@ class Launcher:
     def runtime(self) -> Runtime:
         """Where everything listens."""
         return Runtime(
-            federation=self.federation, domains=self.endpoints, pid=os.getpid(), agents=self._agents
+            federation=self.federation,
+            domains=self.endpoints,
+            pid=os.getpid(),
+            agents=self._agents,
+            keys="" if self.keys is None else str(self.keys),
         )
 
     def processes(self) -> list[ManagedProcess]:

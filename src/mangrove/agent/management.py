@@ -90,6 +90,20 @@ class ManagementConnection:
         subject = operations_subject(self._domain)
         return await self._ask(subject, request, OperationAnswer, timeout_s=timeout_s)
 
+    async def offer(self, name: str, document: bytes | None) -> None:
+        """Leave a plan in the store, or take it out again; `StoreAwayError` if the store does not answer."""
+        from mangrove.store.buckets import Buckets, StoreAwayError
+        from mangrove.store.offers import PlanOffer, offer_plan, withdraw_plan
+
+        try:
+            buckets = Buckets(await self._connected(), len(self._urls))
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise StoreAwayError(f"the management broker is away: {error or type(error).__name__}") from None
+        if document is None:
+            await withdraw_plan(buckets, name)
+        else:
+            await offer_plan(buckets, PlanOffer(name=name, document=document))
+
     async def directory(self, question: DirectoryQuestion) -> DirectoryAnswer | None:
         """A page of the directory, or None if the agent does not answer."""
         request = msgspec.json.encode(question)

@@ -66,7 +66,9 @@ class Recording:
         if self._stopping is not None:
             await self._stopping
 
-    async def start(self, federation: Federation, domains: Sequence[DomainEndpoints]) -> str:
+    async def start(
+        self, federation: Federation, domains: Sequence[DomainEndpoints], keys: Path | None = None
+    ) -> str:
         """Begin to record; returns what to tell the user."""
         if self._lake is None:
             return "No telemetry is recorded."
@@ -76,7 +78,10 @@ class Recording:
                 "(pip install 'mangrove-messaging\\[pipelines]')."
             )
         settings = RecorderSettings(
-            federation=federation, domains=tuple(domains), lake=str(self._lake.resolve())
+            federation=federation,
+            domains=tuple(domains),
+            lake=str(self._lake.resolve()),
+            keys="" if keys is None else str(keys),
         )
         process = recorder_process(settings, self._run)
         try:

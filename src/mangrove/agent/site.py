@@ -57,12 +57,15 @@ class Site:
         record_stimuli: bool = False,
         agents: bool = True,
         system_user: Credentials | None = None,
+        keys: str = "",
     ) -> None:
         """`calls_through` replaces the address of a neighbour, which is how emulated links come in.
 
         The agents' `system_user` is the same on all hosts of a domain.
+        `keys` is the folder with the keys of the domain; empty: nobody proves who it is.
         """
         self._system_user = system_user or new_system_user()
+        self._keys = keys
         self._record_stimuli = record_stimuli
         self.domain = domain
         self.host = host
@@ -258,6 +261,7 @@ class Site:
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_urls=tuple(broker.client_url for broker in self._own.managements),
             directions=directions_of(self._federation, self._own),
+            keys=self._keys,
             listen=tuple(listen),
             calls=tuple(calls),
             pair=self._pair(number, name),
@@ -292,6 +296,7 @@ class Site:
             agent=name,
             endpoints=self._own,
             system_user=self._system_user,
+            keys=self._keys,
             events_path=str(self._run.events_of(name)),
             audit_path=str(self._run.audit_of(name)),
         )

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 class Kind(Protocol):
     """What can be done with the brokers of one kind."""
 
-    def attach(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> Attachment:
+    def attach(
+        self, name: str, urls: tuple[str, ...], owner: AttachmentOwner, *, together: str = ""
+    ) -> Attachment:
         """A gateway's attachment, under `name`, to the first of these brokers that answers.
 
-        They stand in the order in which they succeed each other as head. It does nothing until it runs.
+        They stand in the order in which they succeed each other as head. It does nothing until it runs. Those
+        of one name `together` that are attached to one broker hear nothing of what the others want or say.
         """
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:

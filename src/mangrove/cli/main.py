@@ -12,6 +12,7 @@ from mangrove.cli.agents import leader, pause
 from mangrove.cli.audit import audit
 from mangrove.cli.demonstration import demo
 from mangrove.cli.federation import avoid, broker, directory, link, load, pubsub, replay, status, story, up
+from mangrove.cli.keys import keys
 from mangrove.cli.measurement import bench, evaluate
 from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
@@ -43,6 +44,7 @@ app.command("avoid")(avoid.avoid)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(audit.app, name="audit")
+app.add_typer(keys.app, name="keys")
 app.add_typer(plan.app, name="plan")
 app.add_typer(route.app, name="route")
 app.add_typer(pipeline.app, name="pipeline")

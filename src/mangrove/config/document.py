@@ -22,6 +22,7 @@ from mangrove.model.federation import (
 )
 from mangrove.model.plans.rules import PlanPolicy, PlanRules
 from mangrove.model.plans.windows import window_problem
+from mangrove.model.security.rules import SecurityMode
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import DEFAULT_MAX_PATHS, Late, Mirror, Order, Queue, Scope
 
@@ -92,6 +93,11 @@ def _capacity(value: float) -> float:
 def _elastic(value: Any) -> Any:
     """`elastic: true` switches brokers off at low load, and adds none."""
     return {"enabled": value} if isinstance(value, bool) else value
+
+
+def _security(value: Any) -> Any:
+    """`security: none` is short for the mode; a key directory alone means that there are keys."""
+    return {"mode": value} if isinstance(value, str) else value
 
 
 def _window(text: str) -> str:
@@ -475,6 +481,20 @@ class PlansDocument(Strict):
     )
 
 
+class SecurityDocument(Strict):
+    """Whether everybody proves who it is. `security: none` and `security: keys` are short for the `mode`."""
+
+    mode: SecurityMode = Field(
+        default=SecurityMode.KEYS,
+        description="With `keys`, everybody proves who it is, and all connections are encrypted; "
+        "with `none`, whoever reaches a port is believed.",
+    )
+    keys: str | None = Field(
+        default=None,
+        description="The key directory, relative to this file; by default in the run directory.",
+    )
+
+
 class FederationDocument(Strict):
     """The whole file."""
 
@@ -520,6 +540,9 @@ class FederationDocument(Strict):
         default=CongestionDocument(), description="Who speaks less when capacity is short."
     )
     plans: PlansDocument = Field(default=PlansDocument(), description="How plans come into force.")
+    security: Annotated[SecurityDocument, BeforeValidator(_security)] = Field(
+        default=SecurityDocument(mode=SecurityMode.NONE), description="Whether everybody proves who it is."
+    )
 
 
 def nulls_as_empty(raw: Any) -> Any:

@@ -16,6 +16,7 @@ from mangrove.config.document import (
     FederationDocument,
     LinkDocument,
     PlansDocument,
+    SecurityDocument,
     nulls_as_empty,
 )
 from mangrove.config.failures import FailuresFile, read_failures
@@ -39,6 +40,7 @@ from mangrove.model.federation import (
     RiskGroup,
 )
 from mangrove.model.plans.rules import PlanRules
+from mangrove.model.security.rules import Security
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
 
@@ -143,6 +145,7 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "hosts": document.HostDocument,
         "elastic": document.ElasticDocument,
         "plans": document.PlansDocument,
+        "security": document.SecurityDocument,
     }
     for part in loc[:-1]:
         inside_topic = where is document.TopicDocument and part == "limits"
@@ -231,6 +234,7 @@ def _federation(
         balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
         congestion=msgspec.convert(document.congestion.model_dump(), Congestion),
         plans=_plans(document.plans, directory),
+        security=_security(document.security, directory),
     )
 
 
@@ -243,6 +247,12 @@ def _plans(document: PlansDocument, directory: Path) -> PlanRules:
         moves_at_once=document.moves_at_once,
         max_age_s=document.max_age_h * 3600,
     )
+
+
+def _security(document: SecurityDocument, directory: Path) -> Security:
+    """Processes run elsewhere than the file is: they are told the whole path."""
+    keys = "" if document.keys is None else str((directory / document.keys).absolute())
+    return Security(mode=document.mode, keys=keys)
 
 
 def _broker(document: EdgeDocument, calibration: CalibrationFile) -> Edge:

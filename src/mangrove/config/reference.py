@@ -19,6 +19,7 @@ from mangrove.config.document import (
     PlansDocument,
     RegionDocument,
     RiskGroupDocument,
+    SecurityDocument,
     SessionLimitsDocument,
     Strict,
     TopicDocument,
@@ -38,6 +39,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("regions.NAME", RegionDocument),
     ("risk_groups.NAME", RiskGroupDocument),
     ("plans", PlansDocument),
+    ("security", SecurityDocument),
 )
 
 

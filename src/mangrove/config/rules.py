@@ -30,6 +30,7 @@ def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
     yield from balancing_mistakes(raw)
     yield from congestion_mistakes(raw)
     yield from _external_mistakes(domains)
+    yield from _security_mistakes(raw.get("security"))
     yield from host_mistakes(domains)
     yield from _port_mistakes(domains, raw.get("links"))
 
@@ -79,6 +80,12 @@ def _external_mistakes(domains: dict[str, Any]) -> Iterator[Mistake]:
                 "edge brokers are named here and under external",
                 "edges that we start, or external.edges, not both",
             )
+
+
+def _security_mistakes(security: Any) -> Iterator[Mistake]:
+    described = _mapping(security)
+    if described.get("mode") == "none" and described.get("keys") is not None:
+        yield Mistake("security", "keys are named, and none are to be used", "`none`, or `keys`, not both")
 
 
 def _port_mistakes(domains: dict[str, Any], links: Any) -> Iterator[Mistake]:

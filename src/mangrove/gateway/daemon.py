@@ -125,7 +125,12 @@ class Gateway:
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
             self._engine,
-            partial(kind_of(settings.head_kind).attach, self._name, settings.head_urls),
+            partial(
+                kind_of(settings.head_kind).attach,
+                self._name,
+                settings.head_urls,
+                together="" if settings.pair is None else f"gateways-{settings.domain}",
+            ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             queue_bytes=federation.queue_bytes,

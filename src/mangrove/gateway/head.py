@@ -148,6 +148,10 @@ class HeadConnection:
         self.connected = False
         self.broker = ""
         """The one that is attached, or was last."""
+        self._other_at = ""
+        """Where the gateway is attached that carries while this one stands by, as far as is known."""
+        self._listening = False
+        """Whether this one, standing by, is subscribed like that."""
         self._writable = True
         self._doubted = False
         """Whether the broker has fallen silent for a moment."""
@@ -173,7 +177,10 @@ class HeadConnection:
         self._all_told = self._strangers = False
         self._attachment.after_interest(partial(self._told_all, self._attached))
         self._given_up = False
-        if not self._engine.standing_by:  # who stands by asks for nothing, and so gets nothing twice
+        self._listening = False
+        if self._engine.standing_by:
+            self._listen()
+        else:
             self._subscribe()
         if self._mirrors is not None:
             self._mirrors.head_attached()
@@ -182,13 +189,36 @@ class HeadConnection:
         self._open_queue()
 
     def begin(self) -> None:
-        """The gateway, which stood by, carries from now on: ask for what the other domains want."""
-        if self.connected:
+        """The gateway, which stood by, carries from now on: what comes from this moment on is its own."""
+        self._forget_lines()
+        if self._listening:
+            self._subscriptions.begin()
+        elif self.connected:
             self._subscribe()
 
+    def other_at(self, broker: str) -> None:
+        """The gateway that carries, while this one stands by, is attached to a broker of this name.
+
+        At the same one, what it carries is asked for here too, and thrown away: so when it dies, nothing is
+        lost until this one is heard. At different ones, what it delivers would come here as if published.
+        """
+        self._other_at = broker
+        if self._engine.standing_by and self.connected:
+            self._listen()
+
+    def _listen(self) -> None:
+        listening = self._other_at == self.broker != ""
+        if listening and not self._listening:
+            self._subscribe()
+        elif self._listening and not listening:
+            self._subscriptions.end(self._own_subjects())
+        self._listening = listening
+
     def _subscribe(self) -> None:
-        own = [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
-        self._subscriptions.attached(own)
+        self._subscriptions.attached(self._own_subjects())
+
+    def _own_subjects(self) -> list[str]:
+        return [f"{REPLY_PREFIX}>"] if self._markers is None else [f"{REPLY_PREFIX}>", self._marker_in]
 
     def _told_all(self, attached: int) -> None:
         self._all_told = attached == self._attached
@@ -205,7 +235,7 @@ class HeadConnection:
 
     def lost(self, reason: str) -> None:
         """Hold what comes in until the broker is back."""
-        self.connected = False
+        self.connected = self._listening = False
         self._onlookers.clear()
         self._at_head.clear()
         self._waiting_markers.clear()
@@ -386,7 +416,9 @@ class HeadConnection:
         self._buffer_done()
 
     def _outbound(self, line: bytes) -> Entry:
-        """Where a message from this domain's clients goes."""
+        """Where a message from this domain's clients goes: nowhere, while another gateway carries."""
+        if self._engine.standing_by:
+            return Entry(parse_message_line(readable(line)).skip, DISCARD)
         return self._way_of(line, copies=self._mirrors is not None)
 
     def _way_of(self, line: bytes, *, copies: bool) -> Entry:

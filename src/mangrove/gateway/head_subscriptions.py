@@ -55,6 +55,16 @@ class HeadSubscriptions:
         self._left = deque(self._engine.wanted_elsewhere())
         self._subscribe_some()
 
+    def begin(self) -> None:
+        """The gateway, which stood by, carries: the others hear that their interest was acted upon."""
+        self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
+        self.confirm(())
+
+    def end(self, own: list[str]) -> None:
+        """Ask for nothing any more at a broker that is there."""
+        self._attachment.unsubscribe([*own, *self._engine.wanted_elsewhere()])
+        self.lost()
+
     def lost(self) -> None:
         """The broker is gone."""
         self._attached = False
@@ -90,8 +100,13 @@ class HeadSubscriptions:
             self._attachment.unsubscribe(remove)
 
     def confirm(self, applied: Applied) -> None:
-        """Have the broker confirm that it has taken the subscriptions so far; one question at a time."""
+        """Have the broker confirm that it has taken the subscriptions so far; one question at a time.
+
+        A gateway that stands by speaks to nobody, and keeps this until it carries.
+        """
         self._to_confirm |= {each[0]: each for each in applied}
+        if self._engine.standing_by:
+            return
         if self._attached and self._to_confirm and not (self._confirming or self._left):
             self._confirming = True
             asked = tuple(self._to_confirm.values())

@@ -46,7 +46,7 @@ class EarlierGatewayError(FrameError):
     """A gateway that began earlier claims a domain of which a later one is served."""
 
     def __init__(self, peer: str, epoch: int) -> None:
-        self.epoch = epoch
+        self.peer, self.epoch = peer, epoch
         super().__init__(f"two gateways claim the domain {peer!r}; the one that started later is served")
 
 
@@ -156,7 +156,8 @@ class LinkProtocol(asyncio.Protocol):
                 self._link.frames_in += len(frames)
                 self._links.received(self._link.peer, frames)
         except EarlierGatewayError as error:
-            self.close(error.message, displaced_by=error.epoch)
+            goodbye = self._links.engine.goodbye(error.message, error.peer, error.epoch)
+            self.close(error.message, goodbye)
         except FrameError as error:
             self.close(error.message)
 
@@ -189,8 +190,9 @@ class LinkProtocol(asyncio.Protocol):
         for frame in frames:
             if frame.type is FrameType.GOODBYE:
                 goodbye = control_body(frame)
-                if isinstance(goodbye, Goodbye) and goodbye.displaced_by:
-                    self._links.told_of(goodbye.displaced_by)
+                epoch = self._links.engine.displacement(goodbye) if isinstance(goodbye, Goodbye) else 0
+                if epoch:
+                    self._links.told_of(epoch)
 
     def eof_received(self) -> None:
         """The peer stopped sending; a frame that was under way is lost."""
@@ -232,11 +234,11 @@ class LinkProtocol(asyncio.Protocol):
         waited = self._one_of_two and not self._spoken
         return self._link is None and (waited or self._hello is not None)
 
-    def close(self, reason: str, displaced_by: int = 0) -> None:
+    def close(self, reason: str, goodbye: Goodbye | None = None) -> None:
         """Tell the peer why, and close."""
         self._reason = self._reason or reason
         if self._transport is not None and not self._transport.is_closing():
-            goodbye = Goodbye(reason=reason, displaced_by=displaced_by)
+            goodbye = goodbye or Goodbye(reason=reason)
             with contextlib.suppress(RuntimeError):  # uvloop, of a socket that broke in this very turn
                 self._transport.write(control_frame(goodbye).encode())
             self._transport.close()

@@ -24,6 +24,7 @@ from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.network.live_map import LiveMap, restored_map
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.overlay.stimuli.stimulus import Stimulus
+from mangrove.overlay.trust.recorded_trust import NotingTrust, RecordedTrust
 
 MAGIC = b"MGSTIM1\n"
 MAX_FILE_BYTES = 32 << 20
@@ -56,6 +57,8 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     events_before: int
     process: str = ""
     standing_by: bool = False
+    secured: bool = False
+    """Whether it has keys; their answers are among the stimuli."""
     state: bytes = b""
     """The engine at this point; empty if it had just been made."""
 
@@ -174,6 +177,7 @@ def _engine(head: SegmentHead) -> OverlayEngine:
             events_before=head.events_before,
             process=head.process,
             standing_by=head.standing_by,
+            trust=RecordedTrust() if head.secured else None,
         )
     engine = _StateReader(io.BytesIO(head.state)).load()
     if type(engine) is not OverlayEngine:
@@ -182,11 +186,13 @@ def _engine(head: SegmentHead) -> OverlayEngine:
 
 
 class _StateWriter(pickle.Pickler):
-    """Writes an engine's state without its tables, which follow from the federation."""
+    """Writes an engine's state without its tables, which follow from the federation, and without keys."""
 
     def reducer_override(self, thing: object) -> Any:
         if isinstance(thing, LiveMap):
             return restored_map, thing.origins
+        if isinstance(thing, NotingTrust):
+            return RecordedTrust, ()
         return NotImplemented
 
 

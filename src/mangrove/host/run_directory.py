@@ -68,7 +68,7 @@ class RunDirectory:
         """The ring of what a gateway's engine was told last, to be replayed."""
         return self.path / "stimuli" / f"{domain}.ring"
 
-    # -- audit ----------------------------------------------------------------------------------------------
+    # -- audit --------------------------------------------------------------------------------------------
 
     @property
     def audit(self) -> Path:
@@ -78,6 +78,13 @@ class RunDirectory:
     def audit_of(self, process: str) -> Path:
         """The audit log of one process; full files have a number after this name."""
         return self.audit / f"{process}.jsonl"
+
+    # -- keys ---------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> Path:
+        """The key directory, unless it is kept elsewhere; what is in it is said by `host.keys.directory`."""
+        return self.path / "keys"
 
     # -- telemetry ----------------------------------------------------------------------------------------
 

@@ -150,6 +150,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """Where the emulator of brokers' lines is told of changes, if there is one."""
     agents: bool = False
     """Whether the domains have agents."""
+    keys: str = ""
+    """The key directory; empty: nobody proves who it is."""
 
 
 def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:

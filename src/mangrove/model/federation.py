@@ -15,6 +15,7 @@ from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.plans.rules import PlanRules
+from mangrove.model.security.rules import Security
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import TopicRules
 
@@ -205,6 +206,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     balancing: Balancing = Balancing()
     congestion: Congestion = Congestion()
     plans: PlanRules = PlanRules()
+    security: Security = Security()
 
     @property
     def domain_order(self) -> tuple[str, ...]:
@@ -242,7 +244,11 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     def digest(self) -> str:
         """Names what all hosts of a domain must agree on: the whole file, but for where it lies."""
-        agreed = msgspec.structs.replace(self, plans=msgspec.structs.replace(self.plans, directory=""))
+        agreed = msgspec.structs.replace(
+            self,
+            plans=msgspec.structs.replace(self.plans, directory=""),
+            security=msgspec.structs.replace(self.security, keys=""),
+        )
         text = msgspec.json.encode(agreed, order="deterministic")
         return hashlib.blake2b(text, digest_size=12).hexdigest()
 

@@ -64,5 +64,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where clients connect to the edge brokers, by name: so far are messages timed on their way out."""
     pair: PairSettings | None = None
     """None: this is the only gateway of its domain."""
+    keys: str = ""
+    """The folder with the keys of the domain; empty: nobody proves who it is."""
     directions: Directions | None = None
     """What clients of this domain are told when they ask; None: they are not answered."""

@@ -35,6 +35,7 @@ from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import (
     CloseLink,
+    DropMessages,
     ForgetRoutes,
     HandToAgent,
     Instruction,
@@ -73,12 +74,19 @@ from mangrove.overlay.protocol.control_messages import (
 )
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
+from mangrove.overlay.protocol.signed import Signed
+from mangrove.overlay.protocol.signed_bodies import signed_message
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.session_asks import SessionAsks
-from mangrove.overlay.routes.transit_labels import TransitLabels
+from mangrove.overlay.routes.transit_labels import OTHER_LIFE, TransitLabels
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
+from mangrove.overlay.trust.notary import DATA, ROUTE, Notary
+from mangrove.overlay.trust.refusals import Refusal
+from mangrove.overlay.trust.trust import Trust
 from mangrove.routing.failover.gateway_tables import GatewayTables
+
+MISPLACED = "in the name of a domain that cannot have sent it this way"
 
 
 class InvariantError(MangroveError):
@@ -99,11 +107,13 @@ class OverlayEngine:
         events_before: int = 0,
         process: str = "",
         standing_by: bool = False,
+        trust: Trust | None = None,
     ) -> None:
         """`events_before` is how many events earlier lives of this gateway have noted.
 
         `process` names this gateway where a domain has two. One that is `standing_by` has no neighbours; it
-        only learns what is wanted, until it begins.
+        only learns what is wanted, until it begins. With `trust`, what it says is signed, and what others
+        are said to have said is believed only if they have signed it.
         """
         self.domain = domain
         self.epoch = epoch
@@ -115,15 +125,18 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
+        self._notary = Notary(domain, federation.domains, self._link_state, self._events, trust)
         self._asks = SessionAsks(federation.topics)
         self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
         self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
         self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
         self._local = LocalInterest()
-        self._remote = RemoteInterest(domain, federation, epoch, self._flows)
+        self._remote = RemoteInterest(domain, federation, epoch, self._flows, self._notary)
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
-        self._labels = TransitLabels(domain, federation, self._neighbours, self._link_state)
+        self._labels = TransitLabels(
+            domain, federation, self._neighbours, self._link_state, secured=self._notary.secured
+        )
         self._forwarder = Forwarder(
             federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
         )
@@ -139,6 +152,7 @@ class OverlayEngine:
                 self._flows,
                 self._nearest,
                 self._events,
+                self._notary,
             )
         )
         patience = Patience(federation.topics, self._neighbours, self._live)
@@ -156,6 +170,7 @@ class OverlayEngine:
 
         Also tells whether a gap showed, so that it should be asked with a digest.
         """
+        self._notary.now = now
         _, gap = self._remote.receive(update, "")
         instructions = self._act_on_interest(now)
         return ([*instructions, ResetTimer()] if self._remote.busy else instructions), gap
@@ -166,8 +181,10 @@ class OverlayEngine:
 
     def interest_beyond(self, digest: Digest) -> Iterator[InterestUpdate]:
         """What the sender of a digest lacks of other domains' interest."""
-        for snapshot in self._remote.missing_from(digest):
-            while snapshot.domain != self.domain and not snapshot.done:
+        interest = self._remote.interest
+        for domain in interest.missing_from(digest):
+            snapshot = interest.snapshot(domain) if domain != self.domain else None
+            while snapshot is not None and not snapshot.done:
                 yield snapshot.next_part()
 
     def begin(self, epoch: int, reason: str, now: float) -> list[Instruction]:
@@ -202,6 +219,21 @@ class OverlayEngine:
     def greet(self, frame: Frame, expected: str | None) -> Hello:
         """Check a peer's first frame, or raise FrameError with the reason to refuse it."""
         return check_hello(frame, self.federation, self.domain, expected)
+
+    def goodbye(self, reason: str, peer: str, displaced_by: int) -> Goodbye:
+        """What is said to an earlier gateway of a neighbour; where domains have keys, with a proof."""
+        proof = self._notary.proof_of(peer, displaced_by) if self._notary.secured else None
+        told = displaced_by if proof is not None or not self._notary.secured else 0
+        return Goodbye(reason=reason, displaced_by=told, proof=proof)
+
+    def displacement(self, goodbye: Goodbye) -> int:
+        """Which later life of this domain's gateway a neighbour serves instead; 0 if that is not believed.
+
+        Where domains have keys, only what that life itself has signed is.
+        """
+        if not self._notary.secured or self._notary.proves_life(goodbye.proof, goodbye.displaced_by):
+            return goodbye.displaced_by
+        return 0
 
     # -- neighbours come and go ---------------------------------------------------------------------------
 
@@ -238,22 +270,25 @@ class OverlayEngine:
             return []
         if frame.type is FrameType.MANAGEMENT:
             return self._receive_management(self._neighbours[peer], frame, now)
+        self._notary.now = now
         body = control_body(frame)
         match body:
+            case Signed():
+                return self._receive_signed(peer, frame.type, body, now)
             case Heartbeat():
                 return self._receive_heartbeat(self._neighbours[peer], body, now)
             case LinkStateAd():
-                return self._network.receive_ad(peer, body, now)
+                return self._network.receive_ad(peer, body, None, now)
             case LinkStateAck():
                 self._link_state.acknowledge(peer, body)
                 return []
             case DangerNotice():
-                return self._network.receive_danger(peer, body, now)
+                return self._network.receive_danger(peer, body, None, now)
             case DangerAck():
                 self._live.dangers.acknowledge(peer, body)
                 return []
             case RouteSetup() | RouteAck() | RouteTeardown():
-                return self._receive_route(peer, body, now)
+                return self._receive_route(peer, body, None, now)
             case InterestUpdate():
                 instructions = [*self._exchange.receive(peer, body), *self._act_on_interest(now)]
                 return [*instructions, ResetTimer()] if self._remote.busy else instructions
@@ -416,6 +451,38 @@ class OverlayEngine:
         """Frames that an earlier life of this gateway has delivered."""
         self._delivery.remember(names)
 
+    # -- keys ---------------------------------------------------------------------------------------------
+
+    @property
+    def trust(self) -> Trust | None:
+        """Keys and clock, of an engine that has any."""
+        return self._notary.trust if self._notary.secured else None
+
+    def renew_keys(self, trust: Trust, now: float) -> list[Instruction]:
+        """The own keys, or what is known of others', have changed: say all again under the new ones."""
+        if not self._notary.secured:
+            raise InvariantError("a gateway without keys cannot have them renewed")
+        self._notary.renew(trust)
+        if self.standing_by:
+            return []
+        return [*self._exchange.restate(), *self._network.advertise_anew(now)]
+
+    def evidence(self) -> Iterator[tuple[str, Signed]]:
+        """What other domains have signed of all that is believed of them."""
+        yield from self._notary.kept_ads()
+        for domain, interest in self._remote.interest.domains():
+            if domain != self.domain and interest.statement is not None:
+                yield domain, interest.statement
+        yield from self._live.dangers.evidence()
+
+    def transit_routes(self) -> Iterator[tuple[str, int, int, int, tuple[str, ...]]]:
+        """Origin, epoch, label, version and path of all routes that lead through here."""
+        return self._labels.routes()
+
+    def credential_of(self, domain: str) -> bytes:
+        """The last credential with which something of another domain was believed; empty if there is none."""
+        return self._notary.credentials.get(domain, b"")
+
     # -- endangered regions -------------------------------------------------------------------------------
 
     def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
@@ -481,7 +548,10 @@ class OverlayEngine:
             self._forwarder,
             self._delivery,
             self._events,
-            self._network.ignored + self._labels.ignored + self._routes.ignored,
+            self._network.ignored
+            + self._labels.ignored
+            + self._routes.ignored
+            + self._notary.refusals.counts,
             self._asks,
         )
         return overlay_status(sources, now)
@@ -510,6 +580,7 @@ class OverlayEngine:
         followed = self._network.up_to_date
         if followed and self._live.failed != self._link_state.failed_links():
             found.append("the map differs from the link state that it follows")
+        found += self._notary.problems()
         if found:
             raise InvariantError(f"{self.domain}: {'; '.join(found)}")
 
@@ -581,10 +652,29 @@ class OverlayEngine:
         acknowledgement = neighbour.took_over(frame, now)
         if acknowledgement is not None:
             instructions.append(send_control(neighbour.name, acknowledgement))
+        if self._notary.secured and self._misplaced(neighbour.name, frame, now):
+            return [*instructions, DropMessages(frame, MISPLACED)]
         frame = frame.older(neighbour.monitor.one_way_s)
         if frame.destinations & self._forwarder.own_bit:
             instructions += self._delivery.arrived(frame, now)
         return [*instructions, *self._forwarder.onward(frame, now)]
+
+    def _misplaced(self, peer: str, frame: Frame, now: float) -> bool:
+        """Whether a frame cannot have come from its origin by way of this neighbour.
+
+        The own frames may come back, where a repair leads through here, but not to be delivered.
+        """
+        origin = self.federation.domain_order[frame.origin]
+        if origin == self.domain:
+            wrong = bool(frame.destinations & self.own_bit) or frame.epoch > self.epoch
+            why = Refusal.OWN_NAME
+        else:
+            wrong = bool(frame.label) and not self._labels.borne_by(origin, frame.epoch, frame.label, peer)
+            why = Refusal.MISPLACED
+        if wrong:
+            self._notary.now = now
+            self._notary.refuse(peer, origin, DATA, why)
+        return wrong
 
     def _receive_management(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
         if frame.stream:
@@ -625,8 +715,48 @@ class OverlayEngine:
 
     # -- inside: routes -----------------------------------------------------------------------------------
 
-    def _receive_route(self, peer: str, message: RouteMessage, now: float) -> list[Instruction]:
+    def _receive_route(
+        self, peer: str, message: RouteMessage, signed: Signed | None, now: float
+    ) -> list[Instruction]:
         if isinstance(message, RouteAck) and message.origin == self.domain and message.path[1:2] == [peer]:
             return self._network.send_routes(self._routes.acknowledge(message, now))
+        if self._notary.secured and not self._believed_route(peer, message, signed):
+            return []
         instructions = self._network.send_routes(self._labels.receive(message, peer, now))
         return [*instructions, ResetTimer()] if instructions else []
+
+    def _believed_route(self, peer: str, message: RouteMessage, signed: Signed | None) -> bool:
+        """Whether a route message may come from its neighbour, and a set-up from its origin.
+
+        What is wrong in itself is left to be counted where it is looked at.
+        """
+        wrong = self._labels.wrong(message, peer)
+        if wrong:
+            if wrong != OTHER_LIFE:
+                self._notary.refuse(peer, message.origin, ROUTE, Refusal.MISPLACED, f"a message {wrong}")
+            return True
+        return not isinstance(message, RouteSetup) or self._notary.believes_setup(peer, message, signed)
+
+    # -- inside: signatures -------------------------------------------------------------------------------
+
+    def _receive_signed(
+        self, peer: str, frame_type: FrameType, signed: Signed, now: float
+    ) -> list[Instruction]:
+        if not self._notary.secured:
+            raise FrameError("the peer signs what it says, and this gateway has no keys")
+        message = signed_message(frame_type, signed)
+        match message:
+            case LinkStateAd():
+                instructions = self._network.receive_ad(peer, message, signed, now)
+                if self._link_state.epoch_of(message.origin) == message.epoch:
+                    instructions += self._ask_again(message.origin)
+                return instructions
+            case DangerNotice():
+                return self._network.receive_danger(peer, message, signed, now)
+            case RouteSetup():
+                return self._receive_route(peer, message, signed, now)
+
+    def _ask_again(self, origin: str) -> list[Instruction]:
+        """The life of a domain's gateway is known: ask for what was told of its interest too early."""
+        early = [peer for peer in self._notary.take_early(origin) if self._neighbours.reachable(peer)]
+        return [send_control(peer, self._remote.digest()) for peer in early]

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import Role
@@ -19,7 +21,7 @@ from mangrove.overlay.events.happenings import ColourChanged, RegionEndangered, 
 from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
-from mangrove.overlay.instructions import ForgetRoutes, Instruction, send_control
+from mangrove.overlay.instructions import ForgetRoutes, Instruction, SendFrame, send_control
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.network.live_map import LiveMap
@@ -31,9 +33,14 @@ from mangrove.overlay.protocol.control_messages import (
     RouteMessage,
     SiteReport,
 )
+from mangrove.overlay.protocol.frames import FrameType
+from mangrove.overlay.protocol.signed import Signed
+from mangrove.overlay.protocol.signed_bodies import signed_frame
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.session_asks import SessionAsks
+from mangrove.overlay.trust.notary import DANGER, LINK_STATE, Notary
+from mangrove.overlay.trust.refusals import Refusal
 
 EVERYTHING = (">",)
 """A pattern that covers all subjects."""
@@ -52,6 +59,7 @@ class NetworkParts(NamedTuple):
     flows: FlowTable
     nearest: NearestDomains
     events: EventLog
+    notary: Notary
 
 
 class NetworkFollower:
@@ -82,8 +90,8 @@ class NetworkFollower:
     def peer_up(self, peer: str, now: float) -> list[Instruction]:
         """A neighbour is there: it is told everything."""
         link_state, dangers = self._parts.link_state, self._parts.live.dangers
-        told: list[Instruction] = [send_control(peer, ad) for ad in link_state.peer_up(peer, now)]
-        return told + [send_control(peer, notice) for _, notice in dangers.peer_up(peer, now)]
+        told: list[Instruction] = [self._say(peer, ad) for ad in link_state.peer_up(peer, now)]
+        return told + [self._warn(peer, notice) for _, notice in dangers.peer_up(peer, now)]
 
     def peer_down(self, peer: str, now: float, cause: EventId | None) -> list[Instruction]:
         """A neighbour is gone."""
@@ -95,10 +103,10 @@ class NetworkFollower:
         """Repeat what was not acknowledged; end what has run out; advertise what is due."""
         dangers = self._parts.live.dangers
         instructions: list[Instruction] = [
-            send_control(peer, ad) for peer, ad in self._parts.link_state.repeats(now)
+            self._say(peer, ad) for peer, ad in self._parts.link_state.repeats(now)
         ]
         instructions += self.asks_changed(now) if self._parts.asks.expire(now) else []
-        instructions += [send_control(peer, notice) for peer, notice in dangers.repeats(now)]
+        instructions += [self._warn(peer, notice) for peer, notice in dangers.repeats(now)]
         for name in dangers.expire(now):
             over = self._parts.events.note(RegionSafe(name=name, reason="its time is over"), now)
             instructions += self._mend_routes(now, over)
@@ -106,18 +114,46 @@ class NetworkFollower:
 
     # -- link state ---------------------------------------------------------------------------------------
 
-    def receive_ad(self, peer: str, ad: LinkStateAd, now: float) -> list[Instruction]:
+    def receive_ad(self, peer: str, ad: LinkStateAd, signed: Signed | None, now: float) -> list[Instruction]:
         """An advertisement of somebody's links."""
         ack = LinkStateAck(origin=ad.origin, epoch=ad.epoch, sequence=ad.sequence)
         instructions: list[Instruction] = [send_control(peer, ack)]
-        if self._parts.link_state.receive(ad):
+        if self._believed(peer, ad, signed) and self._parts.link_state.receive(ad):
             instructions += self._flood(ad, peer, now)
             instructions += self.follow(now, None)
         return instructions
 
+    def _believed(self, peer: str, ad: LinkStateAd, signed: Signed | None) -> bool:
+        """Whether the origin has signed an advertisement, where that is asked; known ones cost nothing."""
+        notary, link_state = self._parts.notary, self._parts.link_state
+        if not notary.secured or link_state.known(ad):
+            return True
+        if not link_state.possible(ad):
+            notary.refuse(
+                peer, ad.origin, LINK_STATE, Refusal.IMPOSSIBLE, "links or domains that are not its own"
+            )
+            return True
+        return notary.believes_ad(peer, ad, signed)
+
+    def _say(self, peer: str, ad: LinkStateAd) -> SendFrame:
+        return SendFrame(peer, self._parts.notary.frame(ad))
+
+    def _warn(self, peer: str, notice: DangerNotice) -> SendFrame:
+        """A notice with the time that is left now; its origin's words stay as they were signed."""
+        signed = self._parts.live.dangers.signed.get(notice.name)
+        if signed is None:
+            return send_control(peer, notice)
+        told = msgspec.structs.replace(signed, left_s=notice.left_s)
+        return SendFrame(peer, signed_frame(FrameType.LINK_STATE, told))
+
     def _flood(self, ad: LinkStateAd, source: str | None, now: float) -> list[Instruction]:
         others = [peer for peer in self._parts.neighbours.connected() if peer != source]
-        return [send_control(peer, copy) for peer, copy in self._parts.link_state.flood(ad, others, now)]
+        return [self._say(peer, copy) for peer, copy in self._parts.link_state.flood(ad, others, now)]
+
+    def advertise_anew(self, now: float) -> list[Instruction]:
+        """Say again what was said last, in a new advertisement."""
+        self._parts.link_state.forget_advertised()
+        return self.follow(now, None)
 
     def follow(self, now: float, cause: EventId | None) -> list[Instruction]:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
@@ -165,20 +201,43 @@ class NetworkFollower:
 
     def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
         """An operator says that a region is endangered, or no longer; InputError if that makes no sense."""
-        dangers, cause = self._parts.live.dangers, self._parts.events.next_id
+        dangers, notary = self._parts.live.dangers, self._parts.notary
+        cause = self._parts.events.next_id
+        at_least = notary.trust.time_ns() if notary.secured else 1
         if request.centre is None:
-            notice = dangers.end(request.name, now, cause)
+            notice = dangers.end(request.name, now, cause, at_least)
         else:
-            notice = dangers.declare(request, now, cause)
+            notice = dangers.declare(request, now, cause, at_least)
+        if notary.secured:
+            dangers.signed[notice.name] = notary.sign(notice)
         return self._dangers_changed(notice, None, now)
 
-    def receive_danger(self, peer: str, notice: DangerNotice, now: float) -> list[Instruction]:
+    def receive_danger(
+        self, peer: str, notice: DangerNotice, signed: Signed | None, now: float
+    ) -> list[Instruction]:
         """Word of a region from elsewhere."""
         ack = DangerAck(name=notice.name, version=notice.version, told_at=notice.told_at)
         instructions: list[Instruction] = [send_control(peer, ack)]
-        if self._parts.live.dangers.receive(notice, now):
+        if self._parts.notary.secured:
+            news = self._believed_danger(peer, notice, signed, now)
+        else:
+            news = self._parts.live.dangers.receive(notice, now)
+        if news:
             instructions += self._dangers_changed(notice, peer, now)
         return instructions
+
+    def _believed_danger(self, peer: str, notice: DangerNotice, signed: Signed | None, now: float) -> bool:
+        """Take in a notice that its origin has signed, with as much time as is left of what was signed."""
+        dangers, notary = self._parts.live.dangers, self._parts.notary
+        if notice.told_at not in dangers.federation.domains:
+            notary.refuse(peer, notice.told_at, DANGER, Refusal.IMPOSSIBLE)
+        elif not dangers.known(notice, now, None if signed is None else signed.left_s):
+            left_s = notary.time_left(peer, notice, signed)
+            if left_s is not None and dangers.receive(msgspec.structs.replace(notice, left_s=left_s), now):
+                assert signed is not None
+                dangers.signed[notice.name] = signed
+                return True
+        return False
 
     def _dangers_changed(self, notice: DangerNotice, source: str | None, now: float) -> list[Instruction]:
         """Tell the others, and let contracts leave or return."""
@@ -201,7 +260,7 @@ class NetworkFollower:
             )
         cause = self._parts.events.note(happening, now, None if source is None else notice.cause or None)
         self._parts.routes.observe(now)
-        return [*(send_control(peer, each) for peer, each in told), *self._mend_routes(now, cause)]
+        return [*(self._warn(peer, each) for peer, each in told), *self._mend_routes(now, cause)]
 
     # -- routes -------------------------------------------------------------------------------------------
 
@@ -218,7 +277,7 @@ class NetworkFollower:
         instructions: list[Instruction] = []
         for peer, message in messages:
             if self._parts.neighbours.reachable(peer):
-                instructions.append(send_control(peer, message))
+                instructions.append(SendFrame(peer, self._parts.notary.frame(message)))
             else:
                 self.ignored["route message without a way"] += 1
         return instructions

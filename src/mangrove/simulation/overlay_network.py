@@ -16,6 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
@@ -35,9 +36,11 @@ from mangrove.overlay.instructions import (
     ServeLink,
 )
 from mangrove.overlay.links.liveness import Timing
-from mangrove.overlay.protocol.frames import Frame, Name
+from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.stimuli.recorded_engine import Record, RecordedEngine
+from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
+from mangrove.simulation.forging.keys import SimulatedAuthority
 
 RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0
@@ -46,6 +49,18 @@ RETRANSMIT_S = 0.2
 JOURNAL_ENTRIES = 1 << 14
 MIN_WAIT_S = 0.0005
 BYTES_A_MEGABIT = 125_000
+BEGINNING_NS = 1_700_000_000 * 10**9
+"""The time of day at which virtual time begins."""
+
+
+class Forger(Protocol):
+    """What a compromised gateway does beside its engine."""
+
+    def passed(self, peer: str, frame: Frame) -> list[Frame]:
+        """What is sent to a neighbour in place of what the engine sends."""
+
+    def heard(self, frame: Frame) -> None:
+        """A neighbour sent something."""
 
 
 @dataclass(slots=True)
@@ -106,10 +121,17 @@ class SimulatedOverlay(VirtualTime):
         tables: Mapping[str, GatewayTables] | None = None,
         jitter_s: float = 0.0,
         record: Mapping[str, Record] | None = None,
+        authority: SimulatedAuthority | None = None,
     ) -> None:
-        """`record` takes what the engines of some domains are told, to be replayed."""
+        """`record` takes what the engines of some domains are told, to be replayed.
+
+        With an `authority` all gateways have keys, and sign what they say.
+        """
         super().__init__(seed)
         self._recorders = dict(record or {})
+        self.authority = authority
+        self.forgers: dict[str, Forger] = {}
+        """Compromised gateways: what they send, and hear, passes through their forger's hands."""
         self.federation = federation
         self.delivered: Counter[tuple[str, bytes]] = Counter()
         self.delivered_at: dict[tuple[str, bytes], float] = {}
@@ -144,6 +166,8 @@ class SimulatedOverlay(VirtualTime):
     def start(self, name: str) -> None:
         """A gateway starts, or starts again with nothing in its memory but its journal of deliveries."""
         self._epoch += 1
+        if self.authority is not None:
+            self._epoch = max(self._epoch, self.time_ns())
         engine = self._engine(name)
         engine.remember(self._journals[name])
         self.engines[name] = engine
@@ -159,11 +183,32 @@ class SimulatedOverlay(VirtualTime):
         if name in self._recorders:
             record = self._recorders[name]
             return RecordedEngine(
-                self.federation, name, self._epoch, record, timing=self._timing, tables=self._tables[name]
+                self.federation,
+                name,
+                self._epoch,
+                record,
+                timing=self._timing,
+                tables=self._tables[name],
+                trust=self.trust_of(name),
             )
         return OverlayEngine(
-            self.federation, name, self._epoch, timing=self._timing, tables=self._tables[name]
+            self.federation,
+            name,
+            self._epoch,
+            timing=self._timing,
+            tables=self._tables[name],
+            trust=self.trust_of(name),
         )
+
+    def trust_of(self, name: str) -> KeyTrust | None:
+        """The keys of a domain, if there are any."""
+        if self.authority is None:
+            return None
+        return KeyTrust(self.federation.name, self.authority.keys[name], self.authority, self.time_ns)
+
+    def time_ns(self) -> int:
+        """The time of day."""
+        return BEGINNING_NS + int(1e9 * self.now)
 
     def validate(self) -> None:
         """Check all invariants of all engines."""
@@ -339,6 +384,12 @@ class SimulatedOverlay(VirtualTime):
             self._serve(name, link)
 
     def _send(self, name: str, peer: str, frame: Frame) -> None:
+        forger = self.forgers.get(name)
+        for each in [frame] if forger is None else forger.passed(peer, frame):
+            self.put(name, peer, each)
+
+    def put(self, name: str, peer: str, frame: Frame) -> None:
+        """Put a frame on a link, whatever the engine of its sender thinks of it."""
         link = self.link(name, peer)
         if name not in link.open_at:
             return
@@ -363,8 +414,18 @@ class SimulatedOverlay(VirtualTime):
         if link.black_hole:
             link.held.append((sender, connection, frame))
             return
+        if receiver in self.forgers:
+            self.forgers[receiver].heard(frame)
         engine.heard(sender, self.now)
-        self._carry_out(receiver, engine.receive(sender, frame, self.now))
+        try:
+            instructions = engine.receive(sender, frame, self.now)
+        except FrameError as error:
+            if sender not in self.forgers:
+                raise
+            self._carry_out(receiver, engine.peer_down(sender, self.now, error.message))
+            self._close(receiver, link)
+            return
+        self._carry_out(receiver, instructions)
 
     def _close(self, name: str, link: SimulatedLink) -> None:
         """One end gives the connection up; the other notices if anything gets through."""

@@ -27,6 +27,8 @@ DIRECTORY = "directory"
 SESSIONS = "sessions"
 POLICIES = "policies"
 LEADERSHIP = "leadership"
+OFFERS = "offers"
+"""Made when it is first needed."""
 FENCED = (DIRECTORY, SESSIONS, POLICIES)
 """What only the leader writes."""
 BUCKETS = (*FENCED, LEADERSHIP)
@@ -97,8 +99,10 @@ class Buckets:
 
     async def bucket(self, name: str) -> KeyValue:
         """One bucket, made if need be."""
-        if name not in self._opened:
+        if name not in self._opened and name in BUCKETS:
             await self.open()
+        elif name not in self._opened:
+            self._opened[name] = await self._made(bucket_name(name))
         return self._opened[name]
 
     def forget(self) -> None:

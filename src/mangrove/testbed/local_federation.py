@@ -11,6 +11,7 @@ import msgspec
 from mangrove.agent.launcher import Launcher
 from mangrove.errors import InputError
 from mangrove.host.process import ManagedProcess
+from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
 from mangrove.model.endpoints import Runtime
 from mangrove.model.federation import Federation
@@ -25,7 +26,8 @@ class LocalFederation(Launcher):
     """The launcher, with every link led through the emulator. `seed` is that of jitter and loss.
 
     With `emulate_brokers` all connections of data brokers are led through an emulator, too, so that what a
-    broker can carry can be lowered; without it that costs nothing. `inside`: see `Launcher`.
+    broker can carry can be lowered; without it that costs nothing. `inside`: see `Launcher`. If it is
+    `secured`, it makes the keys that are missing, in `keys` or in its own directory.
     """
 
     def __init__(
@@ -33,6 +35,8 @@ class LocalFederation(Launcher):
         federation: Federation,
         directory: Path,
         *,
+        secured: bool = False,
+        keys: Path | None = None,
         ephemeral: bool = False,
         seed: int = 1,
         record_stimuli: bool = False,
@@ -44,6 +48,7 @@ class LocalFederation(Launcher):
         super().__init__(
             federation,
             directory,
+            keys=(keys or RunDirectory(directory).keys) if secured else None,
             ephemeral=ephemeral,
             record_stimuli=record_stimuli,
             agents=agents,
@@ -79,6 +84,13 @@ class LocalFederation(Launcher):
         if self._brokers is None:
             raise InputError(f"the line of {broker} is not emulated", hint="start with emulate_brokers=True")
         await send_bandwidth(self._brokers.control, broker, bandwidth_mbps)
+
+    def _prepare_keys(self) -> None:
+        if self.keys is not None:
+            from mangrove.host.keys.making import make_keys
+
+            make_keys(self.federation, self.keys, progress=self._progress)
+        super()._prepare_keys()
 
     async def _start_links(self) -> None:
         if self._emulate_brokers:

@@ -497,3 +497,57 @@ def test_what_waits_for_subscribers_that_do_not_come_back_is_bounded_and_let_go(
     head.after(6)
     kept = b"".join(message("gone", b"%d" % number) for number in range(dropped, 10))
     assert b"".join(head.broker.written) == kept, "a broker without subscribers throws it away"
+
+
+# -- standing by ------------------------------------------------------------------------------------------
+
+
+async def standing_by(broker: str = "a-head") -> Head:
+    """A gateway that stands by, attached to a broker of this name; others want `x` and `y`."""
+    head = Head()
+    head.wanted_by("b", "x")
+    head.wanted_by("c", "y")
+    head.engine.standing_by = True
+    head.connection.attached(broker)
+    return head
+
+
+async def test_who_stands_by_is_subscribed_and_throws_away_what_the_other_gateway_carries() -> None:
+    head = await standing_by()
+    assert head.broker.subscribed == [], "it is not known where the other one is"
+    head.connection.other_at("a-head")
+    assert sorted(head.broker.subscribed) == ["_MGR.>", "x", "y"]
+    head.connection.other_at("a-head")
+    head.broker.publish(message("x", b"1"), message("_MGR.b._INBOX.1"), b"LMSG \xff 1\r\nx\r\n")
+    assert head.messages_out() == []
+    assert head.confirmations == [], "nobody is told anything"
+    assert not head.ledger.dropped
+    head.engine.standing_by = False
+    head.connection.begin()
+    assert head.confirmations, "the others hear that it is subscribed"
+    head.broker.publish(message("x", b"2"))
+    assert head.messages_out() == [message("x", b"2")]
+    head.connection.book()
+    assert head.ledger.sent.topics == {"x": 1}, "what was thrown away is the other one's"
+
+
+async def test_who_stands_by_at_another_broker_subscribes_when_it_takes_over() -> None:
+    head = await standing_by("a-edge1")
+    head.connection.other_at("a-head")
+    assert head.broker.subscribed == []
+    head.engine.standing_by = False
+    head.connection.begin()
+    assert sorted(head.broker.subscribed) == ["_MGR.>", "x", "y"]
+
+
+async def test_who_stands_by_unsubscribes_when_the_other_one_moves_and_follows_what_is_wanted() -> None:
+    head = await standing_by()
+    head.connection.other_at("a-head")
+    head.connection.change_subscriptions(("z",), ("y",))
+    assert sorted(head.broker.subscribed) == ["_MGR.>", "x", "z"]
+    head.connection.change_subscriptions(("y",), ("z",))
+    head.connection.other_at("a-edge1")
+    assert head.broker.subscribed == []
+    head.connection.other_at("")
+    head.connection.other_at("a-head")
+    assert sorted(head.broker.subscribed) == ["_MGR.>", "x", "y"]

@@ -23,6 +23,8 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     system_user: Credentials
     """Of the agents at the data brokers; the same on all hosts of a domain."""
+    keys: str = ""
+    """The folder with the keys of the domain; empty: nobody proves who it is."""
     calls_through: dict[str, tuple[Address, ...]] = {}
     record_stimuli: bool = False
     agents: bool = True

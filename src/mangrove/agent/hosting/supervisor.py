@@ -29,6 +29,7 @@ async def supervise(settings: HostSettings) -> None:
         record_stimuli=settings.record_stimuli,
         agents=settings.agents,
         system_user=settings.system_user,
+        keys=settings.keys,
     )
     try:
         await site.start()

@@ -16,6 +16,8 @@ class RecorderSettings(msgspec.Struct, frozen=True, kw_only=True):
     federation: Federation
     domains: tuple[DomainEndpoints, ...]
     lake: str
+    keys: str = ""
+    """The key directory; empty: nobody proves who it is."""
 
 
 def check(settings: RecorderSettings) -> None:

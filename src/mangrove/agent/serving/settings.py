@@ -21,6 +21,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: DomainEndpoints
     system_user: Credentials | None = None
     """Who it is in the system account of the data brokers; None: it reads their monitoring pages."""
+    keys: str = ""
+    """The folder with the keys of the domain; empty: nobody proves who it is."""
     events_path: str = ""
     audit_path: str = ""
     power: float | None = None

@@ -34,9 +34,11 @@ from mangrove.model.status import BrokerStatus
 class NatsKind:
     """Brokers that are nats-servers; gateways and edges attach as leaf nodes."""
 
-    def attach(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> Attachment:
+    def attach(
+        self, name: str, urls: tuple[str, ...], owner: AttachmentOwner, *, together: str = ""
+    ) -> Attachment:
         """A gateway's attachment to the first of these leaf-node listeners that answers."""
-        return LeafAttachment(name, urls, owner)
+        return LeafAttachment(name, urls, owner, cluster=together)
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""

@@ -52,10 +52,21 @@ class LeafProtocol(asyncio.Protocol):
     """
 
     def __init__(
-        self, name: str, url: str, owner: AttachmentOwner, mqtt: MqttStore, *, elsewhere: bool = False
+        self,
+        name: str,
+        url: str,
+        owner: AttachmentOwner,
+        mqtt: MqttStore,
+        *,
+        elsewhere: bool = False,
+        cluster: str = "",
     ) -> None:
-        """`elsewhere`: it is another broker than the one that was lost."""
+        """`elsewhere`: it is another broker than the one that was lost.
+
+        Leaf nodes that name the same `cluster` get neither each other's messages nor each other's interest.
+        """
         parts = urlsplit(url)
+        self._cluster = cluster
         self._elsewhere = elsewhere
         self._credentials = {
             key: unquote(value)
@@ -327,6 +338,7 @@ class LeafProtocol(asyncio.Protocol):
             "headers": True,
             "no_responders": True,
             "protocol": 1,
+            **({"cluster": self._cluster} if self._cluster else {}),
             **self._credentials,
         }
         self.write(b"CONNECT " + msgspec.json.encode(connect) + b"\r\nPING\r\n")

@@ -42,8 +42,11 @@ class LeafAttachment:
     one it is waited for.
     """
 
-    def __init__(self, name: str, urls: tuple[str, ...], owner: AttachmentOwner) -> None:
+    def __init__(
+        self, name: str, urls: tuple[str, ...], owner: AttachmentOwner, *, cluster: str = ""
+    ) -> None:
         self._name = name
+        self._cluster = cluster
         self._urls = urls
         self._owner = owner
         self._mqtt = MqttStore(owner.undelivered)
@@ -102,7 +105,7 @@ class LeafAttachment:
         host, port = parts.hostname or "127.0.0.1", parts.port or BROKER_URLS[BrokerKind.NATS].attach_port
         elsewhere = bool(self._last) and url != self._last
         protocol = self._protocol = LeafProtocol(
-            self._name, url, self._owner, self._mqtt, elsewhere=elsewhere
+            self._name, url, self._owner, self._mqtt, elsewhere=elsewhere, cluster=self._cluster
         )
         try:
             async with asyncio.timeout(CONNECT_S if len(self._urls) > 1 else None):

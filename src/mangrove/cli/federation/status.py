@@ -23,10 +23,15 @@ def status(
     federation: FederationOption = None, run_dir: RunDirOption = None, as_json: JsonOption = False
 ) -> None:
     """Show brokers, links, interest and drops. Exit code 1 if something is down."""
+    import msgspec
+
     from mangrove.agent.inspection import inspect
+    from mangrove.cli.keys.warnings import security_warnings
     from mangrove.host.runtime_file import find_running
 
-    found = run_async(inspect(find_running(federation, run_dir)))
+    runtime = find_running(federation, run_dir)
+    found = run_async(inspect(runtime))
+    found = msgspec.structs.replace(found, warnings=(*found.warnings, *security_warnings(runtime)))
     if as_json:
         print_json({"healthy": found.healthy, **_plain(found)})
     else:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mangrove.cli.keys.location import KeysOption, key_directory
+from mangrove.cli.keys.warnings import UNSECURED
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
 from mangrove.errors import InputError, Mistake
@@ -35,6 +37,7 @@ def up(
     secret: Annotated[
         Path | None, typer.Option(help="File with the agents' password, the same on all hosts of a site.")
     ] = None,
+    keys: KeysOption = None,
     run_dir: RunDirOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter and loss.")] = 1,
     lake: Annotated[
@@ -60,7 +63,9 @@ def up(
             hint="make a file with a long random word, and copy it to all hosts of the site",
         )
     word = "" if secret is None else read_secret(secret)
-    run_async(_up(file, domain, host, word, run_dir, seed, lake, record, stimuli, emulate_brokers, as_json))
+    run_async(
+        _up(file, domain, host, word, keys, run_dir, seed, lake, record, stimuli, emulate_brokers, as_json)
+    )
 
 
 def read_secret(path: Path) -> str:
@@ -81,6 +86,7 @@ async def _up(
     domain: str | None,
     host: str | None,
     secret: str,
+    keys: Path | None,
     run_dir: Path | None,
     seed: int,
     lake: Path | None,
@@ -102,7 +108,11 @@ async def _up(
     name = federation.name if host is None else f"{federation.name}-{domain}-{host}"
     run = RunDirectory(run_dir) if run_dir else default_run_directory(name)
     console = stderr_console()
+    secured = federation.security.secured or keys is not None
+    directory = key_directory(federation, keys, run_dir) if secured else None
     console.print(_intention(federation, domain))
+    if not secured:
+        console.print(f"[bold red]warning:[/bold red] {UNSECURED}")
     for warning in federation_warnings(federation):
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = _launcher(
@@ -111,6 +121,7 @@ async def _up(
         domain,
         host,
         secret,
+        directory,
         seed,
         stimuli,
         emulate_brokers,
@@ -121,7 +132,7 @@ async def _up(
     into = (lake or run.telemetry) if record and not further else None
     async with Recording(run, into) as recording, launched:
         local = [launched.endpoints[name] for name in launched.local_domains]
-        note = await recording.start(federation, local)
+        note = await recording.start(federation, local, launched.keys)
         if as_json:
             print_json(launched.runtime())
         else:
@@ -141,6 +152,7 @@ def _launcher(
     domain: str | None,
     host: str | None,
     secret: str,
+    keys: Path | None,
     seed: int,
     stimuli: bool,
     emulate_brokers: bool,
@@ -156,6 +168,7 @@ def _launcher(
             only=domain,
             host=host,
             secret=secret,
+            keys=keys,
             record_stimuli=stimuli,
             progress=progress,
         )
@@ -164,6 +177,8 @@ def _launcher(
     return LocalFederation(
         federation,
         directory,
+        secured=keys is not None,
+        keys=keys,
         seed=seed,
         record_stimuli=stimuli,
         emulate_brokers=emulate_brokers,

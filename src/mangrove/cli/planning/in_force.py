@@ -1,4 +1,4 @@
-"""`mangrove plan apply|show|history|rollback`: put plans in force, and see what became of them."""
+"""`mangrove plan apply|offer|show|history|rollback`: put plans in force, and see what became of them."""
 
 from __future__ import annotations
 
@@ -74,6 +74,42 @@ def apply(
     if as_json and not force and not check:
         raise InputError("--json asks nothing", hint="add --check to look, or --force to apply")
     run_async(_apply(endpoints, asked, plan, force=force, check=check, as_json=as_json))
+
+
+def offer(
+    plan: Annotated[str, typer.Argument(help="A plan's file; with --withdraw, its name or the file.")],
+    domain: DomainOption = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take it out of the store again.")] = False,
+    federation: FederationOption = None,
+    run_dir: RunDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Leave a plan in the store, where the agents look if `plans.policy` is propose or auto."""
+    from mangrove.model.agents.operations import MAX_OPERATION_BYTES
+    from mangrove.model.plans.packing import packed
+    from mangrove.model.plans.rules import PlanPolicy
+    from mangrove.store.offers import MAX_NAME_LENGTH
+
+    path = Path(plan)
+    data = None if withdraw else _read(path)
+    endpoints = _domain(federation, run_dir, domain or _named(data or b""))
+    document = None if data is None else packed(data)
+    if len(path.name) > MAX_NAME_LENGTH:
+        raise InputError(f"a plan's name has at most {MAX_NAME_LENGTH} characters", hint="rename the file")
+    if document is not None and len(document) > MAX_OPERATION_BYTES:
+        raise InputError(f"{plan} is larger than {MAX_OPERATION_BYTES >> 20} MB, compressed")
+    if _running(federation, run_dir).federation.plans.policy is PlanPolicy.MANUAL and not withdraw:
+        raise InputError(
+            "nobody looks into the store: plans.policy is manual",
+            hint="mangrove plan apply puts it in force",
+        )
+    run_async(_offer(endpoints, path.name, document))
+    did = "withdrawn from" if withdraw else "left in"
+    if as_json:
+        print_json({"domain": endpoints.domain, "name": path.name, "withdrawn": withdraw})
+    else:
+        stdout_console().print(f"{path.name} is {did} the store of {endpoints.domain}")
+        stdout_console().print("mangrove plan show tells what became of it")
 
 
 def rollback(
@@ -173,6 +209,13 @@ async def _roll_back(endpoints: DomainEndpoints, asked: Operation, *, as_json: b
         await _followed(management, endpoints, taken, as_json=as_json)
 
 
+async def _offer(endpoints: DomainEndpoints, name: str, document: bytes | None) -> None:
+    from mangrove.agent.management import ManagementConnection
+
+    async with ManagementConnection(endpoints) as management:
+        await management.offer(name, document)
+
+
 async def _taken(management: ManagementConnection, endpoints: DomainEndpoints, asked: Operation) -> PlanTaken:
     import msgspec
 
@@ -270,10 +313,14 @@ async def _until_done(management: ManagementConnection, version: int) -> PlansTo
 # -- whom and what -----------------------------------------------------------------------------------------
 
 
-def _domain(federation: str | None, run_dir: Path | None, domain: str | None) -> DomainEndpoints:
+def _running(federation: str | None, run_dir: Path | None) -> Runtime:
     from mangrove.host.runtime_file import find_running
 
-    runtime: Runtime = find_running(federation, run_dir)
+    return find_running(federation, run_dir)
+
+
+def _domain(federation: str | None, run_dir: Path | None, domain: str | None) -> DomainEndpoints:
+    runtime = _running(federation, run_dir)
     if domain is None and len(runtime.domains) > 1:
         raise InputError("which domain is it for?", hint=f"--domain: one of {', '.join(runtime.domains)}")
     return chosen_domains(runtime, domain)[0]

@@ -204,6 +204,7 @@ def cases(
 
 
 app.command("apply")(in_force.apply)
+app.command("offer")(in_force.offer)
 app.command("show")(in_force.show)
 app.command("history")(in_force.history)
 app.command("rollback")(in_force.rollback)

@@ -22,12 +22,14 @@ GO_ON_S = 0.5
 class MirroredTopic:
     """One published subject: the ways of its second copies that are in use at the moment."""
 
-    def __init__(self, subject: str, window: Window) -> None:
+    def __init__(self, subject: str, window: Window, head_form: bytes = b"") -> None:
         self.subject = subject
         self.window = window
-        self.twins: list[Outlet] = []
+        self.head_form = head_form
         self.wires: list[ClientConnection] = []
-        """Of the twins."""
+        """To mirrors that are in use."""
+        self.twins: dict[ClientConnection, Outlet] = {}
+        """Those of them that have heard all that was said of late; the others hear it from the window."""
         self.last: Said | None = None
         """What was published last."""
         self.primary_away = 0
@@ -56,8 +58,8 @@ class MirroredOutlet:
     def publish(self, payload: bytes, first: int, second: int) -> None:
         """Publish with these numbers in the head, the same on every way."""
         topic = self._topic
-        taken = False
-        for twin in topic.twins:
+        taken = len(topic.twins) < len(topic.wires)
+        for twin in topic.twins.values():
             with contextlib.suppress(BrokerAwayError):
                 twin.publish(payload, first, second)
                 taken = True
@@ -134,7 +136,8 @@ class MirroredWire:
         taken = False
         topic = self._topic
         if not reply:
-            for wire in topic.wires:
+            taken = len(topic.twins) < len(topic.wires)
+            for wire in topic.twins:
                 with contextlib.suppress(BrokerAwayError):
                     wire.publish(MIRROR_PREFIX + subject, payload, head=head)
                     taken = True

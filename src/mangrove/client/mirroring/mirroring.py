@@ -16,6 +16,7 @@ from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.link import MirrorLink, Open
 from mangrove.client.mirroring.publishers import MirroredPublishers, is_connection
 from mangrove.client.mirroring.pulse import TICK_S, Pulses
+from mangrove.client.mirroring.repetition import PAUSE_S
 from mangrove.client.mirroring.subscribers import MirroredSubscribers
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directory import DirectoryRecord
@@ -83,7 +84,10 @@ class Mirroring:
         self._told: dict[str, float] = {}
         self._lost = 0
         self._timer: asyncio.TimerHandle | None = None
-        self.publishers = MirroredPublishers(head, head_form, self._links.values, self._pulses)
+        self._repeating: asyncio.TimerHandle | None = None
+        self.publishers = MirroredPublishers(
+            head, head_form, self._links.values, self._pulses, self._repeat_soon
+        )
         self.subscribers = MirroredSubscribers(legs, respond, self._links.values, self._pulses)
 
     # -- what is to be mirrored -----------------------------------------------------------------------------
@@ -250,6 +254,14 @@ class Mirroring:
         if self._timer is None and self._links:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
+    def _repeat_soon(self) -> None:
+        if self._repeating is None:
+            self._repeating = asyncio.get_running_loop().call_later(PAUSE_S, self._repeat)
+
+    def _repeat(self) -> None:
+        self._repeating = None
+        self.publishers.say_more(_now())
+
     # -- what others ask ------------------------------------------------------------------------------------
 
     async def ready(self) -> None:
@@ -283,9 +295,10 @@ class Mirroring:
 
     async def close(self) -> None:
         """Let go of all mirrors."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._repeating):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._repeating = None
         links = list(self._links.values())
         self._links.clear()
         self.publishers.parted(_now())

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection
 from mangrove.broker.message_ids import identity_of
 from mangrove.client.migration.paused_wire import PausedWire, PublishingWire
 from mangrove.client.mirroring.link import MirrorLink
 from mangrove.client.mirroring.mirrored_wire import MirroredTopic, MirroredWire, Suspicion
 from mangrove.client.mirroring.newest import BEAT_S, MAX_SUBJECTS, encode
+from mangrove.client.mirroring.repetition import Repetition
 from mangrove.client.mirroring.window import Said, Window
 from mangrove.model.shared_names import MIRROR_LEASE_S, MIRROR_NEWEST, MIRROR_PREFIX
 from mangrove.model.subjects import matches, subject_problem
@@ -34,9 +35,8 @@ class PublishedTopic(MirroredTopic):
     """A mirrored subject, its mirrors by name, and until when it is published there."""
 
     def __init__(self, subject: str, window: Window, head_form: bytes) -> None:
-        super().__init__(subject, window)
+        super().__init__(subject, window, head_form)
         self.mode = Mirror.NONE
-        self.head_form = head_form
         self.mirrors: frozenset[str] = frozenset()
         self.lingering: dict[str, float] = {}
         """Mirrors of before, and until when they are published at."""
@@ -58,8 +58,14 @@ class MirroredPublishers:
         head_form: bytes,
         links: Callable[[], Iterable[MirrorLink]],
         doubts: Suspicion,
+        go_on: Callable[[], None],
     ) -> None:
-        """`head` is where subjects are published unless they were routed elsewhere."""
+        """`head` is where subjects are published unless they were routed elsewhere.
+
+        `go_on` asks for a call of `say_more` in a moment.
+        """
+        self._go_on = go_on
+        self._repeating: list[Repetition] = []
         self._head = head
         self._head_form = head_form
         self._links = links
@@ -139,13 +145,16 @@ class MirroredPublishers:
 
     def _renew(self, topic: PublishedTopic, now: float) -> None:
         """Use the mirrors that are there, if it is time to."""
-        topic.twins, topic.wires = [], []
+        topic.twins, topic.wires = {}, []
         if not topic.active(now):
             return
+        behind = {each.link for each in self._repeating if topic.subject in each.topics and not each.broken}
         for link in self._links():
-            if link.wire is not None and (link.broker in topic.mirrors or link.broker in topic.lingering):
-                topic.twins.append(link.wire.outlet(MIRROR_PREFIX + topic.subject, topic.head_form))
-                topic.wires.append(link.wire)
+            wire = link.wire
+            if wire is not None and (link.broker in topic.mirrors or link.broker in topic.lingering):
+                topic.wires.append(wire)
+                if link not in behind:
+                    topic.twins[wire] = wire.outlet(MIRROR_PREFIX + topic.subject, topic.head_form)
 
     # -- saying it again ------------------------------------------------------------------------------------
 
@@ -185,32 +194,39 @@ class MirroredPublishers:
 
     def _say_again(self, topics: Iterable[PublishedTopic], link: MirrorLink, now: float) -> None:
         wire = link.wire
-        due = {topic.subject: topic for topic in topics if topic.active(now)}
+        due = [topic for topic in topics if topic.active(now)]
         if wire is None or not due:
             return
-        outlets: dict[str, Outlet] = {}
-        in_doubt = any(topic.mode is Mirror.STANDBY or self.primary_lost(topic) for topic in due.values())
+        in_doubt = any(topic.mode is Mirror.STANDBY or self.primary_lost(topic) for topic in due)
         since_ns = 0 if in_doubt else time.time_ns() - BEHIND_NS
-        try:
-            for said in self._window:
-                topic = due.get(said.subject)
-                if topic is not None and said.at_ns >= since_ns:
-                    self._say(said, topic, wire, outlets)
-                    self.counts["said again"] += 1
-        except BrokerAwayError:
-            self.counts["too much to say again"] += 1
+        named: dict[str, MirroredTopic] = {topic.subject: topic for topic in due}
+        repetition = Repetition(link, wire, named, since_ns, self._window.first)
+        self._repeating.append(repetition)
+        self._say_some(repetition)
+        if self._repeating:
+            self._go_on()
 
-    def _say(
-        self, said: Said, topic: PublishedTopic, wire: ClientConnection, outlets: dict[str, Outlet]
-    ) -> None:
-        subject = MIRROR_PREFIX + said.subject
-        if said.head:
-            wire.publish(subject, said.payload, head=said.head)
-            return
-        outlet = outlets.get(subject)
-        if outlet is None:
-            outlet = outlets[subject] = wire.outlet(subject, topic.head_form)
-        outlet.publish(said.payload, said.first, said.at_ns)
+    def say_more(self, now: float) -> None:
+        """Go on with what is being said again; what has caught up is published on both ways from now on."""
+        for repetition in list(self._repeating):
+            self._say_some(repetition)
+            if repetition not in self._repeating:
+                for subject in repetition.topics:
+                    if subject in self._topics:
+                        self._renew(self._topics[subject], now)
+        if self._repeating:
+            self._go_on()
+
+    def _say_some(self, repetition: Repetition) -> None:
+        said = repetition.said
+        try:
+            over = repetition.broken or repetition.go_on(self._window)
+        except BrokerAwayError:
+            over = True
+            self.counts["too much to say again"] += 1
+        self.counts["said again"] += repetition.said - said
+        if over:
+            self._repeating.remove(repetition)
 
     # -- time -----------------------------------------------------------------------------------------------
 

@@ -71,6 +71,9 @@ class Partner(Protocol):
     def interest_beyond(self, digest: Digest) -> Iterable[InterestUpdate]:
         """What somebody lacks who knows so much."""
 
+    def other_at(self, broker: str) -> None:
+        """The gateway that carries is attached to a broker of this name."""
+
     def cleared(self) -> None:
         """What was withheld may be delivered."""
 
@@ -226,6 +229,8 @@ class Pair:
                 beat = read_word(kind, body)
                 assert isinstance(beat, Beat)
                 self._roles.heard(beat, monotonic())
+                if beat.role is Role.ACTIVE:
+                    self._partner.other_at(beat.figures.broker)
                 self._serve()
             case RecordKind.NAMES:
                 names = read_names(body)

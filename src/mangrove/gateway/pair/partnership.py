@@ -139,7 +139,12 @@ class Partnership:
             delivered=totals.delivered.total,
             given_up=self.pair.given_up,
             leaves_s=self._mark.left_s(),
+            broker=self._head.broker if self._head.connected else "",
         )
+
+    def other_at(self, broker: str) -> None:
+        """The gateway that carries is attached there."""
+        self._head.other_at(broker)
 
     def let_go(self, reason: str) -> None:
         """Count what dies with this life: the other gateway carries what comes from now on."""

@@ -212,6 +212,25 @@ class BudgetKept(Happening, frozen=True, kw_only=True):
         return f"{self.topic} keeps its budget for {self.peer} again"
 
 
+class StatementRefused(Happening, frozen=True, kw_only=True):
+    """Something that a neighbour brought in the name of a domain was not believed."""
+
+    tone: ClassVar[Tone] = Tone.BAD
+    peer: str
+    origin: str
+    what: str
+    reason: str
+    count: int = 1
+    """How often, since it was told before."""
+
+    def sentence(self) -> str:
+        """What, from whom, in whose name, and why."""
+        often = f", {self.count:,} times" if self.count > 1 else ""
+        return (
+            f"refused {self.what} that {self.peer} brought in the name of {self.origin}{often}: {self.reason}"
+        )
+
+
 class GatewayTookOver(Happening, frozen=True, kw_only=True):
     """A gateway that stood by carries from now on."""
 
@@ -256,6 +275,7 @@ KINDS = kinds_by_name(
     RegionSafe,
     BudgetOverrun,
     BudgetKept,
+    StatementRefused,
     GatewayTookOver,
     GatewayDisplaced,
 )

@@ -15,10 +15,17 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from itertools import islice
 
+import msgspec
+
 from mangrove.model.federation import DEFAULT_MAX_SUBJECTS
 from mangrove.overlay.interest.snapshots import Assembly, Snapshot
 from mangrove.overlay.interest.wants import acceptable
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
+from mangrove.overlay.protocol.signed import Signed
+from mangrove.overlay.protocol.signed_bodies import interest_statement
+from mangrove.overlay.trust.notary import INTEREST, Notary
+from mangrove.overlay.trust.refusals import Refusal
+from mangrove.overlay.trust.table_hash import TableHash
 
 MAX_EXAMPLES = 10
 WARN_AT = 0.8
@@ -32,12 +39,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9/:=@+~#-][\w/:=@+~#-]*(\.[\w/:=@+~#-]+)*", re.AS
 class DomainInterest:
     """The interest of one domain, as far as it is known here: wants (`overlay.interest.wants`), in order."""
 
-    __slots__ = ("epoch", "table", "version")
+    __slots__ = ("epoch", "statement", "table", "version")
 
-    def __init__(self, epoch: int, version: int, subjects: Iterable[str]) -> None:
+    def __init__(
+        self, epoch: int, version: int, subjects: Iterable[str], statement: Signed | None = None
+    ) -> None:
         self.epoch = epoch
         self.version = version
         self.table = dict.fromkeys(subjects)
+        self.statement = statement
+        """What the domain has signed of this very version, where domains have keys."""
 
     @property
     def subjects(self) -> Set[str]:
@@ -87,9 +98,18 @@ class InterestDatabase:
     """The interest of all domains. The owner's part changes by `change_local`, the rest by `receive`."""
 
     def __init__(
-        self, domain: str, members: Iterable[str], epoch: int, max_subjects: int = DEFAULT_MAX_SUBJECTS
+        self,
+        domain: str,
+        members: Iterable[str],
+        epoch: int,
+        max_subjects: int = DEFAULT_MAX_SUBJECTS,
+        notary: Notary | None = None,
     ) -> None:
+        """With a `notary` that has keys, changes are signed, and those of others must be."""
         self._domain = domain
+        self._notary = notary if notary is not None and notary.secured else None
+        self._hash = TableHash()
+        """Of the own table, where domains have keys."""
         self._members = frozenset(members)
         self._known = {domain: DomainInterest(epoch, 0, ())}
         self._assemblies: dict[tuple[str, str], Assembly] = {}
@@ -103,6 +123,8 @@ class InterestDatabase:
         self.refused_subjects = 0
         self.refused_examples: list[str] = []
         self.ignored_updates = 0
+        self.early_updates = 0
+        """Updates of a life of their gateway that is not known yet, or over."""
 
     def warnings(self) -> list[str]:
         """Domains that come near their limit, and what is beyond it."""
@@ -130,6 +152,7 @@ class InterestDatabase:
     def begin(self, epoch: int) -> None:
         """A life of this gateway begins: what its domain wants is told anew, by this one."""
         self.own.epoch = epoch
+        self.own.statement = None
         self.forget_peer("")
 
     # -- the own domain -----------------------------------------------------------------------------------
@@ -147,7 +170,7 @@ class InterestDatabase:
                 self.waiting.pop(subject, None)
         really_added = []
         for subject in added:
-            if subject in subjects or subject in self.waiting:
+            if subject in subjects or subject in self.waiting or self._unfit(subject):
                 continue
             if len(subjects) < self.max_subjects:
                 subjects[subject] = None
@@ -160,17 +183,36 @@ class InterestDatabase:
             del self.waiting[subject]
             subjects[subject] = None
             really_added.append(subject)
-        if not (really_added or really_removed):
-            return None
+        return self._changed(really_added, really_removed) if really_added or really_removed else None
+
+    def restate(self) -> InterestUpdate:
+        """The keys have changed: a version in which nothing changes, signed with the new ones."""
+        return self._changed([], [])
+
+    def _changed(self, added: list[str], removed: list[str]) -> InterestUpdate:
+        own = self.own
         own.version += 1
-        return InterestUpdate(
+        update = InterestUpdate(
             origin=self._domain,
             epoch=own.epoch,
             version=own.version,
             snapshot=False,
-            added=sorted(really_added),
-            removed=sorted(really_removed),
+            added=sorted(added),
+            removed=sorted(removed),
         )
+        if self._notary is None:
+            return update
+        self._hash.remove(removed)
+        self._hash.add(added)
+        own.statement = self._notary.state(update, self._hash.root())
+        return msgspec.structs.replace(update, statement=own.statement)
+
+    def _unfit(self, subject: str) -> bool:
+        """Whether others would refuse a want, and with it all that is signed together with it."""
+        if self._notary is None or _acceptable(subject):
+            return False
+        self._refuse(subject)
+        return True
 
     # -- comparing with neighbours ------------------------------------------------------------------------
 
@@ -190,7 +232,12 @@ class InterestDatabase:
     def snapshot(self, domain: str) -> Snapshot:
         """The whole interest of a domain, to be sent in parts."""
         interest = self._known[domain]
-        return Snapshot(domain, interest.epoch, interest.version, list(interest.table))
+        if self._notary is not None and domain == self._domain and interest.statement is None:
+            nothing = InterestUpdate(
+                origin=domain, epoch=interest.epoch, version=interest.version, snapshot=False, added=[]
+            )
+            interest.statement = self._notary.state(nothing, self._hash.root())
+        return Snapshot(domain, interest.epoch, interest.version, list(interest.table), interest.statement)
 
     def forget_peer(self, peer: str) -> bool:
         """A neighbour is gone; whether it owed something that others should be asked for."""
@@ -213,10 +260,15 @@ class InterestDatabase:
         if origin == self._domain or origin not in self._members:
             # Nobody else may speak for this domain.
             self.ignored_updates += 1
+            if self._notary is not None:
+                why = Refusal.OWN_NAME if origin == self._domain else Refusal.IMPOSSIBLE
+                self._notary.refuse(peer, origin, INTEREST, why)
             return None, False
         known = self._known.get(origin)
         if known is not None and (update.epoch, update.version) <= known.stamp:
             self._assemblies.pop((peer, origin), None)
+            return None, False
+        if self._notary is not None and not self._vouched(self._notary, update, peer):
             return None, False
         if update.snapshot:
             return self._receive_part(update, peer)
@@ -240,6 +292,7 @@ class InterestDatabase:
         del added[room:]
         subjects.update(dict.fromkeys(added))
         known.version = update.version
+        known.statement = update.statement
         # Whoever was asked may have nothing newer to send: the next gap is asked for anew.
         self._asked = {asked for asked in self._asked if asked[1] != update.origin}
         later = self._later.get(update.origin)
@@ -252,16 +305,24 @@ class InterestDatabase:
         assembly = self._assemblies.get(key)
         if assembly is None or assembly.stamp != (update.epoch, update.version) or update.part == 0:
             assembly = self._assemblies[key] = Assembly((update.epoch, update.version))
+        if update.part == 0:
+            assembly.statement = update.statement
         if update.part != assembly.parts or len(assembly.subjects) > self.max_subjects:
             # Parts come in order or not at all; a sender that does otherwise is not waited for.
             del self._assemblies[key]
             self._asked.discard(key)
             self.ignored_updates += 1
             return None, False
-        assembly.add(self._accepted(update.added))
+        accepted = self._accepted(update.added)
+        assembly.add(accepted)
+        if self._notary is not None:
+            assembly.hash.add(accepted)
         if not update.last:
             return None, False
         del self._assemblies[key]
+        if self._notary is not None and not self._as_signed(self._notary, assembly, update, peer):
+            self._asked.discard(key)
+            return None, False
         self._asked = {asked for asked in self._asked if asked[1] != update.origin}
         return self._replace(update, assembly)
 
@@ -271,7 +332,7 @@ class InterestDatabase:
         old = {} if before is None else before.table
         for _ in range(len(assembly.subjects) - self.max_subjects):
             self._refuse(assembly.subjects.popitem()[0])
-        known = DomainInterest(update.epoch, update.version, assembly.subjects)
+        known = DomainInterest(update.epoch, update.version, assembly.subjects, assembly.statement)
         self._known[update.origin] = known
         later = self._later.pop(update.origin, None) or _Later()
         for change in sorted(later.updates, key=_stamp):
@@ -288,6 +349,51 @@ class InterestDatabase:
             ),
             gap,
         )
+
+    # -- signatures ---------------------------------------------------------------------------------------
+
+    def problems(self) -> list[str]:
+        """Invariants that do not hold: what is known of others' interest is what they have signed of it."""
+        if self._notary is None:
+            return []
+        found = (
+            [] if self._hash.root() == TableHash(self.own.table).root() else ["the own table's hash is wrong"]
+        )
+        for domain, known in self.domains():
+            if domain == self._domain:
+                continue
+            statement = None if known.statement is None else interest_statement(known.statement)
+            stamp = None if statement is None else (statement.origin, statement.epoch, statement.version)
+            if statement is None or stamp != (domain, *known.stamp):
+                found.append(f"the interest of {domain} is kept without what it signed of it")
+            elif statement.table != TableHash(known.table).root():
+                found.append(f"the interest of {domain} is not what it signed")
+        return found
+
+    def _vouched(self, notary: Notary, update: InterestUpdate, peer: str) -> bool:
+        """Whether the origin has signed an update that would be news.
+
+        Of a snapshot, the first part shows that; the table is compared with it when it is complete.
+        """
+        if not notary.known_life(peer, update):
+            self.early_updates += 1
+            return False
+        if update.snapshot and update.part:
+            return True
+        if notary.stated(peer, update) is None:
+            return False
+        fit = all(map(_acceptable, update.added)) and len(update.added) <= self.max_subjects
+        if not (fit or update.snapshot):
+            notary.refuse(peer, update.origin, INTEREST, Refusal.IMPOSSIBLE, "wants that nobody may have")
+        return fit or update.snapshot
+
+    def _as_signed(self, notary: Notary, assembly: Assembly, update: InterestUpdate, peer: str) -> bool:
+        """Whether a complete snapshot is the table that its origin has signed."""
+        signed = assembly.statement
+        if signed is not None and assembly.hash.root() == interest_statement(signed).table:
+            return True
+        notary.refuse(peer, update.origin, INTEREST, Refusal.OTHER_CONTENT, "another table")
+        return False
 
     def _accepted(self, subjects: Iterable[str]) -> list[str]:
         """Subjects from elsewhere end up in the head broker's protocol: only well-formed, federated ones."""

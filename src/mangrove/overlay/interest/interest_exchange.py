@@ -88,6 +88,10 @@ class InterestExchange:
         due = self.timer()
         return [*instructions, ResetTimer()] if due is not None and due != held else instructions
 
+    def restate(self) -> list[Instruction]:
+        """The keys have changed: sign anew what the own domain wants, and tell everybody."""
+        return self._flood(self._remote.interest.restate(), None)
+
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
         outgoing, outbox = self._neighbours[peer].outgoing, self._outboxes[peer]

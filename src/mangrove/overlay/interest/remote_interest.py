@@ -18,6 +18,7 @@ from mangrove.overlay.interest.snapshots import SLICE_SUBJECTS, Snapshot
 from mangrove.overlay.interest.wanted_classes import WantedClasses
 from mangrove.overlay.interest.wants import parts, subject_of
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
+from mangrove.overlay.trust.notary import Notary
 
 
 class _Work:
@@ -35,7 +36,14 @@ class _Work:
 class RemoteInterest:
     """The interest of all domains, and what this gateway does because of it."""
 
-    def __init__(self, domain: str, federation: Federation, epoch: int, flows: FlowTable) -> None:
+    def __init__(
+        self,
+        domain: str,
+        federation: Federation,
+        epoch: int,
+        flows: FlowTable,
+        notary: Notary | None = None,
+    ) -> None:
         self._domain = domain
         self._rules = federation.topics
         self._flows = flows
@@ -44,7 +52,9 @@ class RemoteInterest:
         self.classes = WantedClasses(federation.topics)
         self.applied: dict[str, tuple[int, int]] = {}
         """Up to where the interest of each other domain has been acted upon."""
-        self.interest = InterestDatabase(domain, federation.domain_order, epoch, federation.limits.subjects)
+        self.interest = InterestDatabase(
+            domain, federation.domain_order, epoch, federation.limits.subjects, notary
+        )
 
     def __len__(self) -> int:
         """How many subjects other domains want."""
@@ -62,13 +72,14 @@ class RemoteInterest:
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
+        signed = self.interest.problems()
         if self._work:
-            return []
+            return signed
         wanted: dict[str, int] = {}
         for domain, interest in self.interest.domains():
             for subject in map(subject_of, interest.subjects if domain != self._domain else ()):
                 wanted[subject] = wanted.get(subject, 0) + 1
-        found = []
+        found = signed
         if wanted.keys() != self._flows.subjects():
             found.append("subscriptions differ from what other domains want")
         if self._flows.wanted != sum(wanted.values()):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from mangrove.overlay.protocol.control_messages import InterestUpdate
+from mangrove.overlay.protocol.signed import Signed
+from mangrove.overlay.trust.table_hash import TableHash
 
 SLICE_SUBJECTS = 500
 SMALL_SUBJECTS = 32
@@ -29,11 +31,19 @@ def first_slice(subjects: Iterable[str]) -> Iterator[str]:
 class Snapshot:
     """The interest of a domain at one version, told part by part."""
 
-    def __init__(self, domain: str, epoch: int, version: int, subjects: list[str]) -> None:
+    def __init__(
+        self,
+        domain: str,
+        epoch: int,
+        version: int,
+        subjects: list[str],
+        statement: Signed | None = None,
+    ) -> None:
         self.domain = domain
         self._epoch = epoch
         self._version = version
         self._subjects = subjects
+        self._statement = statement
         self._told = 0
         self._parts = 0
         self.done = False
@@ -61,6 +71,7 @@ class Snapshot:
             added=subjects,
             part=self._parts,
             last=self.done,
+            statement=None if self._parts else self._statement,
         )
         self._parts += 1
         return part
@@ -69,12 +80,15 @@ class Snapshot:
 class Assembly:
     """A snapshot of which some parts have come."""
 
-    __slots__ = ("parts", "stamp", "subjects")
+    __slots__ = ("hash", "parts", "stamp", "statement", "subjects")
 
     def __init__(self, stamp: tuple[int, int]) -> None:
         self.stamp = stamp
         self.parts = 0
         self.subjects: dict[str, None] = {}
+        self.statement: Signed | None = None
+        self.hash = TableHash()
+        """Of all that came, made as it came, where domains have keys."""
 
     def add(self, subjects: Iterable[str]) -> None:
         """The next part."""

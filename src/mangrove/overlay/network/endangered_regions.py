@@ -9,7 +9,7 @@ brings it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import MAX_FOR_S, MAX_REGIONS, AvoidRequest, EndangeredRegion
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.overlay.protocol.control_messages import DangerAck, DangerNotice
+from mangrove.overlay.protocol.signed import Signed
 from mangrove.routing.network.regions import Region, damage
 from mangrove.routing.network.topology import graph_of_federation
 
@@ -27,6 +28,8 @@ REPEAT_S = 0.15
 REMEMBERED_S = 60.0
 """How much longer than its time a region is remembered that is over."""
 MAX_REMEMBERED = 4 * MAX_REGIONS
+LONGER_S = 1.0
+"""By how much more time must be left of a region that is known, to be worth telling."""
 
 
 @dataclass(slots=True)
@@ -53,6 +56,8 @@ class EndangeredRegions:
     """Grows whenever another part of the network is endangered than before."""
     ignored: int = 0
     """Notices that could not be taken in: of unknown gateways, or too many."""
+    signed: dict[str, Signed] = field(default_factory=dict)
+    """What was signed of each region, where domains have keys."""
     _records: dict[str, _Record] = field(default_factory=dict)
     _pending: dict[str, dict[str, _Pending]] = field(default_factory=dict)
 
@@ -92,8 +97,11 @@ class EndangeredRegions:
 
     # -- from an operator ---------------------------------------------------------------------------------
 
-    def declare(self, request: AvoidRequest, now: float, cause: str) -> DangerNotice:
-        """A region is endangered; InputError if there is no sense in that. A known name gets new bounds."""
+    def declare(self, request: AvoidRequest, now: float, cause: str, at_least: int = 1) -> DangerNotice:
+        """A region is endangered; InputError if there is no sense in that. A known name gets new bounds.
+
+        The version is `at_least` so high: the time of day, where nobody may bring back an old one.
+        """
         request.check()
         assert request.centre is not None
         others = sum(record.active for name, record in self._records.items() if name != request.name)
@@ -103,7 +111,7 @@ class EndangeredRegions:
             )
         notice = DangerNotice(
             name=request.name,
-            version=self._next_version(request.name),
+            version=self._next_version(request.name, at_least),
             told_at=self.domain,
             centre=request.centre,
             radius_km=request.radius_km,
@@ -124,7 +132,7 @@ class EndangeredRegions:
         self._keep(notice, sites, links, now)
         return notice
 
-    def end(self, name: str, now: float, cause: str) -> DangerNotice:
+    def end(self, name: str, now: float, cause: str, at_least: int = 1) -> DangerNotice:
         """A region is safe again; InputError if it was not endangered."""
         record = self._records.get(name)
         if record is None or not record.active:
@@ -135,7 +143,7 @@ class EndangeredRegions:
         before = record.notice
         notice = DangerNotice(
             name=name,
-            version=self._next_version(name),
+            version=self._next_version(name, at_least),
             told_at=self.domain,
             centre=before.centre,
             radius_km=before.radius_km,
@@ -146,16 +154,31 @@ class EndangeredRegions:
         self._keep(notice, record.sites, record.links, now)
         return notice
 
-    def _next_version(self, name: str) -> int:
+    def _next_version(self, name: str, at_least: int) -> int:
         record = self._records.get(name)
-        return 1 if record is None else record.notice.version + 1
+        return at_least if record is None else max(at_least, record.notice.version + 1)
 
     # -- from neighbours, and to them ---------------------------------------------------------------------
+
+    def known(self, notice: DangerNotice, now: float, left_s: float | None) -> bool:
+        """Whether a notice is no news. The same again is some if more of its time is said to be left:
+        nobody can end a region for others by saying that its time is over.
+        """
+        known = self._records.get(notice.name)
+        if known is None or _rank(notice) > _rank(known.notice):
+            return False
+        longer = (
+            min(notice.left_s, MAX_FOR_S if left_s is None else left_s) > known.expires_at - now + LONGER_S
+        )
+        return _rank(notice) < _rank(known.notice) or not longer
 
     def receive(self, notice: DangerNotice, now: float) -> bool:
         """Take in what a neighbour says; True if it is news and must be passed on."""
         known = self._records.get(notice.name)
-        if known is not None and _rank(notice) <= _rank(known.notice):
+        signed = notice.name in self.signed
+        if known is not None and (
+            self.known(notice, now, None) if signed else _rank(notice) <= _rank(known.notice)
+        ):
             return False
         full = known is None and len(self._records) >= MAX_REMEMBERED
         if full or notice.told_at not in self.federation.domains:
@@ -220,6 +243,11 @@ class EndangeredRegions:
             cause=before.cause,
         )
 
+    def evidence(self) -> Iterator[tuple[str, Signed]]:
+        """What was signed of each region, and where."""
+        for name, signed in self.signed.items():
+            yield self._records[name].notice.told_at, signed
+
     # -- time ---------------------------------------------------------------------------------------------
 
     def repeats(self, now: float) -> list[tuple[str, DangerNotice]]:
@@ -241,6 +269,7 @@ class EndangeredRegions:
                 over.append(name)
             elif not record.active and now >= record.expires_at + REMEMBERED_S:
                 del self._records[name]
+                self.signed.pop(name, None)
                 for waiting in self._pending.values():
                     waiting.pop(name, None)
         self.version += bool(over)

@@ -118,6 +118,10 @@ class LinkStateDatabase:
         self.version += 1
         return ad
 
+    def forget_advertised(self) -> None:
+        """The next look is an occasion to advertise."""
+        self._advertised_at = float("-inf")
+
     @staticmethod
     def _urgent(before: dict[str, LinkReport], after: dict[str, LinkReport]) -> bool:
         return before.keys() != after.keys() or any(before[peer].up != after[peer].up for peer in after)
@@ -126,19 +130,27 @@ class LinkStateDatabase:
 
     def receive(self, ad: LinkStateAd) -> bool:
         """Take in an advertisement; True if it is news and must be passed on."""
-        if ad.origin == self._domain and (ad.epoch, ad.sequence) <= (self._epoch, self._sequence):
-            return False  # an echo of what this gateway said, in this life or an earlier one
-        neighbours = {first if second == ad.origin else second for first, second in self._links_of(ad.origin)}
-        possible = ad.links.keys() <= neighbours and ad.applied.keys() <= self._members
-        if ad.origin == self._domain or ad.origin not in self._members or not possible:
-            self.ignored += 1
+        if self.known(ad):
             return False
-        known = self._ads.get(ad.origin)
-        if known is not None and (ad.epoch, ad.sequence) <= (known.epoch, known.sequence):
+        if ad.origin == self._domain or not self.possible(ad):
+            self.ignored += 1
             return False
         self._ads[ad.origin] = ad
         self.version += 1
         return True
+
+    def known(self, ad: LinkStateAd) -> bool:
+        """Whether the same or something newer is known, as an echo of what this gateway said is."""
+        if ad.origin == self._domain:
+            return (ad.epoch, ad.sequence) <= (self._epoch, self._sequence)
+        known = self._ads.get(ad.origin)
+        return known is not None and (ad.epoch, ad.sequence) <= (known.epoch, known.sequence)
+
+    def possible(self, ad: LinkStateAd) -> bool:
+        """Whether an advertisement tells of links of its author alone, and of members alone."""
+        neighbours = {first if second == ad.origin else second for first, second in self._links_of(ad.origin)}
+        members = ad.origin in self._members and ad.applied.keys() <= self._members
+        return members and ad.links.keys() <= neighbours
 
     def _links_of(self, domain: str) -> list[SitePair]:
         return [link for link in self._links if domain in link]
@@ -221,6 +233,10 @@ class LinkStateDatabase:
     def asks(self) -> dict[str, dict[int, Quality]]:
         """What the subscribers of other domains ask for, by topic class."""
         return {name: ad.asks for name, ad in self._ads.items() if ad.asks and name != self._domain}
+
+    def others(self) -> dict[str, LinkStateAd]:
+        """The last advertisement of every other domain."""
+        return {name: ad for name, ad in self._ads.items() if name != self._domain}
 
     def epoch_of(self, domain: str) -> int | None:
         """Which life of its gateway a domain's last advertisement was of; None if there was none."""

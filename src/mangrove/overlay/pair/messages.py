@@ -67,6 +67,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that it let go of when it was displaced, since its process started."""
     leaves_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
     """For how long publishers may have leave to be silent, without asking again."""
+    broker: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    """Where it is attached; empty while it is not."""
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
 from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.signed import Signed
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1.
 
-    A whole list comes in parts, numbered from 0, of which the last says so.
+    A whole list comes in parts, numbered from 0, of which the last says so. Where domains have keys, every
+    change and the first part of a list bring what the origin has signed of it, an InterestStatement.
     """
 
     origin: str
@@ -36,6 +38,7 @@ class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     removed: list[str] = []
     part: int = 0
     last: bool = True
+    statement: Signed | None = None
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +50,13 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
     """Why a link is being closed.
 
-    `displaced_by` is the epoch of the gateway that is served instead, if a later one of the domain is.
+    `displaced_by` is the epoch of the gateway that is served instead, if a later one of the domain is;
+    `proof` is something that it has signed, where domains have keys.
     """
 
     reason: str
     displaced_by: int = 0
+    proof: Signed | None = None
 
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -212,7 +217,7 @@ class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
 
 LinkStateMessage = LinkStateAd | LinkStateAck | DangerNotice | DangerAck
 RouteMessage = RouteSetup | RouteAck | RouteTeardown
-ControlBody = Hello | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage
+ControlBody = Hello | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage | Signed
 
 _TYPE_OF: dict[type[ControlBody], FrameType] = {
     Hello: FrameType.HELLO,
@@ -234,8 +239,8 @@ _DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
     FrameType.DIGEST: msgspec.msgpack.Decoder(Digest),
     FrameType.GOODBYE: msgspec.msgpack.Decoder(Goodbye),
     FrameType.HEARTBEAT: msgspec.msgpack.Decoder(Heartbeat),
-    FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateMessage),
-    FrameType.ROUTE: msgspec.msgpack.Decoder(RouteMessage),
+    FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateMessage | Signed),
+    FrameType.ROUTE: msgspec.msgpack.Decoder(RouteMessage | Signed),
 }
 _encoder = msgspec.msgpack.Encoder()
 

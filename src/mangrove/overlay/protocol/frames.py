@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20

@@ -14,7 +14,8 @@ the destination only gets shorter. That a version never comes back is remembered
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mangrove.model.federation import Federation
@@ -29,6 +30,10 @@ LEASE_S = 35.0
 LINGER_S = 2.0
 """How long a label lasts that is no longer needed: frames that were under way still find their next hop."""
 SWEEP_S = 1.0
+
+MIN_LABELS_OF_ONE = 1024
+"""Where domains have keys, one of them can have so many of the labels, or its share, but not all."""
+OTHER_LIFE = "of another life of its origin"
 
 LabelKey = tuple[str, int, int]
 """Origin, epoch and label."""
@@ -62,18 +67,36 @@ class _Label:
     asked: _Hop | None = None
 
 
+@dataclass(slots=True)
+class _Bearers:
+    """The neighbours from which a label's set-ups have come."""
+
+    expires_at: float
+    peers: set[str] = field(default_factory=set)
+
+
 class TransitLabels:
     """The next hop of every route that others have established through this gateway. Bounded."""
 
     def __init__(
-        self, domain: str, federation: Federation, neighbours: Neighbours, link_state: LinkStateDatabase
+        self,
+        domain: str,
+        federation: Federation,
+        neighbours: Neighbours,
+        link_state: LinkStateDatabase,
+        *,
+        secured: bool = False,
     ) -> None:
+        """If `secured`, set-ups are known to be their origins' own, and who brought them is remembered."""
         self._domain = domain
         self._links = {link.pair for link in federation.links}
         self._contracts = len(federation.topics.contracts)
         self._neighbours = neighbours
         self._link_state = link_state
         self._labels: dict[LabelKey, _Label] = {}
+        self._secured = secured
+        self._most_of_one = max(MAX_LABELS // max(1, len(federation.domains)), MIN_LABELS_OF_ONE)
+        self._bearers: dict[LabelKey, _Bearers] = {}
         self._sweep_at = float("inf")
         self.ignored: Counter[str] = Counter()
         """Route messages that were not acted upon, by what was wrong with them."""
@@ -86,9 +109,16 @@ class TransitLabels:
         known = self._labels.get((origin, epoch, label))
         return None if known is None or known.standing is None else known.standing.following
 
+    def routes(self) -> Iterator[tuple[str, int, int, int, tuple[str, ...]]]:
+        """Origin, epoch, label, version and path of all routes that lead through here."""
+        for key, label in self._labels.items():
+            for hop in (label.standing, label.asked):
+                if hop is not None:
+                    yield (*key, hop.version, hop.path)
+
     def receive(self, message: RouteMessage, peer: str, now: float) -> list[tuple[str, RouteMessage]]:
         """What follows from a route message of a neighbour, about a route of another gateway."""
-        wrong = self._wrong(message, peer)
+        wrong = self.wrong(message, peer)
         if wrong:
             self.ignored[f"route message {wrong}"] += 1
             return []
@@ -101,7 +131,7 @@ class TransitLabels:
             case RouteTeardown():
                 return self._tear_down(key, message, now)
 
-    def _wrong(self, message: RouteMessage, peer: str) -> str:
+    def wrong(self, message: RouteMessage, peer: str) -> str:
         """What shows that a message was not made by its origin, or is not for this gateway now."""
         path = message.path
         if self._domain not in path[1:] or path[0] != message.origin or len(set(path)) != len(path):
@@ -115,13 +145,15 @@ class TransitLabels:
         if isinstance(message, RouteSetup) and not 0 <= message.topic_class < self._contracts:
             return "for a contract that does not exist"
         if self._link_state.epoch_of(message.origin) not in (None, message.epoch):
-            return "of another life of its origin"
+            return OTHER_LIFE
         return ""
 
     def _set_up(
         self, key: LabelKey, setup: RouteSetup, peer: str, now: float
     ) -> list[tuple[str, RouteMessage]]:
         hop = _Hop(setup.version, tuple(setup.path), setup.path.index(self._domain))
+        if self._secured:
+            self._remember_bearer(key, peer, now)
         if len(hop.rest) == 1:
             return [(peer, _answer(setup))]
         known = self._labels.get(key)
@@ -136,7 +168,7 @@ class TransitLabels:
         if not self._neighbours.usable(hop.following):
             return [(peer, _answer(setup, f"the link from {self._domain} to {hop.following} is down"))]
         if known is None:
-            if len(self._labels) >= MAX_LABELS:
+            if self._full(key[0]):
                 return [(peer, _answer(setup, f"too many routes lead through {self._domain}"))]
             self._forget_earlier_lives(key)
             known = self._labels[key] = _Label(now + LEASE_S, setup.version)
@@ -150,6 +182,30 @@ class TransitLabels:
         if same is None:
             known.asked = hop
         return onward
+
+    def _full(self, origin: str) -> bool:
+        """Whether there is no room for another route: none at all, or none for one more of this origin."""
+        if not self._secured or len(self._labels) < self._most_of_one:
+            return len(self._labels) >= MAX_LABELS
+        return sum(key[0] == origin for key in self._labels) >= self._most_of_one
+
+    def _remember_bearer(self, key: LabelKey, peer: str, now: float) -> None:
+        bearers = self._bearers.get(key)
+        if bearers is None:
+            if len(self._bearers) >= MAX_LABELS:
+                return
+            bearers = self._bearers[key] = _Bearers(0.0)
+            self._sweep_at = min(self._sweep_at, now + SWEEP_S)
+        bearers.peers.add(peer)
+        bearers.expires_at = now + 2 * LEASE_S
+
+    def borne_by(self, origin: str, epoch: int, label: int, peer: str) -> bool:
+        """Whether frames under a label may come from a neighbour: its origin's set-up has come from there.
+
+        A label that is not known here says nothing.
+        """
+        bearers = self._bearers.get((origin, epoch, label))
+        return bearers is None or peer in bearers.peers
 
     def _forget_earlier_lives(self, key: LabelKey) -> None:
         """Routes of a gateway that has started again since."""
@@ -181,10 +237,22 @@ class TransitLabels:
         known = self._labels.get(key)
         if known is None or known.newest > message.version:
             return []
+        if self._secured and not self._stands(known, message):
+            self.ignored["route message that tears down what does not stand"] += 1
+            return []
         known.expires_at = min(known.expires_at, now + LINGER_S)
         self._sweep_at = min(self._sweep_at, known.expires_at)
         position = message.path.index(self._domain)
         return [(hop, message) for hop in message.path[position + 1 : position + 2]]
+
+    def _stands(self, known: _Label, message: RouteTeardown) -> bool:
+        """Whether the very route is there that is torn down.
+
+        A tear-down is not signed. It comes from the neighbour before this one on the path that the origin has
+        signed, and that one could as well send nothing more.
+        """
+        present = [each for each in (known.standing, known.asked) if each is not None]
+        return any((each.version, list(each.path)) == (message.version, message.path) for each in present)
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -204,12 +272,14 @@ class TransitLabels:
             else:
                 label.standing = label.asked = None
                 label.expires_at = now + LEASE_S
-        self._sweep_at = now + SWEEP_S if self._labels else float("inf")
+        for key in [key for key, bearers in self._bearers.items() if now >= bearers.expires_at]:
+            del self._bearers[key]
+        self._sweep_at = now + SWEEP_S if self._labels or self._bearers else float("inf")
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = [] if len(self._labels) <= MAX_LABELS else ["more labels are kept than may be"]
-        if self._labels and self._sweep_at == float("inf"):
+        if (self._labels or self._bearers) and self._sweep_at == float("inf"):
             found.append("labels are kept that never expire")
         for key, label in self._labels.items():
             versions = [hop.version for hop in (label.standing, label.asked) if hop is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from mangrove.errors import InputError
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
@@ -12,10 +13,12 @@ from mangrove.overlay.forwarding.flows import OutboundFlow, Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
-from mangrove.overlay.protocol.control_messages import InterestUpdate
+from mangrove.overlay.protocol.control_messages import Goodbye, InterestUpdate
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli import stimulus as st
+from mangrove.overlay.trust.recorded_trust import NotingTrust
+from mangrove.overlay.trust.trust import Trust
 from mangrove.routing.failover.gateway_tables import GatewayTables
 
 Record = Callable[[st.Stimulus, int], None]
@@ -37,7 +40,10 @@ class RecordedEngine(OverlayEngine):
         events_before: int = 0,
         process: str = "",
         standing_by: bool = False,
+        trust: Trust | None = None,
     ) -> None:
+        self._sink = record
+        self._noting = None if trust is None else NotingTrust(trust)
         super().__init__(
             federation,
             domain,
@@ -47,14 +53,40 @@ class RecordedEngine(OverlayEngine):
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            trust=self._noting,
         )
-        self._record = record
 
     def plain(self) -> OverlayEngine:
         """An engine in the same state that is not recorded; it shares its parts with this one."""
         engine = OverlayEngine.__new__(OverlayEngine)
-        engine.__dict__.update({name: part for name, part in vars(self).items() if name != "_record"})
+        own = ("_sink", "_noting")
+        engine.__dict__.update({name: part for name, part in vars(self).items() if name not in own})
         return engine
+
+    def _record(self, stimulus: st.Stimulus, outcome: int) -> None:
+        """Record a stimulus, and before it what keys and clock answered meanwhile."""
+        answers = [] if self._noting is None else self._noting.take()
+        if answers:
+            self._sink(st.TrustAnswered(answers), st.digest(None))
+        self._sink(stimulus, outcome)
+
+    def _forget_answers(self) -> None:
+        """What keys and clock answered led to nothing that is recorded."""
+        if self._noting is not None:
+            self._noting.take()
+
+    def renew_keys(self, trust: Trust, now: float) -> list[Instruction]:
+        """The keys have changed."""
+        self._noting = NotingTrust(trust)
+        instructions = super().renew_keys(self._noting, now)
+        self._record(st.KeysRenewed(now), st.digest(instructions))
+        return instructions
+
+    def displacement(self, goodbye: Goodbye) -> int:
+        """Which later life of this gateway displaces it, by what a neighbour says."""
+        epoch = super().displacement(goodbye)
+        self._forget_answers()
+        return epoch
 
     def overhear(self, update: InterestUpdate, now: float) -> tuple[list[Instruction], bool]:
         """What another domain wants, told by the gateway that this one stands by for."""
@@ -178,7 +210,11 @@ class RecordedEngine(OverlayEngine):
 
     def avoid(self, request: AvoidRequest, now: float) -> list[Instruction]:
         """An operator says that a region is endangered, or no longer."""
-        instructions = super().avoid(request, now)
+        try:
+            instructions = super().avoid(request, now)
+        except InputError:
+            self._forget_answers()
+            raise
         self._record(st.RegionDeclared(request, now), st.digest(instructions))
         return instructions
 

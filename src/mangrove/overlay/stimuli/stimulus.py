@@ -20,6 +20,7 @@ from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.control_messages import InterestUpdate
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType, Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
+from mangrove.overlay.trust.recorded_trust import Answer, RecordedTrust
 
 Outcome = list[Instruction] | list[object] | Frame | int | None
 """What an engine answered: instructions, a frame, ids of flows, a flag, or nothing."""
@@ -306,6 +307,28 @@ class LifeBegun(msgspec.Struct, frozen=True, array_like=True, tag="begin"):
         return engine.begin(self.epoch, self.reason, self.now)
 
 
+class TrustAnswered(msgspec.Struct, frozen=True, array_like=True, tag="trust"):
+    """What keys and clock answered while the engine dealt with the stimulus that follows."""
+
+    answers: list[Answer]
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Let them be answered again."""
+        if isinstance(engine.trust, RecordedTrust):
+            engine.trust.expect(self.answers)
+        return None
+
+
+class KeysRenewed(msgspec.Struct, frozen=True, array_like=True, tag="keys"):
+    """`renew_keys`; the keys themselves are not kept."""
+
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Renew them again."""
+        return [] if engine.trust is None else engine.renew_keys(engine.trust, self.now)
+
+
 Stimulus = (
     PeerCame
     | PeerWent
@@ -329,6 +352,8 @@ Stimulus = (
     | SessionAsked
     | InterestOverheard
     | LifeBegun
+    | TrustAnswered
+    | KeysRenewed
 )
 
 _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode

@@ -33,10 +33,14 @@ class Notebook:
         self.names: list[Name] = []
         self.interest: list[InterestUpdate] = []
         self.roles: list[Role] = []
+        self.others: list[str] = []
         pair.serve(self)
 
     def figures(self) -> Figures:
-        return Figures(sent=11, delivered=22)
+        return Figures(sent=11, delivered=22, broker="a-head")
+
+    def other_at(self, broker: str) -> None:
+        self.others.append(broker)
 
     def delivered_names(self) -> list[Name]:
         return [Name(0, 1, 1, 1)]

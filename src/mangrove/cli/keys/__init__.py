@@ -1,0 +1,1 @@
+"""Commands about keys: making, handing out, replacing, taking back."""

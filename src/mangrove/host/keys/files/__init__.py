@@ -1,0 +1,1 @@
+"""The files of a key directory: read with care, and changed as a whole."""

@@ -1,0 +1,49 @@
+"""Keys for simulations: fast, the same for the same seed, and honest in the way that matters here.
+
+A signature is a keyed hash under a secret of its domain. A forger is given its own domain's keys and
+nothing else. What each domain has signed is kept, so that belief can be compared with truth.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from hmac import compare_digest
+
+SIGNATURE_BYTES = 64
+
+
+class SimulatedKeys:
+    """The keys of one domain."""
+
+    def __init__(self, domain: str, secret: bytes) -> None:
+        self.credential = domain.encode()
+        self._secret = secret
+        self.signed: set[bytes] = set()
+        """All statements that were ever signed."""
+
+    def sign(self, statement: bytes) -> bytes:
+        """The signature of a statement."""
+        self.signed.add(statement)
+        return signature(self._secret, statement)
+
+
+class SimulatedAuthority:
+    """Knows the keys of all domains, and judges whose a signature is."""
+
+    def __init__(self, domains: list[str], seed: int) -> None:
+        self._secrets = {name: blake2b(f"{seed} {name}".encode()).digest() for name in domains}
+        self.keys = {name: SimulatedKeys(name, secret) for name, secret in self._secrets.items()}
+
+    def verify(self, origin: str, statement: bytes, signed: bytes, credential: bytes) -> str:
+        """Empty if the gateway of `origin` has signed the statement."""
+        if credential != origin.encode():
+            return f"the credential is not that of {origin}"
+        secret = self._secrets.get(origin)
+        if secret is None or not compare_digest(signature(secret, statement), signed):
+            return "the signature does not fit"
+        return ""
+
+
+def signature(secret: bytes, statement: bytes) -> bytes:
+    """A keyed hash."""
+    return blake2b(statement, key=secret, digest_size=SIGNATURE_BYTES).digest()
