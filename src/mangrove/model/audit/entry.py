@@ -27,6 +27,8 @@ class AuditKind(StrEnum):
     # gateways
     LINK_OPENED = "link opened"
     LINK_CLOSED = "link closed"
+    LINK_RENEWED = "link renewed"
+    """Another connection, under other keys, has taken the place of one that served the link."""
     CONNECTION_REFUSED = "connection refused"
     """Somebody at a gateway's port who did not become a neighbour, or a neighbour that broke the rules."""
     MESSAGE_REFUSED = "message refused"

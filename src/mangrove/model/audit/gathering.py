@@ -30,6 +30,7 @@ BY_STRANGERS = frozenset(
         AuditKind.REGISTRATION_REFUSED,
         AuditKind.LINK_OPENED,
         AuditKind.LINK_CLOSED,
+        AuditKind.LINK_RENEWED,
         AuditKind.LOG_SKIPPED,
     }
 )
@@ -87,23 +88,23 @@ class Gathering:
         self._budgets: dict[AuditKind, _Budget] = {}
         self._repeated: dict[Key, _Repeated] = {}
 
-    def note(self, kind: AuditKind, facts: dict[str, Fact], now: float) -> Noted | None:
-        """Something happened; what is to be written at once, if anything."""
-        self.counts[kind] += 1
+    def note(self, kind: AuditKind, facts: dict[str, Fact], now: float, times: int = 1) -> Noted | None:
+        """Something happened, so many times; what is to be written at once, if anything."""
+        self.counts[kind] += times
         facts = clean_facts(facts)
         key: Key = (kind, tuple(sorted(facts.items())))
         known = self._repeated.get(key)
         if known is None:
             if self._budgets.setdefault(kind, _Budget(kind, now)).take(now):
                 self._repeated[key] = _Repeated(facts, now + WINDOW_S)
-                return Noted(kind=kind, facts=facts)
+                return Noted(kind=kind, facts=facts, times=times)
             others: dict[str, Fact] = {OTHERS: True}
             known = self._repeated.setdefault(
                 (kind, tuple(others.items())), _Repeated(others, now + WINDOW_S)
             )
-        known.times += 1
-        if known.times == 1:
+        if not known.times:
             known.since = now
+        known.times += times
         return None
 
     def due(self, now: float) -> list[Noted]:
