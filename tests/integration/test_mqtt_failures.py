@@ -18,7 +18,7 @@ from tests.kit.mqtt_clients import MqttError, PahoClient
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
-from mangrove.broker.nats.config import data_broker_config
+from mangrove.broker.nats.configuration.data_broker import data_broker_config
 from mangrove.broker.nats.leaf_subscriptions import leaf_subscriptions
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.server import nats_server, nats_server_binary

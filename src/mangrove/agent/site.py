@@ -12,7 +12,10 @@ from functools import partial
 import msgspec
 
 from mangrove.agent.hosting.attachment import AttachmentGuard
+from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.agent.hosting.broker_refusals import BrokerRefusals
+from mangrove.agent.hosting.host_brokers import HostBrokers
+from mangrove.agent.hosting.keys_guard import KeysGuard
 from mangrove.agent.hosting.silence import SilenceGuard
 from mangrove.agent.hosting.supervision import HINT, Supervision
 from mangrove.agent.serving.settings import AgentSettings
@@ -25,7 +28,6 @@ from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.directions import directions_of
 from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
-from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
@@ -76,7 +78,9 @@ class Site:
         self._calls_through = dict(calls_through or {})
         hosts = [each.name for each in federation.domains[domain].all_hosts]
         self._first = host == hosts[0]
-        self.brokers: dict[str, ManagedProcess] = {}
+        broker_keys = BrokerKeys(keys, federation, domain) if keys else None
+        self._brokers = HostBrokers(federation, self._own, host, run, self._system_user, broker_keys)
+        self.brokers = self._brokers.processes
         self.gateways = [
             self._gateway(number + 1)
             for number in range(len(self._own.gateways))
@@ -84,37 +88,8 @@ class Site:
         ]
         """Those that run on this host, in the order of their numbers."""
         self.agent = self._agent() if agents else None
-        self._make_brokers()
         self._supervision: Supervision | None = None
         self._tasks: list[asyncio.Task[None]] = []
-
-    def _make_brokers(self) -> None:
-        managements = self._own.managements
-        for broker in filter(self._is_here, managements):
-            server = kind_of(broker.kind).management_server(broker, self._run.path, managements)
-            self.brokers[broker.name] = server
-        for broker in filter(self._is_here, self._own.succession):
-            self.brokers[broker.name] = self._data_broker(broker)
-
-    def _data_broker(self, broker: BrokerEndpoints, first: int = 0) -> ManagedProcess:
-        """A broker that tries those before it in order, beginning with the one at position `first`."""
-        urls = self._uplink_urls(broker) if broker is not self._own.head else ()
-        return kind_of(broker.kind).server(
-            broker.itself,
-            self._run.path,
-            max_message_bytes=self._federation.max_message_bytes,
-            site=self.domain,
-            attach_to=(*urls[first:], *urls[:first]),
-            head_is_ours=not self._own.head.external,
-            system_user=self._system_user,
-        )
-
-    def _attach_anew(self, broker: BrokerEndpoints, first: int) -> None:
-        self._data_broker(broker, first)  # writes its configuration
-        kind_of(broker.kind).reload(self.brokers[broker.name])
-
-    def _is_here(self, broker: BrokerEndpoints) -> bool:
-        return broker.machine == self.host and not broker.external
 
     async def start(self) -> None:
         """Start the head first, then what attaches to it, and wait until it has.
@@ -128,7 +103,9 @@ class Site:
         try:
             await _start_all(first)
             await _start_all([*rest, *self.daemons()])
-            await asyncio.gather(*(self._attached(edge) for edge in filter(self._is_here, self._own.edges)))
+            await asyncio.gather(
+                *(self._attached(edge) for edge in filter(self._brokers.is_here, self._own.edges))
+            )
         except BaseException:
             await self.stop()
             raise
@@ -146,6 +123,9 @@ class Site:
         self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
         refusals = self._refusals()
         self._tasks.append(run(refusals.run(), name=f"refusals of {self.domain}"))
+        if self._brokers.keys is not None:
+            guard = KeysGuard(self._brokers.keys, self._brokers.take_over_keys)
+            self._tasks.append(run(guard.run(), name=f"keys of {self.domain}"))
 
     def _refusals(self) -> BrokerRefusals:
         described = {each.name: each.kind for each in (*self._own.succession, *self._own.managements)}
@@ -158,12 +138,12 @@ class Site:
         succession = self._own.succession
         if self._own.head.external:
             return
-        ours = [broker for broker in succession if self._is_here(broker)]
+        ours = [broker for broker in succession if self._brokers.is_here(broker)]
         for position, broker in enumerate(succession):
             if broker not in ours:
                 yield SilenceGuard(broker, ours, self._system_user)
             elif position > 1:
-                anew = partial(self._attach_anew, broker)
+                anew = partial(self._brokers.attach_anew, broker)
                 yield AttachmentGuard(broker, succession[:position], self._system_user, anew)
 
     async def until_refused(self) -> None:
@@ -228,16 +208,6 @@ class Site:
         external = self._federation.domains[self.domain].external
         head = self._own.head.leaf_url if external is None else external.leaf
         return (head, *(edge.leaf_url for edge in self._succeeding()))
-
-    def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
-        """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
-        if self._own.head.external:
-            return self._head_urls()
-        if edge.behind is not None:
-            scheme = BROKER_URLS[edge.kind].attach_scheme
-            return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
-        earlier = self._own.succession[: self._own.succession.index(edge)]
-        return tuple(broker.leaf_url for broker in earlier)
 
     def _gateway(self, number: int) -> ManagedProcess:
         name = gateway_process(self.domain, number)

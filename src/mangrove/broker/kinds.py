@@ -5,7 +5,7 @@ Everything outside this room asks `kind_of(…)` and names no broker product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +15,9 @@ from mangrove.broker.nats.kind import NatsKind
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.refusals import Refusal
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
+from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerSystem
+from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BrokerKind
@@ -32,12 +34,19 @@ class Kind(Protocol):
     """What can be done with the brokers of one kind."""
 
     def attach(
-        self, name: str, urls: tuple[str, ...], owner: AttachmentOwner, *, together: str = ""
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        owner: AttachmentOwner,
+        *,
+        together: str = "",
+        login: Callable[[], BrokerLogin] | None = None,
     ) -> Attachment:
         """A gateway's attachment, under `name`, to the first of these brokers that answers.
 
         They stand in the order in which they succeed each other as head. It does nothing until it runs. Those
         of one name `together` that are attached to one broker hear nothing of what the others want or say.
+        Who it is `login` says; without one, the URLs.
         """
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
@@ -56,19 +65,27 @@ class Kind(Protocol):
         attach_to: Sequence[str] = (),
         head_is_ours: bool = True,
         system_user: Credentials | None = None,
+        security: BrokerSecurity | None = None,
     ) -> ManagedProcess:
         """A head broker, or an edge broker that attaches to the first living one of `attach_to`.
 
         Its files go below `directory`. What the brokers of a `site` keep for their clients they keep in
-        one place, at the head, if that is a broker of ours. The `system_user` may watch the broker; all
-        others need no name.
+        one place, at the head, if that is a broker of ours. With `security`, only its users come in; without,
+        the `system_user` may watch the broker, and all others need no name.
         """
 
     def reload(self, process: ManagedProcess) -> None:
         """Have a running broker read its configuration, which `server` has written, again."""
 
+    async def reloaded(self, process: ManagedProcess) -> str:
+        """The same, and wait until it has: why it has not, or an empty string."""
+
     def management_server(
-        self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+        self,
+        broker: BrokerEndpoints,
+        directory: Path,
+        cluster: Sequence[BrokerEndpoints] = (),
+        security: BrokerSecurity | None = None,
     ) -> ManagedProcess:
         """A broker for control traffic, alone or as one of several that hold the same."""
 

@@ -38,7 +38,7 @@ from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
-from mangrove.model.audit.entry import AuditKind
+from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import (
     GATEWAY_READY,
@@ -46,6 +46,7 @@ from mangrove.model.shared_names import (
 from mangrove.model.status import GatewayStatus, LimitFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.events.happenings import StatementRefused
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
     CloseLink,
@@ -363,10 +364,20 @@ class Gateway:
             self._timer.cancel()
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
-        self._event_file.write(self._engine.take_events())
+        self._write_events()
         self._head.arrivals.expire(monotonic())
         self._audit.settle()
         self._set_timer()
+
+    def _write_events(self) -> None:
+        """For the story; what was not believed also goes into the audit log."""
+        events = self._engine.take_events()
+        self._event_file.write(events)
+        for event in events:
+            match event.happening:
+                case StatementRefused(peer=peer, origin=origin, what=what, reason=reason, count=count):
+                    facts: dict[str, Fact] = {"peer": peer, "origin": origin, "what": what, "reason": reason}
+                    self._audit.add(AuditKind.MESSAGE_REFUSED, facts, count)
 
     def _set_timer(self) -> None:
         """Come back when something is due; never later than was said before."""
@@ -395,7 +406,7 @@ class Gateway:
         except* DisplacedError:
             log.warning("displaced by the other gateway of %s", self._settings.domain)
         finally:
-            self._event_file.write(self._engine.take_events())
+            self._write_events()
             if self._timer is not None:
                 self._timer.cancel()
             self._desk.close()

@@ -50,6 +50,9 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     client_port: int
     monitor_port: int | None = None
+    monitor_host: str = ""
+    """Where its pages are to be looked at, if elsewhere than its clients connect: a broker that lets nobody
+    in without a key shows them to its own machine alone."""
     mqtt_port: int | None = None
     leaf_port: int | None = None
     route_port: int | None = None
@@ -91,7 +94,9 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def monitor_url(self) -> str | None:
         """Base URL of the monitoring pages."""
-        return None if self.monitor_port is None else f"http://{Address(self.host, self.monitor_port)}"
+        if self.monitor_port is None:
+            return None
+        return f"http://{Address(self.monitor_host or self.host, self.monitor_port)}"
 
 
 class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):

@@ -556,6 +556,10 @@ class OverlayEngine:
         )
         return overlay_status(sources, now)
 
+    def recent_events(self) -> Iterator[Event]:
+        """The last of what happened, whether it was taken or not."""
+        return iter(self._events.recent)
+
     def take_events(self) -> list[Event]:
         """What happened since the last call."""
         return self._events.take()

@@ -269,6 +269,12 @@ class SimulatedOverlay(VirtualTime):
         if name in self.engines:
             self._carry_out(name, self.engines[name].send_management(peer, body, self.now))
 
+    def renew_keys(self, name: str) -> None:
+        """A gateway is given keys again."""
+        trust = self.trust_of(name)
+        assert trust is not None, "without an authority there are no keys"
+        self._carry_out(name, self.engines[name].renew_keys(trust, self.now))
+
     def _tick(self, name: str) -> None:
         """Serve a gateway's timers and plan the next time, as the production gateway does."""
         self._wake_at.pop(name, None)

@@ -195,3 +195,46 @@ def test_limits_are_configurable_and_checked() -> None:
     assert parse_federation(base + "limits: {subjects: 5}\n", "").require().limits.subjects == 5
     assert any("limits.subjects" in mistake for mistake in mistakes(base + "limits: {subjects: 0}\n"))
     assert any("limits.messages" in mistake for mistake in mistakes(base + "limits: {messages: 1}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "keys"),
+    [
+        ("", "none", ""),
+        ("security: none", "none", ""),
+        ("security: keys", "keys", ""),
+        ("security: {keys: secret/ring}", "keys", str(Path("here/secret/ring").absolute())),
+        ("security: {keys: /etc/mangrove}", "keys", "/etc/mangrove"),
+        ("security: {mode: keys}", "keys", ""),
+    ],
+)
+def test_security_is_asked_for_in_few_words(text: str, mode: str, keys: str) -> None:
+    reading = parse_federation(f"federation: f\ndomains: {{a: {{}}}}\n{text}\n", "f", Path("here"))
+    security = reading.require().security
+    assert (security.mode.value, security.keys, security.secured) == (mode, keys, mode == "keys")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("security: tls", "security.mode: found 'tls' (allowed: 'keys' or 'none')"),
+        ("security: true", "security: found True"),
+        ("security: {keys: 1}", "security.keys: found 1"),
+        ("security: {key: x}", "security.key: unknown key (allowed: mode, keys)"),
+        ("security: {mode: none, keys: x}", "security: keys are named, and none are to be used"),
+    ],
+)
+def test_mistakes_about_security(text: str, expected: str) -> None:
+    found = mistakes(f"federation: f\ndomains: {{a: {{}}}}\n{text}\n")
+    assert [mistake for mistake in found if expected in mistake], found
+
+
+def test_hosts_agree_on_security_and_not_on_where_keys_are() -> None:
+    def digest(security: str) -> str:
+        return (
+            parse_federation(f"federation: f\ndomains: {{a: {{}}}}\nsecurity: {security}\n", "f")
+            .require()
+            .digest()
+        )
+
+    assert digest("{keys: x}") == digest("{keys: y}") == digest("keys") != digest("none")

@@ -86,7 +86,7 @@ class Operators:
         kind = AuditKind.OPERATION_REFUSED if answer.problem else AuditKind.OPERATION_CARRIED_OUT
         if answer.problem:
             facts["problem"] = answer.problem
-        self._audit.note(kind, operation=type(operation).__name__, **facts)
+        self._audit.add(kind, {"operation": type(operation).__name__, **facts})
 
     def _refuse(self, reply: str, problem: str, reason: str) -> None:
         self._refused[f"operations refused: {reason}"] += 1

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.broker.heartbeat import Heartbeat, Refused
-from mangrove.broker.nats.config import data_broker_config, management_broker_config
+from mangrove.broker.nats.configuration.data_broker import data_broker_config
+from mangrove.broker.nats.configuration.management_broker import management_broker_config
 from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.probe import NatsProbe
 from mangrove.broker.nats.reach import leaf_problem
 from mangrove.broker.nats.refusals import read_refusal
 from mangrove.broker.nats.retained import NatsRetainedStore
-from mangrove.broker.nats.server import nats_server
+from mangrove.broker.nats.server import nats_server, reload_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
 from mangrove.broker.nats.tap import Tap
 from mangrove.broker.nats.watching.foreign import ForeignBroker
@@ -24,7 +25,9 @@ from mangrove.broker.nats.watching.system import NatsSystem
 from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.refusals import Refusal
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
+from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerSystem
+from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import BrokerEndpoints
@@ -35,10 +38,16 @@ class NatsKind:
     """Brokers that are nats-servers; gateways and edges attach as leaf nodes."""
 
     def attach(
-        self, name: str, urls: tuple[str, ...], owner: AttachmentOwner, *, together: str = ""
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        owner: AttachmentOwner,
+        *,
+        together: str = "",
+        login: Callable[[], BrokerLogin] | None = None,
     ) -> Attachment:
         """A gateway's attachment to the first of these leaf-node listeners that answers."""
-        return LeafAttachment(name, urls, owner, cluster=together)
+        return LeafAttachment(name, urls, owner, cluster=together, login=login)
 
     def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
         """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""
@@ -58,6 +67,7 @@ class NatsKind:
         attach_to: Sequence[str] = (),
         head_is_ours: bool = True,
         system_user: Credentials | None = None,
+        security: BrokerSecurity | None = None,
     ) -> ManagedProcess:
         """A head broker, or an edge broker that is a leaf node of the first living one of `attach_to`."""
         alone = bool(attach_to) and not head_is_ours
@@ -70,6 +80,7 @@ class NatsKind:
             attach_to=attach_to,
             own_jetstream=not attach_to or alone,
             system_user=system_user,
+            security=security,
         )
         return nats_server(broker.name, config, directory)
 
@@ -77,11 +88,19 @@ class NatsKind:
         """A nats-server reads its file again when it is told to hang up."""
         process.signal(signal.SIGHUP)
 
+    async def reloaded(self, process: ManagedProcess) -> str:
+        """The same, and what came of it."""
+        return await reload_server(process)
+
     def management_server(
-        self, broker: BrokerEndpoints, directory: Path, cluster: Sequence[BrokerEndpoints] = ()
+        self,
+        broker: BrokerEndpoints,
+        directory: Path,
+        cluster: Sequence[BrokerEndpoints] = (),
+        security: BrokerSecurity | None = None,
     ) -> ManagedProcess:
         """A management broker."""
-        config = management_broker_config(broker, directory, cluster)
+        config = management_broker_config(broker, directory, cluster, security)
         return nats_server(broker.name, config, directory)
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:

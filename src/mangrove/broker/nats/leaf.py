@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from base64 import urlsafe_b64encode
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote, urlsplit
@@ -18,6 +19,7 @@ import msgspec
 
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.broker.nats.mqtt import STORE_INTEREST, MqttStore
+from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.sockets import prepare
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
@@ -43,6 +45,9 @@ class BrokerInfo(msgspec.Struct, frozen=True):
     version: str = ""
     max_payload: int = 1 << 20
     headers: bool = False
+    tls_required: bool = False
+    nonce: str = ""
+    """What who connects signs, to show that it has a key."""
 
 
 class LeafProtocol(asyncio.Protocol):
@@ -60,10 +65,12 @@ class LeafProtocol(asyncio.Protocol):
         *,
         elsewhere: bool = False,
         cluster: str = "",
+        login: BrokerLogin | None = None,
     ) -> None:
         """`elsewhere`: it is another broker than the one that was lost.
 
         Leaf nodes that name the same `cluster` get neither each other's messages nor each other's interest.
+        Without a `login`, who we are is in the URL.
         """
         parts = urlsplit(url)
         self._cluster = cluster
@@ -73,6 +80,7 @@ class LeafProtocol(asyncio.Protocol):
             for key, value in (("user", parts.username), ("pass", parts.password))
             if value
         }
+        self._login = login
         self._name = name
         self._owner = owner
         self._mqtt = mqtt
@@ -333,12 +341,26 @@ class LeafProtocol(asyncio.Protocol):
             return
         if not info.headers:
             raise WireError(f"the broker {info.server_name} {info.version} does not support headers")
+        if info.tls_required and (self._login is None or self._login.tls is None):
+            raise WireError(
+                f"the broker {info.server_name} wants encryption, for which nothing is set up here"
+            )
         connect = {
             "name": self._name,
             "headers": True,
             "no_responders": True,
             "protocol": 1,
             **({"cluster": self._cluster} if self._cluster else {}),
-            **self._credentials,
+            **(self._credentials if self._login is None else _proof(self._login, info.nonce)),
         }
         self.write(b"CONNECT " + msgspec.json.encode(connect) + b"\r\nPING\r\n")
+
+
+def _proof(login: BrokerLogin, nonce: str) -> dict[str, str]:
+    """By what the broker knows us: a signature of its challenge, or a password."""
+    if not login.nkey:
+        return {"user": login.user, "pass": login.password}
+    if not nonce:
+        raise WireError("the broker gives nothing to sign")
+    signature = urlsafe_b64encode(login.sign(nonce.encode())).rstrip(b"=")
+    return {"nkey": login.nkey, "sig": signature.decode()}

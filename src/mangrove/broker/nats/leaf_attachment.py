@@ -13,11 +13,13 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from mangrove.broker.attachment import AttachmentOwner
+from mangrove.broker.nats.encryption import connect_encrypted
 from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.broker.nats.mqtt import HEADER_BYTES, MqttStore
 from mangrove.broker.nats.silence import LOOK_S, Life, SilenceWatch
+from mangrove.host.keys.login import BrokerLogin
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
-from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite
+from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite, WireError
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +45,16 @@ class LeafAttachment:
     """
 
     def __init__(
-        self, name: str, urls: tuple[str, ...], owner: AttachmentOwner, *, cluster: str = ""
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        owner: AttachmentOwner,
+        *,
+        cluster: str = "",
+        login: Callable[[], BrokerLogin] | None = None,
     ) -> None:
+        """Who we are is asked of `login` whenever a connection is made, for keys change."""
+        self._login = login
         self._name = name
         self._cluster = cluster
         self._urls = urls
@@ -104,16 +114,26 @@ class LeafAttachment:
         parts = urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port or BROKER_URLS[BrokerKind.NATS].attach_port
         elsewhere = bool(self._last) and url != self._last
+        login = None if self._login is None else self._login()
         protocol = self._protocol = LeafProtocol(
-            self._name, url, self._owner, self._mqtt, elsewhere=elsewhere, cluster=self._cluster
+            self._name,
+            url,
+            self._owner,
+            self._mqtt,
+            elsewhere=elsewhere,
+            cluster=self._cluster,
+            login=login,
         )
         try:
             async with asyncio.timeout(CONNECT_S if len(self._urls) > 1 else None):
-                await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+                if login is not None and login.tls is not None:
+                    await connect_encrypted(protocol, host, port, login.tls)
+                else:
+                    await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
         except TimeoutError:
             self._silent_at[url] = monotonic()
             return "it does not answer"
-        except OSError as error:
+        except (OSError, WireError) as error:
             return str(error)
         if len(self._urls) > 1:
             await self._watch(url, protocol)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import signal
 import sys
 from pathlib import Path
+from time import monotonic
 
 from mangrove.errors import InputError
 from mangrove.host.private_file import write_private
@@ -38,3 +41,29 @@ def nats_server(name: str, config: str, directory: Path) -> ManagedProcess:
         log_path=run.log(name),
         ready_text=READY_TEXT,
     )
+
+
+RELOADED, NOT_RELOADED = b"Reloaded server configuration", b"Failed to reload server configuration"
+RELOAD_S, LOOK_S = 8.0, 0.02
+"""An edge whose own key changes, and that has MQTT clients, needs 5 s
+(docs/decisions/0131-brokers-read-their-users-again.md)."""
+
+
+async def reload_server(process: ManagedProcess) -> str:
+    """Have a running nats-server read its configuration again; why it did not, or an empty string."""
+    said = process.log_path.stat().st_size
+    process.signal(signal.SIGHUP)
+    until = monotonic() + RELOAD_S
+    while monotonic() < until:
+        if process.pid is None:
+            return "it does not run"
+        with process.log_path.open("rb") as log_file:
+            log_file.seek(said)
+            lines = log_file.read(1 << 20).splitlines()
+        for line in lines:
+            if RELOADED in line:
+                return ""
+            if NOT_RELOADED in line:
+                return line.partition(NOT_RELOADED)[2].decode(errors="replace").strip(": ")
+        await asyncio.sleep(LOOK_S)
+    return f"it did not say within {RELOAD_S:g} s that it had"

@@ -26,18 +26,22 @@ def status(
     import msgspec
 
     from mangrove.agent.inspection import inspect
-    from mangrove.cli.keys.warnings import security_warnings
+    from mangrove.cli.keys.warnings import key_warnings, warn_of_no_security
     from mangrove.host.runtime_file import find_running
+    from mangrove.model.security.rules import SecurityMode
 
     runtime = find_running(federation, run_dir)
     found = run_async(inspect(runtime))
-    found = msgspec.structs.replace(found, warnings=(*found.warnings, *security_warnings(runtime)))
+    found = msgspec.structs.replace(found, warnings=(*found.warnings, *key_warnings(runtime)))
     if as_json:
-        print_json({"healthy": found.healthy, **_plain(found)})
+        security = SecurityMode.KEYS if runtime.keys else SecurityMode.NONE
+        print_json({"healthy": found.healthy, "security": security, **_plain(found)})
     else:
         from mangrove.cli.federation.status_tables import show_status
 
         show_status(found, stdout_console())
+        if not runtime.keys:
+            warn_of_no_security(stdout_console())
     if not found.healthy:
         raise typer.Exit(EXIT_NEGATIVE)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mangrove.cli.keys.location import KeysOption, key_directory
-from mangrove.cli.keys.warnings import UNSECURED
+from mangrove.cli.keys.warnings import warn_of_no_security
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
 from mangrove.errors import InputError, Mistake
@@ -112,7 +112,7 @@ async def _up(
     directory = key_directory(federation, keys, run_dir) if secured else None
     console.print(_intention(federation, domain))
     if not secured:
-        console.print(f"[bold red]warning:[/bold red] {UNSECURED}")
+        warn_of_no_security(console)
     for warning in federation_warnings(federation):
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = _launcher(

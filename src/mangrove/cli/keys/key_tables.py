@@ -59,8 +59,9 @@ def _certificates(report: KeysReport) -> Table:
 
 
 def _users(report: KeysReport) -> Table:
+    """Clients; and of our own processes those about whom there is something to say."""
     table = Table(
-        "Users at brokers",
+        "Clients, and what is not as usual with users of our own",
         name_column("domain"),
         name_column("user"),
         name_column("role"),
@@ -68,6 +69,7 @@ def _users(report: KeysReport) -> Table:
         name_column("public key", EXTRA),
     )
     for each in report.users:
-        state = bad("revoked") if each.revoked else "two" if each.old_key_believed else "one"
-        table.add(each.domain, each.name, each.role, state, each.nkey, matters=each.client)
+        if each.client or each.old_key_believed or each.revoked:
+            state = bad("revoked") if each.revoked else "old and new" if each.old_key_believed else "one"
+            table.add(each.domain, each.name, each.role, state, each.nkey, matters=each.client)
     return table

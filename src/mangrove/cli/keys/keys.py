@@ -57,7 +57,7 @@ def init(file: FileArgument, keys: KeysOption = None, as_json: JsonOption = Fals
     out = stdout_console()
     out.print("Nothing was missing." if not made else f"Keys: {directory}", soft_wrap=True, markup=False)
     if made:
-        out.print("Who has the authority's key can be anybody: keep a copy offline, and nowhere else.")
+        out.print("Who has the authority's key can be anybody: keep a copy offline.")
         out.print("What one site needs: mangrove keys export FILE --domain SITE --to SITE.tar")
 
 
@@ -80,8 +80,8 @@ def issue(
         return
     out = stdout_console()
     out.print(f"Keys of {client}: {folder}", soft_wrap=True, markup=False)
-    out.print("Hand over the whole folder, and nothing else. Brokers that run know it in a second;")
-    out.print(f"brokers elsewhere when the export of {domain} is unpacked there.", markup=False)
+    out.print("Hand over the whole folder. Brokers on this machine know it within seconds,")
+    out.print("others when the export of the site is unpacked there.")
 
 
 @app.command()

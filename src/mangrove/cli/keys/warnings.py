@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from mangrove.errors import MangroveError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mangrove.model.endpoints import Runtime
 
 UNSECURED = (
@@ -16,13 +18,18 @@ UNSECURED = (
 )
 
 
-def security_warnings(runtime: Runtime) -> tuple[str, ...]:
-    """That there are no keys; or that some end soon, or cannot be read."""
+def key_warnings(runtime: Runtime) -> tuple[str, ...]:
+    """Of the keys of a federation that has some: those that end soon, or cannot be read."""
     if not runtime.keys:
-        return (UNSECURED,)
+        return ()
     from mangrove.host.keys.inspection import inspect_keys
 
     try:
         return inspect_keys(Path(runtime.keys)).warnings
     except MangroveError as error:
         return (f"the keys cannot be looked at: {error.message}",)
+
+
+def warn_of_no_security(console: Console) -> None:
+    """Say that nobody proves who it is, so that it is not overlooked."""
+    console.print(f"[bold red]warning:[/bold red] {UNSECURED}")

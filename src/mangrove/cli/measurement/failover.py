@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,12 +60,16 @@ def schedules(
     seeds: SeedsOption = 100,
     seed: SeedOption = 1,
     workers: WorkersOption = None,
+    lying: Annotated[
+        bool, typer.Option("--lying", help="Gateways have keys, and one of them lies to its neighbours.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Random failure schedules on the production engines; a seed that breaks a promise is printed."""
     from mangrove.simulation.schedules.batch import run_schedules
 
-    play_batch("schedules", run_schedules, _show_schedules, range(seed, seed + seeds), workers, as_json)
+    run = partial(run_schedules, lying=lying)
+    play_batch("schedules", run, _show_schedules, range(seed, seed + seeds), workers, as_json)
 
 
 def false_alarms(

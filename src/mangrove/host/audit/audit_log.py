@@ -29,8 +29,12 @@ class AuditLog:
             return cls()
         return cls(AuditFile(Path(path), Path(path).name.removesuffix(SUFFIX)))
 
-    def note(self, kind: AuditKind, *, times: int = 1, **facts: Fact) -> None:
+    def note(self, kind: AuditKind, **facts: Fact) -> None:
         """Something happened. Never a secret among the facts; neither ports, which are always others."""
+        self.add(kind, facts)
+
+    def add(self, kind: AuditKind, facts: dict[str, Fact], times: int = 1) -> None:
+        """The same, of something that happened so many times."""
         noted = self._gathering.note(kind, facts, self._clock(), times)
         if noted is not None:
             self._write(noted)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mangrove.model.security.identity import Identity
+from mangrove.model.security.identity import BROKERS, Identity, brokers_name
 
 AUTHORITY_DAYS = 3650
 IDENTITY_DAYS = 730
@@ -63,7 +63,8 @@ class Authority:
         self, identity: Identity, addresses: Sequence[str], key: ec.EllipticCurvePrivateKey, now: datetime
     ) -> x509.Certificate:
         """Who a broker is, and at which addresses its clients find it."""
-        return self._identity(identity, addresses, key.public_key(), now).sign(self.key, hashes.SHA256())
+        names = (*addresses, brokers_name(identity.federation, identity.domain))
+        return self._identity(identity, names, key.public_key(), now).sign(self.key, hashes.SHA256())
 
     def _identity(
         self, identity: Identity, addresses: Sequence[str], public: CertificatePublicKeyTypes, now: datetime
@@ -102,7 +103,8 @@ def addresses_of(certificate: x509.Certificate) -> tuple[str, ...]:
     """Where the clients of a broker find it, as its certificate says."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     numbers = [str(each) for each in names.get_values_for_type(x509.IPAddress)]
-    return (*names.get_values_for_type(x509.DNSName), *numbers)
+    hosts = [name for name in names.get_values_for_type(x509.DNSName) if not name.endswith(BROKERS)]
+    return (*hosts, *numbers)
 
 
 def sealing_key_in(certificate: x509.Certificate) -> bytes:

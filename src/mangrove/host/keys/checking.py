@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mangrove.errors import InputError
+from mangrove.host.keys.certificates import today
 from mangrove.host.keys.directory import DomainKeys, KeyDirectory
 from mangrove.host.keys.files.change import complete_interrupted
 from mangrove.host.keys.files.guarded_file import RESTORE
@@ -29,7 +30,13 @@ def check_site(directory: Path, federation: Federation, domain: str, host: str |
     if runs_gateway(described, host):
         ring.identity  # noqa: B018 - refuses where there is none
     for broker in brokers_on(described, host):
-        read_broker(keys, broker, federation.name)
+        _, certificate, _ = read_broker(keys, broker, federation.name)
+        ends = certificate.not_valid_after_utc
+        if ends < today():
+            raise InputError(
+                f"{keys.broker_certificate(broker)} has expired on {ends:%Y-%m-%d}",
+                hint=f"replace it: mangrove keys rotate FILE --domain {domain} --part brokers",
+            )
     users = read_users(keys)
     for name in USER_ROLES:
         check_user(keys, users, name)

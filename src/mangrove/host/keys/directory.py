@@ -105,7 +105,7 @@ class DomainKeys:
 
     @property
     def previous_sealing_key(self) -> Path:
-        """The one before, while messages that are sealed for it may still arrive."""
+        """Those before, while messages that are sealed for them may still arrive; the newest first."""
         return self.path / "sealing.previous.key"
 
     @property

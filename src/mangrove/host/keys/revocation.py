@@ -13,30 +13,33 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mangrove.errors import InputError
-from mangrove.host.keys.certificates import Authority
+from mangrove.host.keys.certificates import IDENTITY_DAYS, Authority
 from mangrove.host.keys.directory import KeyDirectory
 from mangrove.host.keys.files.guarded_file import RESTORE, read_guarded
 
 PREFIX = b"mangrove revocations 1\0"
+DAY_S = 86_400
 
 
 class Revocations(msgspec.Struct, frozen=True, kw_only=True):
-    """Serial numbers of certificates, each with when it ends anyway (in seconds since 1970), and NKEYs."""
+    """Certificates and keys, each with the time (seconds since 1970) from which it need not be listed."""
 
     federation: str
     number: int = 0
     """Counted up: a list with a smaller number is an old one."""
     serials: dict[str, int] = {}
-    nkeys: tuple[str, ...] = ()
+    """Serial numbers of certificates, until they end by themselves."""
+    nkeys: dict[str, int] = {}
+    """NKEYs of users, for as long as a site may have an old list of its users and still be believed."""
 
     def adding(self, serials: dict[str, int], nkeys: Iterable[str], now_s: float) -> Revocations:
-        """The next list: what ends by itself need not be listed any longer."""
-        kept = {serial: end for serial, end in self.serials.items() if end > now_s}
+        """The next list, without what need not be listed any longer."""
+        until = int(now_s + IDENTITY_DAYS * DAY_S)
         return Revocations(
             federation=self.federation,
             number=self.number + 1,
-            serials=kept | serials,
-            nkeys=tuple(dict.fromkeys((*self.nkeys, *nkeys))),
+            serials=_lasting(self.serials, now_s) | serials,
+            nkeys=_lasting(self.nkeys, now_s) | dict.fromkeys(nkeys, until),
         )
 
 
@@ -74,6 +77,10 @@ def read_revocations(
     if not any(_signed_by(each, statement, signature) for each in trusted):
         raise InputError(f"{path} is signed by no authority of this federation", hint=RESTORE)
     return written.list
+
+
+def _lasting(listed: dict[str, int], now_s: float) -> dict[str, int]:
+    return {name: end for name, end in listed.items() if end > now_s}
 
 
 def _statement(revocations: Revocations) -> bytes:

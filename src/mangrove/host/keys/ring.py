@@ -25,7 +25,7 @@ from mangrove.host.keys.files.guarded_file import RESTORE, is_there, read_guarde
 from mangrove.host.keys.files.key_files import (
     read_certificates,
     read_gateway,
-    read_sealing_key,
+    read_previous_sealing_keys,
     read_user_key,
 )
 from mangrove.host.keys.login import BrokerLogin
@@ -145,7 +145,7 @@ class KeyRing:
 
     @property
     def sealings(self) -> tuple[X25519PrivateKey, ...]:
-        """The same, and after it the one before, for which messages under way may be sealed."""
+        """The same, and after it those before, for which messages under way may be sealed."""
         return self._own.sealing
 
     def sign(self, statement: bytes) -> bytes:
@@ -259,9 +259,7 @@ def _read_gateway(keys: DomainKeys, federation: str, trust: Trust) -> GatewayKey
     if not any(map(is_there, mine)):
         return None
     key, sealing, certificate = read_gateway(keys, federation)
-    previous: tuple[X25519PrivateKey, ...] = ()
-    if is_there(keys.previous_sealing_key):
-        previous = (read_sealing_key(keys.previous_sealing_key, keys.directory.path),)
+    previous = read_previous_sealing_keys(keys)
     credential = certificate.public_bytes(serialization.Encoding.DER)
     try:
         trust.credential(credential)

@@ -17,12 +17,21 @@ from mangrove.errors import InputError
 from mangrove.host.keys.certificates import Authority, certificate_pem, key_pem
 from mangrove.host.keys.directory import DomainKeys
 from mangrove.host.keys.files.guarded_file import is_there
-from mangrove.host.keys.files.key_files import brokers_of, read_broker, read_gateway, read_next_authority
+from mangrove.host.keys.files.key_files import (
+    brokers_of,
+    read_broker,
+    read_gateway,
+    read_next_authority,
+    read_previous_sealing_keys,
+)
 from mangrove.host.keys.revocation import signed
 from mangrove.host.keys.ring import read_users
 from mangrove.host.keys.workshop import Workshop, opened
 from mangrove.model.security.identity import Role
 from mangrove.model.security.users import User
+
+MAX_PREVIOUS = 8
+"""Sealing keys that are kept beside the newest, however often it is replaced before that is ended."""
 
 
 class Part(StrEnum):
@@ -89,7 +98,10 @@ def change_authority(directory: Path, now: datetime | None = None) -> None:
         for keys in workshop.domains():
             key, sealing, certificate = read_gateway(keys, workshop.about.federation)
             workshop.replace(keys.domain, certificate)
-            workshop.issuer.gateway(keys, key, sealing)
+            if workshop.has_revoked(certificate):  # who has its keys is not certified anew
+                workshop.issuer.gateway(keys)
+            else:
+                workshop.issuer.gateway(keys, key, sealing)
             for broker in brokers_of(keys):
                 broker_key, _, addresses = read_broker(keys, broker, workshop.about.federation)
                 workshop.issuer.broker(keys, broker, addresses, broker_key)
@@ -125,13 +137,11 @@ def _rotate_domain(workshop: Workshop, keys: DomainKeys, parts: Collection[Part]
     if Part.GATEWAY in parts or Part.SEALING in parts:
         key, sealing, certificate = read_gateway(keys, workshop.about.federation)
         workshop.replace(keys.domain, certificate)
-        issuer.gateway(
-            keys,
-            None if Part.GATEWAY in parts else key,
-            None if Part.SEALING in parts else sealing,
-        )
-        if Part.SEALING in parts:
-            workshop.change.write(keys.previous_sealing_key, key_pem(sealing))
+        new = set(Part) if workshop.has_revoked(certificate) else set(parts)
+        issuer.gateway(keys, None if Part.GATEWAY in new else key, None if Part.SEALING in new else sealing)
+        if Part.SEALING in new:
+            previous = (sealing, *read_previous_sealing_keys(keys))[:MAX_PREVIOUS]
+            workshop.change.write(keys.previous_sealing_key, b"".join(map(key_pem, previous)))
     if Part.BROKERS in parts:
         for broker in brokers_of(keys):
             _, _, addresses = read_broker(keys, broker, workshop.about.federation)
@@ -141,8 +151,8 @@ def _rotate_domain(workshop: Workshop, keys: DomainKeys, parts: Collection[Part]
         if not user.client and Part.USERS in parts:
             users = users.with_user(_following(issuer.user(keys, user.name, Role(user.role)), user))
         if user.client and Part.CLIENTS in parts and client in ("", user.name):
-            new = issuer.client(keys, user.name, user.role, workshop.trusted)
-            users = users.with_user(_following(new, user))
+            again = issuer.client(keys, user.name, user.role, workshop.trusted)
+            users = users.with_user(_following(again, user))
     if client and (before.find(client) is None or Part.CLIENTS not in parts):
         raise InputError(f"{keys.domain} has no client {client!r}")
     if users != before:

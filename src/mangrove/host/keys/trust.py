@@ -54,7 +54,6 @@ class Trust:
         self.federation = federation
         self.authorities = tuple(authorities)
         self.revocations = revocations
-        self._nkeys = frozenset(revocations.nkeys)
         self.clock = clock
         self._known: dict[bytes, Credential] = {}
 
@@ -77,7 +76,7 @@ class Trust:
 
     def believes_nkey(self, nkey: str) -> bool:
         """Whether a user's NKEY was not revoked."""
-        return nkey not in self._nkeys
+        return nkey not in self.revocations.nkeys
 
     def _examined(self, der: bytes) -> Credential:
         if len(der) > MAX_CREDENTIAL_BYTES:

@@ -83,6 +83,10 @@ class Workshop:
         self.revocations = self.revocations.adding(certificates, nkeys, self.now.timestamp())
         self.change.write(self.directory.revoked, signed(self.revocations, self.issuer.authority))
 
+    def has_revoked(self, certificate: x509.Certificate) -> bool:
+        """Whether a certificate, and so its key, is no longer believed."""
+        return serial_of(certificate) in self.revocations.serials
+
     def replace(self, domain: str, certificate: x509.Certificate) -> None:
         """Remember a certificate that has been replaced, so that it can be ended when nobody needs it."""
         ends_s = int(certificate.not_valid_after_utc.timestamp())

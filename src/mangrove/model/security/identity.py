@@ -58,3 +58,14 @@ class Identity(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         which = f" {self.name}" if self.name else ""
         return f"the {self.role.value}{which} of {self.domain} in {self.federation}"
+
+
+BROKERS = "brokers.mangrove"
+
+
+def brokers_name(federation: str, domain: str) -> str:
+    """A name that the certificates of a domain's brokers have in common, and no other: no host is called so.
+
+    By it the members of a cluster know each other; a gateway, say, is certified by the same authority.
+    """
+    return f"{domain}.{federation}.{BROKERS}"

@@ -17,8 +17,8 @@ _GAIN = 0.125  # of a new sample in the smoothed round trip, as in TCP (RFC 6298
 _DEVIATION_GAIN = 0.25
 HELD_UP_S = 0.01
 """A timer that is served later than this shows that the process did not get the processor."""
-MAX_RTT_S = 60.0
-"""A link whose answers take longer has long been given up: a peer that says so makes it up."""
+MAX_RTT_S = 600.0
+"""No link takes longer; who says so cannot make the delay that is told to others absurd."""
 
 
 class LinkCondition(Enum):
@@ -159,7 +159,7 @@ class LinkMonitor:
     def _measure(self, sent: float, echo: float, held: float, now: float) -> None:
         rtt = now - echo - held
         if not 0 <= rtt <= MAX_RTT_S:
-            return  # a clock was set, or the peer makes it up; this exchange says nothing
+            return  # a clock was set, or a neighbour lies; this exchange says nothing
         if self.rtt_s is None:
             self.rtt_s, self.rtt_deviation_s = rtt, rtt / 2
         else:

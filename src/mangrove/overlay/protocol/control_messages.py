@@ -23,6 +23,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
 
 
+MAX_DOMAINS = 8192
+"""More than a mask of destinations has bits."""
+MAX_REASON_LENGTH = 2000
+"""Of texts that end up in a log, or in a story."""
+Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON_LENGTH)]
+
+
 class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Subjects that the subscribers of one domain want: the whole list, or the change since version - 1.
 
@@ -44,7 +51,7 @@ class InterestUpdate(msgspec.Struct, frozen=True, kw_only=True):
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway knows: (epoch, version) of the interest of every domain it has heard of."""
 
-    known: dict[str, tuple[int, int]]
+    known: Annotated[dict[str, tuple[int, int]], msgspec.Meta(max_length=MAX_DOMAINS)]
 
 
 class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,14 +61,13 @@ class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
     `proof` is something that it has signed, where domains have keys.
     """
 
-    reason: str
+    reason: Reason
     displaced_by: int = 0
     proof: Signed | None = None
 
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
-ClockTime = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
-"""Of whatever clock in seconds, and no number without an end."""
+ClockSeconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""Neither infinite nor no number at all: what is measured by it is told to others."""
 
 
 class HeartbeatKind(StrEnum):
@@ -80,11 +86,11 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: HeartbeatKind
-    sequence: Count
-    sent: ClockTime
-    received: Count
-    echo: ClockTime | None = None
-    held: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
+    sequence: int
+    sent: ClockSeconds
+    received: int
+    echo: ClockSeconds | None = None
+    held: ClockSeconds = 0.0
 
 
 MAX_CAUSE_LENGTH = 256
@@ -202,7 +208,7 @@ class RouteAck(msgspec.Struct, frozen=True, kw_only=True, tag="ack"):
     path: list[str]
     version: int
     ok: bool
-    reason: str = ""
+    reason: Reason = ""
 
 
 class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):

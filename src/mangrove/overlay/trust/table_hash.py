@@ -73,9 +73,9 @@ class TableHash:
                 leaves[place * HASH_BYTES : (place + 1) * HASH_BYTES] = self._leaf(leaf)
                 touched.add(branch)
             for branch in touched:
-                self._branches[branch * HASH_BYTES : (branch + 1) * HASH_BYTES] = digest_of(
-                    b"branch" + self._leaves[branch]
-                )
+                leaves = self._leaves[branch]
+                hashed = digest_of(b"branch" + leaves) if any(leaves) else _EMPTY
+                self._branches[branch * HASH_BYTES : (branch + 1) * HASH_BYTES] = hashed
             self._changed.clear()
             self._root = digest_of(b"root" + self._branches)
         return self._root

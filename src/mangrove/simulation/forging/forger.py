@@ -55,7 +55,7 @@ class LyingGateway:
         trust = net.trust_of(domain)
         assert trust is not None, "only where gateways have keys is there anything to forge"
         self._net = net
-        self._domain = domain
+        self.domain = domain
         self._random = random.Random(seed)
         self._trust: KeyTrust = trust
         self._others = [name for name in net.federation.domains if name != domain]
@@ -65,7 +65,7 @@ class LyingGateway:
         """The newest that was heard of each domain: who hits the next number is believed most easily."""
         self._first: list[Frame] = []
         self._last: deque[Frame] = deque(maxlen=KEPT)
-        self.tampers = tampers
+        self.tampers = self.tampered = tampers
         self.lies: Counter[str] = Counter()
         net.forgers[domain] = self
 
@@ -76,7 +76,7 @@ class LyingGateway:
             self._net.at(self._net.now + pause_s, partial(self._next, until, interval_s))
 
     def _next(self, until: float, interval_s: float) -> None:
-        if self._domain in self._net.engines:
+        if self.domain in self._net.engines:
             self.tell_one()
         self.lie(until, interval_s)
 
@@ -87,7 +87,11 @@ class LyingGateway:
         frame = make(self, peer)
         if frame is not None:
             self.lies[name] += 1
-            self._net.put(self._domain, peer, frame)
+            self._net.put(self.domain, peer, frame)
+
+    def stop_tampering(self) -> None:
+        """Pass on what others say as they said it, and lie on."""
+        self.tampers = False
 
     # -- what passes --------------------------------------------------------------------------------------
 
@@ -130,7 +134,7 @@ class LyingGateway:
                         continue
                     return signed_frame(frame_type, changed)
                 return None
-            case InterestUpdate() if body.origin != self._domain:
+            case InterestUpdate() if body.origin != self.domain:
                 return control_frame(msgspec.structs.replace(body, added=[*body.added, LURE]))
             case _:
                 return None
@@ -168,7 +172,7 @@ class LyingGateway:
         links = {other: LinkReport(up=False, delay_ms=1.0) for other in self._others}
         strangers = {"nowhere": LinkReport(up=False, delay_ms=1.0)}
         ad = LinkStateAd(
-            origin=self._domain,
+            origin=self.domain,
             epoch=1 << 62,
             sequence=self._random.randrange(1 << 40),
             links=links | strangers,
@@ -231,11 +235,11 @@ class LyingGateway:
             origin=victim,
             epoch=known.epoch,
             label=self._random.randrange(1, 5),
-            path=[victim, self._domain, peer],
+            path=[victim, self.domain, peer],
             version=10**6,
             topic_class=0,
         )
-        if victim == peer or self._domain not in {
+        if victim == peer or self.domain not in {
             link.other(victim) for link in self._net.federation.links_of(victim)
         }:
             return None
@@ -253,7 +257,7 @@ class LyingGateway:
 
     def _false_ack(self, peer: str) -> Frame | None:
         setup = self._kept_setup()
-        if setup is None or peer == setup.path[setup.path.index(self._domain) - 1]:
+        if setup is None or peer == setup.path[setup.path.index(self.domain) - 1]:
             return None
         return control_frame(
             RouteAck(
@@ -271,7 +275,7 @@ class LyingGateway:
         setup = self._kept_setup()
         if setup is None:
             return None
-        follows = peer in setup.path[setup.path.index(self._domain) :]
+        follows = peer in setup.path[setup.path.index(self.domain) :]
         return control_frame(
             RouteTeardown(
                 origin=setup.origin,
@@ -307,7 +311,7 @@ class LyingGateway:
             hop_limit=8,
             origin=place,
             topic_class=0,
-            epoch=self._net.engines[self._domain].epoch,
+            epoch=self._net.engines[self.domain].epoch,
             destinations=1 << place,
             flow_id=self._random.randrange(1 << 30),
             sequence=1,

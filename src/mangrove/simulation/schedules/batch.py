@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mangrove.simulation.schedules.run import ScheduleResult, run_schedule
+from mangrove.simulation.schedules.run import ScheduleResult, run_lying_schedule, run_schedule
 from mangrove.simulation.schedules.schedule import network_number
 from mangrove.simulation.worker_processes import play_in_processes
 
@@ -41,8 +41,12 @@ def run_schedules(
     seeds: Iterable[int],
     on_result: Callable[[ScheduleResult], None] | None = None,
     workers: int = 1,
+    *,
+    lying: bool = False,
 ) -> ScheduleTotals:
     """Play the schedules of all seeds; several workers are processes, and their results come in any order.
+
+    With `lying`, gateways have keys, and one of them lies.
 
     All schedules on one network are played by one worker, so that no network is started twice.
     """
@@ -54,13 +58,14 @@ def run_schedules(
             on_result(result)
 
     seeds = list(seeds)
+    play = run_lying_schedule if lying else run_schedule
     groups = by_network(seeds)
     workers = min(workers, len(groups))
     if workers > 1:
-        play_in_processes(run_schedule, groups, take, workers)
+        play_in_processes(play, groups, take, workers)
     else:
         for seed in seeds:
-            take(run_schedule(seed))
+            take(play(seed))
     return totals
 
 

@@ -16,6 +16,7 @@ from mangrove.overlay.links.liveness import Timing
 from mangrove.routing.failover.gateway_tables import GatewayTables
 from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph
+from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
 from mangrove.simulation.schedules.schedule import NETWORKS, PLAIN, REDUNDANT, RULES, SURE, Setting
 
@@ -26,9 +27,9 @@ READY_S = 10.0
 STEP_S = 0.25
 
 
-def network_at_rest(where: Setting) -> SimulatedOverlay:
+def network_at_rest(where: Setting, *, with_keys: bool = False) -> SimulatedOverlay:
     """A new copy of a network at rest."""
-    net = _Restorer(_kept(where)).load()
+    net = _Restorer(_kept(where, with_keys)).load()
     assert isinstance(net, SimulatedOverlay)
     return net
 
@@ -78,9 +79,12 @@ def _apart(paths: list[tuple[str, ...]], *, pairwise_apart: bool) -> bool:
 
 
 @lru_cache(maxsize=NETWORKS)
-def _kept(where: Setting) -> tuple[bytes, list[object]]:
+def _kept(where: Setting, with_keys: bool) -> tuple[bytes, list[object]]:
     """A network, started and kept when it is at rest: its bytes, and what all copies share."""
-    net = SimulatedOverlay(where.federation, 0, timing=TIMING, tables=where.tables, jitter_s=JITTER_S)
+    authority = SimulatedAuthority(list(where.federation.domains), 0) if with_keys else None
+    net = SimulatedOverlay(
+        where.federation, 0, timing=TIMING, tables=where.tables, jitter_s=JITTER_S, authority=authority
+    )
     for stream in where.streams:
         for name in stream.receivers:
             net.subscribe(name, stream.subject)

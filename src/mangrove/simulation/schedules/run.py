@@ -10,11 +10,14 @@ minutes in which nothing happens: then no routes change but to fewer or shorter 
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
-from mangrove.overlay.events.happenings import RouteRequested
+from mangrove.overlay.events.happenings import RouteRequested, StatementRefused
+from mangrove.simulation.forging.beliefs import false_beliefs
+from mangrove.simulation.forging.forger import FALSE_BODY, LURE, LyingGateway
 from mangrove.simulation.schedules.networks_at_rest import STEP_S, network_at_rest, settle
 from mangrove.simulation.schedules.schedule import (
     NODE_FAULTS,
@@ -33,6 +36,9 @@ LAST_S = 3.0
 QUIET_S = 180.0
 """Longer than any hold before an improvement."""
 QUIET_EVERY = 50
+LIE_EVERY_S = 0.02
+LIES_S = 2.0
+"""For so long lies are told after everything has healed."""
 """One schedule of so many goes on for `QUIET_S`."""
 
 
@@ -52,11 +58,14 @@ class ScheduleResult:
     virtual_s: float
     dropped: dict[str, int]
     problems: tuple[str, ...]
+    lying: bool = False
+    """Whether a gateway lied to its neighbours."""
 
     @property
     def command(self) -> str:
         """Repeats this schedule."""
-        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}"
+        lying = " --lying" if self.lying else ""
+        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}{lying}"
 
     def __str__(self) -> str:
         what = [f"seed {self.seed}: {self.domains} domains, {self.links} links"]
@@ -70,11 +79,21 @@ def run_schedule(seed: int) -> ScheduleResult:
     return _Run(make_schedule(seed)).play()
 
 
+def run_lying_schedule(seed: int) -> ScheduleResult:
+    """The same with keys, and with a gateway that lies to its neighbours all the time.
+
+    Nobody may believe it, and all promises hold beside it. In every other schedule it also alters what it
+    passes on, which is no better than silence: then the honest agree in the end, and no more is promised.
+    """
+    return _Run(make_schedule(seed), lying=True).play()
+
+
 class _Run:
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, *, lying: bool = False) -> None:
         self.schedule = schedule
         self.setting = schedule.setting
-        self.net = network_at_rest(self.setting)
+        self.net = network_at_rest(self.setting, with_keys=lying)
+        self.liar = self._make_liar() if lying else None
         self.net.random.seed(schedule.seed)
         self.began = self.net.now
         self.problems: list[str] = []
@@ -86,10 +105,14 @@ class _Run:
     def play(self) -> ScheduleResult:
         for stream in self.setting.streams:
             self._plan(stream)
+        end = self.began + max(TRAFFIC_S, *(fault.end_s for fault in self.schedule.faults))
+        if self.liar is not None:
+            self.liar.lie(end + LIES_S, LIE_EVERY_S)
+            self.net.at(end, self.liar.stop_tampering)
         for fault in self.schedule.faults:
             self.net.at(self.began + fault.start_s, partial(self._begin, fault))
             self.net.at(self.began + fault.end_s, partial(self._end, fault))
-        self.net.run(self.began + max(TRAFFIC_S, *(fault.end_s for fault in self.schedule.faults)))
+        self.net.run(end)
         problem = settle(self.net, self.setting, SETTLE_S)
         if problem:
             self.problems.append(f"{SETTLE_S:g} s after everything healed: {problem}")
@@ -97,8 +120,23 @@ class _Run:
         if self.schedule.seed % QUIET_EVERY == 0:
             self._stay_quiet()
         self._check()
+        if self.liar is not None:
+            self._check_beliefs(self.liar)
         self.net.validate()
         return self._result()
+
+    def _make_liar(self) -> LyingGateway:
+        """A gateway without which the others still form one network, so that they can agree."""
+        chance = random.Random(self.schedule.seed)
+        names = self.setting.federation.domain_order
+        others = len(names) - 1
+        liars = [
+            name
+            for name in names
+            if len(self.setting.reached(names[names[0] == name], gone=[name])) == others
+        ]
+        tampers = self.schedule.seed % 2 == 1
+        return LyingGateway(self.net, chance.choice(liars), self.schedule.seed, tampers=tampers)
 
     def _plan(self, stream: Stream) -> None:
         time = stream.start_s
@@ -115,7 +153,7 @@ class _Run:
         if self.net.publish(stream.source, stream.subject, body):
             for name in stream.receivers:
                 self.expected[name, body] = stream
-        elif len(self.schedule.faults) == 1 and stream.source not in self.schedule.faults[0].where:
+        elif self._alone and stream.source not in self.schedule.faults[0].where:
             self.problems.append(f"{stream.source} forgot who wants {stream.subject}")
 
     def _begin(self, fault: Fault) -> None:
@@ -147,7 +185,7 @@ class _Run:
 
     def _check_known(self, fault: Fault) -> None:
         """A single failure that has lasted for long is known to all who can know, exactly."""
-        if len(self.schedule.faults) > 1 or fault.end_s - fault.start_s < 2.0:
+        if not self._alone or fault.end_s - fault.start_s < 2.0:
             return
         failed = frozenset(
             pair for pair in self.net.links if pair == fault.where or set(pair) & set(fault.where[:1])
@@ -193,8 +231,31 @@ class _Run:
 
     # -- promises -----------------------------------------------------------------------------------------
 
+    @property
+    def _alone(self) -> bool:
+        """Whether there is one fault and nothing else, so that everything is promised."""
+        return len(self.schedule.faults) == 1 and (self.liar is None or not self.liar.tampered)
+
+    def _check_beliefs(self, liar: LyingGateway) -> None:
+        """Nobody believes a liar, and it is named."""
+        self.problems += false_beliefs(self.net)
+        for name, engine in self.net.engines.items():
+            refused = [
+                each.happening
+                for each in engine.recent_events()
+                if isinstance(each.happening, StatementRefused)
+            ]
+            for each in refused:
+                if each.peer != liar.domain and name != liar.domain:
+                    self.problems.append(f"{name} blames {each.peer}, which is honest: {each.sentence()}")
+            if LURE in engine.wanted_elsewhere():
+                self.problems.append(f"{name} acts upon interest that nobody has")
+        if any(body == FALSE_BODY for _, body in self.net.delivered):
+            self.problems.append("a message was delivered that its origin never sent")
+
     def _check(self) -> None:
-        if loops := self.net.dropped["hop limit reached"]:
+        tampered = self.liar is not None and self.liar.tampered
+        if (loops := self.net.dropped["hop limit reached"]) and not tampered:
             self.problems.append(f"{loops} frames reached the hop limit")
         for (name, body), count in self.net.duplicates.items():
             self.problems.append(f"{body.decode()} was delivered to {name} {1 + count} times")
@@ -210,7 +271,7 @@ class _Run:
             self.problems.append(f"{count} messages of {subject} lost from {source} to {name}")
         for (stream, name), count in self._out_of_order().items():
             where = f"from {stream.source} to {name}"
-            if len(self.schedule.faults) == 1:
+            if self._alone:
                 self.problems.append(f"{count} messages of {stream.subject} out of order {where}")
 
     def _out_of_order(self) -> Counter[tuple[Stream, str]]:
@@ -238,7 +299,7 @@ class _Run:
 
     def _promised(self, stream: Stream, receiver: str) -> bool:
         """Whether the contract promises that the only fault costs nothing between two domains."""
-        if len(self.schedule.faults) > 1:
+        if not self._alone:
             return False
         fault = self.schedule.faults[0]
         if fault.kind in NODE_FAULTS:
@@ -264,4 +325,5 @@ class _Run:
             virtual_s=self.net.now - self.began,
             dropped=dict(self.net.dropped),
             problems=tuple(self.problems),
+            lying=self.liar is not None,
         )

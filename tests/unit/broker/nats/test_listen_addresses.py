@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mangrove.broker.nats.config import data_broker_config, management_broker_config
+from mangrove.broker.nats.configuration.data_broker import data_broker_config
+from mangrove.broker.nats.configuration.management_broker import management_broker_config
 from mangrove.broker.nats.server import nats_server_binary
 from mangrove.model.endpoints import fixed_endpoints
 from mangrove.model.federation import Domain, Edge

@@ -208,6 +208,18 @@ def test_old_keys_are_believed_until_that_is_ended(tmp_path: Path) -> None:
     check_site(keys.path, FEDERATION, "a")
 
 
+def test_what_is_sealed_for_any_key_before_can_be_opened_until_that_is_ended(tmp_path: Path) -> None:
+    keys = made(tmp_path / "keys")
+    publics = [ring_of(keys, "a").sealing.public_key()]
+    for _ in range(3):
+        rotate(keys.path, domains=["a"], parts=[Part.SEALING])
+        publics.insert(0, ring_of(keys, "a").sealing.public_key())
+    assert [key.public_key() for key in ring_of(keys, "a").sealings] == publics
+    keys.domain("a").previous_sealing_key.write_bytes(keys.domain("a").gateway_key.read_bytes())
+    with pytest.raises(InputError, match="holds a key of another kind"):
+        ring_of(keys, "a")
+
+
 def test_one_client_alone_is_replaced(tmp_path: Path) -> None:
     keys = made(tmp_path / "keys")
     issue_client(keys.path, "a", "sensor")
@@ -270,11 +282,30 @@ def test_revocations_are_forgotten_when_their_certificates_end(tmp_path: Path) -
     keys = made(tmp_path / "keys")
     revoke(keys.path, "b")
     assert len(ring_of(keys, "a").trust.revocations.serials) == 1
+    issue_client(keys.path, "a", "sensor")
+    revoke(keys.path, "a", client="sensor")
+    assert len(ring_of(keys, "a").trust.revocations.nkeys) == 1
     rotate(keys.path, domains=["b"], parts=[Part.GATEWAY])
     revoke(keys.path, "b", now=datetime(2100, 1, 1, tzinfo=UTC))
-    serials = ring_of(keys, "a").trust.revocations.serials
-    assert all(end > datetime(2026, 1, 1, tzinfo=UTC).timestamp() for end in serials.values())
-    assert ring_of(keys, "a").trust.revocations.number == 2
+    revocations = ring_of(keys, "a").trust.revocations
+    assert revocations.number == 3
+    assert len(revocations.serials) == 2
+    assert not revocations.nkeys
+
+
+@pytest.mark.parametrize("step", ["sealing", "authority"])
+def test_a_key_that_was_revoked_is_not_certified_anew(tmp_path: Path, step: str) -> None:
+    keys = made(tmp_path / "keys")
+    stolen = ring_of(keys, "b")
+    revoke(keys.path, "b")
+    if step == "sealing":
+        rotate(keys.path, domains=["b"], parts=[Part.SEALING])
+    else:
+        introduce_authority(keys.path)
+        change_authority(keys.path)
+    new = ring_of(keys, "b")
+    assert new.verify("b", b"said", stolen.sign(b"said"), new.credential) == "its signature is wrong"
+    assert new.sealing.public_key() != stolen.sealing.public_key()
 
 
 def test_a_revoked_domain_gets_new_keys_and_is_believed_again(tmp_path: Path) -> None:

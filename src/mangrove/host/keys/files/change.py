@@ -25,6 +25,10 @@ PLAN = "plan.json"
 FOLDER_MODE = 0o700
 
 
+class BusyError(MangroveError):
+    """Somebody else changes the keys at this moment."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What becomes of the written files, in this order, and what goes away, as paths in the directory."""
 
@@ -90,9 +94,9 @@ def changing(directory: KeyDirectory) -> Iterator[KeyChange]:
 
 
 def complete_interrupted(directory: KeyDirectory) -> None:
-    """Complete what somebody was interrupted in. Nothing is done where nothing is pending."""
+    """Complete what somebody was interrupted in. Who is still at it is left alone."""
     if is_there(directory.pending):
-        with _locked(directory):
+        with contextlib.suppress(BusyError), _locked(directory):
             pass
 
 
@@ -111,7 +115,7 @@ def _locked(directory: KeyDirectory) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise MangroveError(
+            raise BusyError(
                 f"somebody else changes the keys in {directory.path}", hint="wait for it, and try again"
             ) from None
         if is_there(directory.pending):

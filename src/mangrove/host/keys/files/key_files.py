@@ -18,6 +18,8 @@ from mangrove.host.keys.files.guarded_file import RESTORE, is_there, read_guarde
 from mangrove.host.keys.nkey import UserKey
 from mangrove.model.security.identity import Identity, Role
 
+PEM_END = b"-----END PRIVATE KEY-----\n"
+
 
 def read_certificates(path: Path, root: Path) -> list[x509.Certificate]:
     """The certificates in a file, at least one."""
@@ -51,6 +53,20 @@ def read_sealing_key(path: Path, root: Path) -> X25519PrivateKey:
     if not isinstance(key, X25519PrivateKey):
         raise _wrong_kind(path)
     return key
+
+
+def read_previous_sealing_keys(keys: DomainKeys) -> tuple[X25519PrivateKey, ...]:
+    """Those before, the newest first; none when nothing was replaced, or that was ended."""
+    path, root = keys.previous_sealing_key, keys.directory.path
+    if not is_there(path):
+        return ()
+    found = []
+    for text in read_guarded(path, root).split(PEM_END)[:-1]:
+        key = _loaded(text + PEM_END, path)
+        if not isinstance(key, X25519PrivateKey):
+            raise _wrong_kind(path)
+        found.append(key)
+    return tuple(found)
 
 
 def read_gateway(
@@ -118,8 +134,12 @@ def _read_authority(directory: KeyDirectory, key_path: Path, certificate_path: P
 
 
 def _read_key(path: Path, root: Path) -> object:
+    return _loaded(read_guarded(path, root), path)
+
+
+def _loaded(pem: bytes, path: Path) -> object:
     try:
-        return serialization.load_pem_private_key(read_guarded(path, root), password=None)
+        return serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):  # their texts may quote the file
         raise InputError(f"{path} holds no whole key", hint=RESTORE) from None
 

@@ -1,0 +1,130 @@
+"""The brokers of one host of a domain: what each is told, when it starts and when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from mangrove.agent.hosting.broker_keys import BrokerKeys
+from mangrove.broker.kinds import kind_of
+from mangrove.broker.security import BrokerSecurity
+from mangrove.host.process import ManagedProcess
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
+from mangrove.model.agents.credentials import Credentials
+from mangrove.model.broker_kinds import BROKER_URLS
+from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
+from mangrove.model.federation import Federation
+
+log = logging.getLogger(__name__)
+
+
+class HostBrokers:
+    """Those of a domain's brokers that run on one host; somebody else's are none of them."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        endpoints: DomainEndpoints,
+        host: str,
+        run: RunDirectory,
+        system_user: Credentials,
+        keys: BrokerKeys | None = None,
+    ) -> None:
+        """With `keys`, only who shows one comes in; without, the `system_user` and whoever likes."""
+        self._federation = federation
+        self._own = endpoints
+        self._host = host
+        self._run = run
+        self._system_user = system_user
+        self.keys = keys
+        self._tried_first: dict[str, int] = {}
+        """Which of the brokers before it an edge tries first, if not the first of them."""
+        self.processes: dict[str, ManagedProcess] = {}
+        for broker in self._managements():
+            self.processes[broker.name] = self._management_broker(broker)
+        for broker in self._data_brokers():
+            self.processes[broker.name] = self._data_broker(broker)
+
+    def is_here(self, broker: BrokerEndpoints) -> bool:
+        """Whether it is one of them."""
+        return broker.machine == self._host and not broker.external
+
+    def _managements(self) -> Iterator[BrokerEndpoints]:
+        return filter(self.is_here, self._own.managements)
+
+    def _data_brokers(self) -> Iterator[BrokerEndpoints]:
+        """In the order of succession: each attaches to one before it."""
+        return filter(self.is_here, self._own.succession)
+
+    # -- configurations -----------------------------------------------------------------------------------
+
+    def _management_broker(self, broker: BrokerEndpoints) -> ManagedProcess:
+        """Writes the broker's configuration."""
+        return kind_of(broker.kind).management_server(
+            broker, self._run.path, self._own.managements, self._security(broker, attaches=False)
+        )
+
+    def _data_broker(self, broker: BrokerEndpoints) -> ManagedProcess:
+        """Writes the broker's configuration; it tries those before it, beginning with the one last chosen."""
+        urls = self._uplink_urls(broker) if broker is not self._own.head else ()
+        first = self._tried_first.get(broker.name, 0)
+        return kind_of(broker.kind).server(
+            broker.itself,
+            self._run.path,
+            max_message_bytes=self._federation.max_message_bytes,
+            site=self._own.domain,
+            attach_to=(*urls[first:], *urls[:first]),
+            head_is_ours=not self._own.head.external,
+            system_user=self._system_user,
+            security=self._security(broker, attaches=bool(urls)),
+        )
+
+    def _security(self, broker: BrokerEndpoints, *, attaches: bool) -> BrokerSecurity | None:
+        """To somebody else's head a broker attaches as the URL of that one says."""
+        if self.keys is None:
+            return None
+        return self.keys.of(broker, attaches=attaches and not self._own.head.external)
+
+    def _uplink_urls(self, edge: BrokerEndpoints) -> tuple[str, ...]:
+        """Where an edge attaches: at the first living broker before it, or at the emulator of its line."""
+        if self._own.head.external:
+            external = self._federation.domains[self._own.domain].external
+            assert external is not None
+            return (external.leaf,)
+        if edge.behind is not None:
+            scheme = BROKER_URLS[edge.kind].attach_scheme
+            return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
+        earlier = self._own.succession[: self._own.succession.index(edge)]
+        return tuple(broker.leaf_url for broker in earlier)
+
+    # -- changes ------------------------------------------------------------------------------------------
+
+    def attach_anew(self, broker: BrokerEndpoints, first: int) -> None:
+        """Have a broker try those before it again, beginning with the one at position `first`."""
+        self._tried_first[broker.name] = first
+        self._data_broker(broker)
+        kind_of(broker.kind).reload(self.processes[broker.name])
+
+    async def take_over_keys(self) -> None:
+        """Have all read their keys again: first those that others attach to, then these side by side."""
+        for broker in self._managements():
+            self._management_broker(broker)
+            await self._reloaded(broker)
+        edges = []
+        for broker in self._data_brokers():
+            self._data_broker(broker)
+            if broker is self._own.head:
+                await self._reloaded(broker)
+            else:
+                edges.append(self._reloaded(broker))
+        await asyncio.gather(*edges)
+
+    async def _reloaded(self, broker: BrokerEndpoints) -> None:
+        process = self.processes[broker.name]
+        if process.pid is None:
+            return  # it reads them when it starts
+        problem = await kind_of(broker.kind).reloaded(process)
+        if problem:
+            log.error("%s goes on with the keys that it had: %s", broker.name, problem)

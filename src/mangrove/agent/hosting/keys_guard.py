@@ -1,0 +1,45 @@
+"""Has the brokers of this host take over keys that have changed, without a restart.
+
+A client that is given keys can connect a moment later, and one whose keys are taken back is sent away
+(docs/decisions/0131-brokers-read-their-users-again.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from mangrove.agent.hosting.broker_keys import BrokerKeys
+from mangrove.errors import InputError
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.3
+
+
+class KeysGuard:
+    """Watches the key directory of one domain."""
+
+    def __init__(self, keys: BrokerKeys, take_over: Callable[[], Awaitable[None]]) -> None:
+        """`take_over` renders the keys for all brokers of this host and has them read that."""
+        self._keys = keys
+        self._take_over = take_over
+
+    async def run(self) -> None:
+        """Look, until cancelled. Keys that are not whole are left alone, and said so once."""
+        said = ""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._keys.changed():
+                continue
+            try:
+                self._keys.renew()
+            except InputError as error:
+                if error.message != said:
+                    log.error("the brokers go on with the keys that they have: %s", error.message)
+                said = error.message
+                continue
+            said = ""
+            log.info("the brokers take over the keys of generation %d", self._keys.generation)
+            await self._take_over()

@@ -1,0 +1,1 @@
+"""nats-server configuration files, rendered from values."""

@@ -1,0 +1,91 @@
+"""What each user may do at a management broker, where agents, gateways, hosts, operators and clients meet.
+
+Each may hear answers under an inbox of its own name alone. A client speaks and is spoken to under its own
+name; what is said to other clients, between agents and to those who run the hosts it can neither hear nor
+say, and nobody but the agents touches what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mangrove.broker.nats.configuration.users import PLAIN, key_users, password_users
+from mangrove.broker.security import BrokerSecurity, Rights, Subjects
+from mangrove.model.agents.names import (
+    agent_status_subject,
+    announcement_subject,
+    capacity_subject,
+    directory_changes_subject,
+    directory_subject,
+    from_peer_subject,
+    operations_subject,
+    supervisor_subject,
+    supervisors_subject,
+    to_peer_subject,
+)
+from mangrove.model.questions.endangered import gateway_avoid_subject
+from mangrove.model.security.users import AGENT_USER, GATEWAY_USER, HOST_USER, OPERATOR_USER, User
+from mangrove.model.shared_names import gateway_carries_subject, gateway_status_subject
+from mangrove.model.topic_counts import gateway_topics_subject
+
+INBOXES = "_INBOX.>"
+_STORE = ("$JS.>", "$KV.>")
+
+
+def management_users(security: BrokerSecurity) -> Iterator[str]:
+    """All who may come to a management broker of a domain."""
+    for user in security.users:
+        said, heard = _subjects(user, security.domain)
+        if said:
+            heard = (*heard, f"_INBOX.{user.name}.>")
+            rights = Rights(Subjects(allow=said), Subjects(allow=heard))
+            yield from key_users(user, rights, [PLAIN])
+            yield from password_users(user, rights, [PLAIN])
+
+
+def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a user may publish and what it may hear, besides its own inbox; nothing: it has no part here."""
+    if user.client:
+        told = (_told_to(user.name, domain), directory_changes_subject(domain), announcement_subject(domain))
+        return (_said_by(user.name, domain),), told
+    everything = f"mangrove.{domain}.>"
+    to_the_gateway = f"mangrove.{domain}.gateway.>"
+    match user.name:
+        case str(name) if name == AGENT_USER:
+            return (everything, *_STORE, INBOXES), (everything, *_STORE)
+        case str(name) if name == HOST_USER:
+            orders = (supervisor_subject(domain, "*"), announcement_subject(domain))
+            return (supervisors_subject(domain), INBOXES), orders
+        case str(name) if name == GATEWAY_USER:
+            said = (
+                gateway_carries_subject(domain),
+                from_peer_subject(domain, "*"),
+                _told_to("*", domain),
+                INBOXES,
+            )
+            asked = f"mangrove.{domain}.from.*.gateway.>"
+            return said, (to_the_gateway, asked, to_peer_subject(domain, "*"))
+        case str(name) if name == OPERATOR_USER:
+            questions = (
+                gateway_status_subject(domain),
+                gateway_topics_subject(domain),
+                gateway_avoid_subject(domain),
+                agent_status_subject(domain),
+                capacity_subject(domain),
+                operations_subject(domain),
+                directory_subject(domain),
+                supervisors_subject(domain),
+            )
+            return questions, ()
+        case _:
+            return (), ()
+
+
+def _said_by(user: str, domain: str) -> str:
+    """Where a client says what it has to say."""
+    return f"mangrove.{domain}.from.{user}.>"
+
+
+def _told_to(user: str, domain: str) -> str:
+    """Where a client is told something."""
+    return f"mangrove.{domain}.to.{user}.>"

@@ -1,0 +1,49 @@
+"""What a broker of ours is secured with: who may connect and as what, and where its certificate is.
+
+Made from the key directory of a domain; a broker's kind renders it into the broker's own configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mangrove.model.security.users import User
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Which subjects may be used: those allowed (None: all) but for those denied."""
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What somebody may publish, and subscribe to."""
+
+    publish: Subjects = Subjects()
+    subscribe: Subjects = Subjects()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSecurity:
+    """One broker's share of the key directory of its domain."""
+
+    federation: str
+    domain: str
+    domains: tuple[str, ...]
+    """All of the federation: their replies pass through brokers and are nobody's to hear."""
+    certificate: Path
+    key: Path
+    authorities: Path
+    """Certificates of the authorities that are believed."""
+    users: tuple[User, ...]
+    """Public halves alone."""
+    rights: Mapping[str, Rights] = field(default_factory=dict)
+    """What the access rules leave to clients, of the subjects that applications use; one that is not named
+    may use all of them."""
+    seed: str = field(default="", repr=False)
+    """By which this broker attaches to another, if it does."""
