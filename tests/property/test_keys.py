@@ -70,7 +70,7 @@ class KeyLife(RuleBasedStateMachine):
             really(path, content)
 
         change_module._write, remove = write, shutil.rmtree
-        shutil.rmtree = lambda path: remove(path) if left[0] else None
+        shutil.rmtree = lambda path: remove(path) if left[0] else None  # type: ignore[assignment]
         try:
             with contextlib.suppress(CutError):
                 rotate(self.keys.path, parts=[Part.USERS, Part.SEALING])

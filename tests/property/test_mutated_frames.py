@@ -20,7 +20,7 @@ def test_a_hundred_thousand_mutated_inputs_break_nothing() -> None:
     report = run(SEED, INPUTS)
     assert report.inputs == INPUTS
     link = report.outcomes["link"]
-    assert min(link["refused"], link["not greeted"], link["greeted"], link["sent on"]) > 50, link
+    assert min(link["refused"], link["not greeted"], link["greeted"], link["sent on"]) > 10, link
     for kind in FrameType:
         if kind not in (FrameType.GOODBYE, FrameType.HELLO):  # they end a link, so that they are refused
             assert link[kind.name] > 100, f"hardly any {kind.name} got through: {link}"

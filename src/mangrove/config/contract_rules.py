@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mangrove.config.document import FederationDocument
 from mangrove.errors import Mistake
 from mangrove.model.federation import MAX_PREPARED_PAIRS, Prepare, great_circle_km
+from mangrove.model.security.rules import SecurityMode
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import DEFAULT_MAX_PATHS
 
@@ -24,6 +26,18 @@ def contract_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
         yield from _apart_mistakes(where, topic, regions, matches)
         yield from _region_mistakes(where, topic, regions, _mapping(raw.get("domains")))
         yield from _limit_mistakes(where, topic)
+        if topic.get("confidential") is True and not _secured(raw):
+            yield Mistake(
+                f"{where}.confidential",
+                "nothing can be sealed without keys",
+                "`security: keys`, or no `confidential`",
+            )
+
+
+def _secured(raw: dict[str, Any]) -> bool:
+    """Whether the file asks for keys; what is no answer to that is reported where it stands."""
+    security = raw.get("security", FederationDocument.model_fields["security"].default.mode)
+    return (security.get("mode") if isinstance(security, dict) else security) != SecurityMode.NONE
 
 
 def _path_mistakes(where: str, topic: dict[str, Any]) -> Iterator[Mistake]:
@@ -33,7 +47,7 @@ def _path_mistakes(where: str, topic: dict[str, Any]) -> Iterator[Mistake]:
     if "resiliency" in topic and _number(paths) and _number(most) and paths > most:
         yield Mistake(f"{where}.paths", f"asks for {paths} paths, but `max_paths` allows {most}")
     if topic.get("scope") == "domain":
-        for key in ("resiliency", "max_hops", "separation_km", "apart_from"):
+        for key in ("resiliency", "max_hops", "separation_km", "apart_from", "confidential"):
             if topic.get(key):
                 yield Mistake(f"{where}.{key}", "means nothing for a topic that stays in its domain")
 

@@ -317,6 +317,11 @@ class TopicDocument(Strict):
         default=False, description="Whether it is published even when nobody in the federation subscribes."
     )
     protected: bool = Field(default=False, description="Whether congestion control leaves it alone.")
+    confidential: bool = Field(
+        default=False,
+        description="Whether messages are sealed from the publisher's gateway to the subscribers', so that "
+        "no domain in between can read them. Needs `security: keys`.",
+    )
 
 
 class ClientLimitsDocument(Strict):

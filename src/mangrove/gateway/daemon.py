@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -34,6 +35,7 @@ from mangrove.gateway.pair.partnership import Partnership
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
+from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
@@ -65,8 +67,12 @@ from mangrove.overlay.instructions import (
 from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.bodies import DISCARD
+from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
+
+if TYPE_CHECKING:
+    from mangrove.gateway.sealing.domain_sealing import DomainSealing
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +116,10 @@ class Gateway:
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._engine = self._make_engine(epoch)
+        self._sealing = self._make_sealing()
+        self._sealed = SealedTraffic(
+            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
+        )
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -162,7 +172,14 @@ class Gateway:
         )
         if pair is not None:
             self._partnership = Partnership(
-                pair, self._engine, self._head, self._ledger, self._journal, mark, self._carry_out
+                pair,
+                self._engine,
+                self._head,
+                self._ledger,
+                self._sealed,
+                self._journal,
+                mark,
+                self._carry_out,
             )
 
     def _make_engine(self, epoch: int) -> OverlayEngine:
@@ -203,6 +220,18 @@ class Gateway:
         )
         self._stimuli.follow(engine)
         return engine
+
+    def _make_sealing(self) -> DomainSealing | None:
+        """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
+        settings = self._settings
+        if not settings.keys or not settings.federation.topics.any_confidential:
+            return None
+        from mangrove.gateway.sealing.domain_sealing import DomainSealing
+        from mangrove.host.keys.ring import KeyRing
+
+        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
+        self._engine.seal_with(sealing.sealer)
+        return sealing
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
@@ -294,7 +323,8 @@ class Gateway:
                     self._links.drop(peer, reason)
                 case DeliverMessages(frame):
                     self._journal.record(frame)
-                    self._head.deliver(frame.body, frame.hop_limit, frame.topic_class)
+                    if (body := self._sealed.opened(frame)) is not None:
+                        self._head.deliver(body, frame.hop_limit, frame.topic_class)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
@@ -308,10 +338,17 @@ class Gateway:
                 case ResetTimer():
                     self._set_timer()
                 case DropMessages(frame, reason):
-                    self._ledger.drop_body(frame.body, reason)
+                    self._sealed.drop(frame, reason)
                 case RetargetMessages(frame):
-                    if not self._head.retarget(frame.body, frame.destinations, frame.hop_limit):
-                        self._carry_out(self._engine.wait(frame, monotonic()))
+                    self._retarget(frame)
+
+    def _retarget(self, frame: Frame) -> None:
+        """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""
+        body = self._sealed.to_sort_anew(frame)
+        if body is None:
+            self._carry_out(self._engine.turn_back(frame, monotonic()))
+        elif body and not self._head.retarget(body, frame.destinations, frame.hop_limit):
+            self._carry_out(self._engine.wait(frame, monotonic()))
 
     # -- two gateways of one domain -----------------------------------------------------------------------
 
@@ -364,6 +401,9 @@ class Gateway:
             self._timer.cancel()
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
+        self._sealed.tell(monotonic())
+        if self._sealing is not None:
+            self._sealing.look_now_and_then()
         self._write_events()
         self._head.arrivals.expire(monotonic())
         self._audit.settle()
@@ -465,6 +505,9 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
+            sealing=self._sealed.figures()
+            if self._sealing is None
+            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
             audit=self._audit.figures(),
         )
 

@@ -61,6 +61,15 @@ class Ledger:
                 self._dropped_by_topic[key] += count
         self._log_first(f"dropped a message on {topic}: {reason}")
 
+    def drop_sealed(self, match: str, reason: str, count: int) -> None:
+        """Book the loss of messages that cannot be looked into: only their contract is known."""
+        self.dropped[reason] += count
+        self.history.current.dropped.other += count
+        key = (f"{match} (sealed)", reason)
+        if len(self._dropped_by_topic) < MAX_TOPICS or key in self._dropped_by_topic:
+            self._dropped_by_topic[key] += count
+        self._log_first(f"dropped a sealed message of {match}: {reason}")
+
     def drop_unnamed(self, reason: str, count: int) -> None:
         """Book a loss that has no topic."""
         self.dropped[reason] += count
@@ -68,7 +77,7 @@ class Ledger:
         self._log_first(f"dropped a message: {reason}")
 
     def refuse_body(self, reason: str) -> None:
-        """Book a body, or the rest of one, that cannot be read: nobody knows how many messages it held."""
+        """Book a body, or the rest of one, that cannot be read or opened: nobody knows what it held."""
         self.history.current.malformed_bodies += 1
         self._log_first(f"dropped a body from another domain that cannot be read: {reason}")
 

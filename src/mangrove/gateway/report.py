@@ -14,6 +14,7 @@ from mangrove.model.status import (
     LinkStatus,
     MirrorFigures,
     PairStatus,
+    SealingFigures,
     SilenceFigures,
     SiteLatency,
 )
@@ -37,6 +38,7 @@ def gateway_report(
     silence: SilenceFigures | None = None,
     pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
+    sealing: SealingFigures | None = None,
     audit: AuditFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
@@ -72,7 +74,7 @@ def gateway_report(
         gaps=overlay.gaps,
         out_of_turn=overlay.out_of_turn,
         refused_examples=overlay.refused_examples,
-        warnings=(*overlay.warnings, *_alone(engine.domain, pair)),
+        warnings=(*overlay.warnings, *_alone(engine.domain, pair), *_keyless(sealing)),
         endangered=overlay.endangered,
         exposed=overlay.exposed,
         routes_settled=overlay.routes_settled,
@@ -85,6 +87,7 @@ def gateway_report(
         silence=silence or SilenceFigures(),
         pair=pair,
         mirroring=mirroring or MirrorFigures(),
+        sealing=sealing or SealingFigures(),
         audit=audit or AuditFigures(),
     )
 
@@ -93,6 +96,12 @@ def _alone(domain: str, pair: PairStatus | None) -> tuple[str, ...]:
     if pair is None or pair.other != "away":
         return ()
     return (f"{domain} has only one of its two gateways: were that to fail, nobody would take over",)
+
+
+def _keyless(sealing: SealingFigures | None) -> tuple[str, ...]:
+    if sealing is None or not sealing.without_key:
+        return ()
+    return (f"no sealing key is known of {', '.join(sealing.without_key)}: nothing confidential gets there",)
 
 
 def _link(figures: LinkFigures, link: LinkEnd) -> LinkStatus:

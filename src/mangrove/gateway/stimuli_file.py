@@ -22,6 +22,7 @@ from mangrove.errors import InputError
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.network.live_map import LiveMap, restored_map
+from mangrove.overlay.sealing.sealer import BlankSealer
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.overlay.stimuli.stimulus import Stimulus
 from mangrove.overlay.trust.recorded_trust import NotingTrust, RecordedTrust
@@ -170,7 +171,7 @@ def _stimuli(path: Path, records: Iterator[bytes]) -> Iterator[tuple[Stimulus, i
 
 def _engine(head: SegmentHead) -> OverlayEngine:
     if not head.state:
-        return OverlayEngine(
+        made = OverlayEngine(
             head.federation,
             head.domain,
             head.epoch,
@@ -179,6 +180,8 @@ def _engine(head: SegmentHead) -> OverlayEngine:
             standing_by=head.standing_by,
             trust=RecordedTrust() if head.secured else None,
         )
+        made.seal_with(BlankSealer())  # bodies as long as they were
+        return made
     engine = _StateReader(io.BytesIO(head.state)).load()
     if type(engine) is not OverlayEngine:
         raise ValueError("its state is not that of an engine")

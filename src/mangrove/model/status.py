@@ -287,6 +287,19 @@ class MirrorFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of copies that an edge could not take; the first copies went by the head."""
 
 
+class SealingFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Bodies of confidential topics, counted where they begin and end."""
+
+    sealed: int = 0
+    opened: int = 0
+    turned_back: int = 0
+    """Sent back to their origin, which alone can find another domain for their queue groups."""
+    refused: dict[str, int] = {}
+    """Bodies that were not delivered, by reason."""
+    without_key: tuple[str, ...] = ()
+    """Domains for which nothing can be sealed, because their keys are not known."""
+
+
 class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A gateway's account of itself."""
 
@@ -343,6 +356,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     tables: TableFigures | None = None
     asks: tuple[AskStatus, ...] = ()
     limits: LimitFigures = LimitFigures()
+    sealing: SealingFigures = SealingFigures()
     silence: SilenceFigures = SilenceFigures()
     pair: PairStatus | None = None
     """None: this is the only gateway of its domain."""

@@ -96,6 +96,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Whether publishers send even when nobody in the federation subscribes."""
     protected: bool = False
     """Whether congestion control leaves it alone."""
+    confidential: bool = False
+    """Whether bodies are sealed between the gateways of publishers and subscribers."""
 
     @property
     def always_routed(self) -> bool:
@@ -131,6 +133,11 @@ class TopicRules(msgspec.Struct, frozen=True):
     def contract_at(self, index: int) -> Contract:
         """The contract at a position, as `index_of` gives it."""
         return self.contracts[index] if index < len(self.contracts) else BEST_EFFORT
+
+    @property
+    def any_confidential(self) -> bool:
+        """Whether any topic is: then requests, replies and letters, which name no topic, are so too."""
+        return any(contract.confidential for contract in self.contracts)
 
     def terms(self) -> tuple[TopicTerms, ...]:
         """What clients must know of the contracts."""

@@ -19,7 +19,9 @@ from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
+from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.happenings import (
+    BodiesRefused,
     BudgetKept,
     BudgetOverrun,
     GatewayDisplaced,
@@ -40,6 +42,7 @@ from mangrove.overlay.instructions import (
     HandToAgent,
     Instruction,
     ResetTimer,
+    RetargetMessages,
     ServeHead,
     send_control,
 )
@@ -80,6 +83,7 @@ from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.overlay.routes.transit_labels import OTHER_LIFE, TransitLabels
+from mangrove.overlay.sealing.sealer import Sealer
 from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.overlay.trust.notary import DATA, ROUTE, Notary
 from mangrove.overlay.trust.refusals import Refusal
@@ -87,6 +91,7 @@ from mangrove.overlay.trust.trust import Trust
 from mangrove.routing.failover.gateway_tables import GatewayTables
 
 MISPLACED = "in the name of a domain that cannot have sent it this way"
+SENT_BEFORE = "turned back to an origin that does not know it any more"
 
 
 class InvariantError(MangroveError):
@@ -339,6 +344,20 @@ class OverlayEngine:
     def own_bit(self) -> int:
         """This domain among the destinations of a frame."""
         return self._forwarder.own_bit
+
+    def turn_back(self, frame: Frame, now: float) -> list[Instruction]:
+        """A frame of RetargetMessages that is sealed goes back to its origin, or waits if it cannot."""
+        return self._forwarder.turn_back(frame, now)
+
+    def seal_with(self, sealer: Sealer) -> None:
+        """Have the bodies of confidential topics sealed before they leave. Told once, before all else."""
+        self._forwarder.sealer = sealer
+
+    def body_refused(self, origin: int, topic_class: int, reason: str, count: int, now: float) -> None:
+        """Bodies that came from a domain were not opened; told now and then, with how many there were."""
+        name = self.federation.domain_order[origin]
+        topic = self.federation.topics.contract_at(topic_class).match
+        self._events.note(BodiesRefused(origin=name, topic=topic, reason=reason, count=count), now)
 
     def route_reply(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
@@ -656,12 +675,26 @@ class OverlayEngine:
         acknowledgement = neighbour.took_over(frame, now)
         if acknowledgement is not None:
             instructions.append(send_control(neighbour.name, acknowledgement))
+        if self._forwarder.came_back(frame) and frame.epoch <= self.epoch:
+            return instructions + self._came_back(frame.older(neighbour.monitor.one_way_s))
         if self._notary.secured and self._misplaced(neighbour.name, frame, now):
             return [*instructions, DropMessages(frame, MISPLACED)]
         frame = frame.older(neighbour.monitor.one_way_s)
         if frame.destinations & self._forwarder.own_bit:
             instructions += self._delivery.arrived(frame, now)
         return [*instructions, *self._forwarder.onward(frame, now)]
+
+    def _came_back(self, frame: Frame) -> list[Instruction]:
+        """A sealed frame whose destination was lost, from a gateway that could not look into it."""
+        destinations = self._flows.turned_back_from(frame) if frame.epoch == self.epoch else 0
+        verdict = self._delivery.came_back(frame) if destinations else Verdict.TOO_OLD
+        match verdict:
+            case Verdict.NEW:
+                return [RetargetMessages(frame.towards(destinations))]
+            case Verdict.TOO_OLD:
+                return [DropMessages(frame, SENT_BEFORE)]
+            case Verdict.DUPLICATE:
+                return []
 
     def _misplaced(self, peer: str, frame: Frame, now: float) -> bool:
         """Whether a frame cannot have come from its origin by way of this neighbour.

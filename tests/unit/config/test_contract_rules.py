@@ -175,3 +175,17 @@ def test_rates_may_be_left_out_or_null() -> None:
     assert [each.rate_msg_s for each in federation.topics.contracts] == [None, None]
     assert federation.topics.contracts[1].rate_bytes_s == 0.5
     assert not federation.limits.client
+
+
+@pytest.mark.parametrize("security", ["security: none", "security: {mode: none}"])
+def test_nothing_is_confidential_without_keys(security: str) -> None:
+    contract = "topics: [{match: x}, {match: y, confidential: true}, {match: z, confidential: false}]\n"
+    assert mistakes(contract + security) == ["topics[1].confidential: nothing can be sealed without keys"]
+    for keys in ("security: keys", "security: {mode: keys}", "security: {keys: there}"):
+        federation = parse_federation(SITES + contract + keys, "x").require()
+        assert [each.confidential for each in federation.topics.contracts] == [False, True, False]
+
+
+def test_what_stays_in_its_domain_is_sealed_for_nobody() -> None:
+    found = mistakes("security: keys\ntopics: [{match: x, scope: domain, confidential: true}]")
+    assert found == ["topics[0].confidential: means nothing for a topic that stays in its domain"]

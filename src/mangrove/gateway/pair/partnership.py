@@ -9,8 +9,9 @@ from time import monotonic
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.delivery_journal import DeliveryJournal
 from mangrove.gateway.head import HeadConnection
-from mangrove.gateway.ledger import Ledger, topics_in
+from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.pair.pair import Pair
+from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import DeliverMessages, Instruction
 from mangrove.overlay.pair.messages import Figures
@@ -33,6 +34,7 @@ class Partnership:
         engine: OverlayEngine,
         head: HeadConnection,
         ledger: Ledger,
+        sealed: SealedTraffic,
         journal: DeliveryJournal,
         mark: LeaveMark,
         carry_out: Callable[[list[Instruction]], None],
@@ -41,6 +43,7 @@ class Partnership:
         self._engine = engine
         self._head = head
         self._ledger = ledger
+        self._sealed = sealed
         self._journal = journal
         self._mark = mark
         self._carry_out = carry_out
@@ -69,7 +72,7 @@ class Partnership:
             if self._withheld_bytes <= self._engine.federation.queue_bytes:
                 self._withheld.append(each)
             else:
-                self._ledger.drop_body(each.frame.body, WITHHELD)
+                self._sealed.drop(each.frame, WITHHELD)
         return [each for each in instructions if not isinstance(each, DeliverMessages)]
 
     def _tell(self, frames: list[Frame]) -> None:
@@ -149,6 +152,6 @@ class Partnership:
     def let_go(self, reason: str) -> None:
         """Count what dies with this life: the other gateway carries what comes from now on."""
         now = monotonic()
-        given_up = sum(topics_in(frame.body)[0].total() for frame in self._engine.abandon(now))
+        given_up = sum(map(self._sealed.messages_in, self._engine.abandon(now)))
         self.pair.given_up += given_up
         self._engine.displaced(reason, given_up, now)

@@ -22,6 +22,8 @@ class Delivery:
         self._rules = federation.topics
         self._order = federation.domain_order
         self._seen = SeenFrames()
+        self._back = SeenFrames()
+        """Of this domain's own: nobody can push them out with frames in other names."""
         self.resequencer = Resequencer(patience, own_bit)
         self._next_timer: float | None = None
         self.egress_ms = 0.0
@@ -54,6 +56,10 @@ class Delivery:
             self._next_timer = timer
             instructions.append(ResetTimer())
         return instructions
+
+    def came_back(self, frame: Frame) -> Verdict:
+        """Judge a frame of this domain's own that was turned back: once is enough."""
+        return self._back.check(frame.name)
 
     def expire(self, now: float) -> list[Instruction]:
         """Frames that need not wait any longer for those before them."""

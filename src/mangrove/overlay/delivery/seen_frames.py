@@ -22,7 +22,7 @@ class Verdict(Enum):
     TOO_OLD = "too old"
 
 
-class _Flow:
+class SeenSequences:
     """The last sequence numbers of a flow, one bit each, in a ring."""
 
     __slots__ = ("_bits", "_highest", "_window")
@@ -64,14 +64,14 @@ class SeenFrames:
     def __init__(self, window: int = WINDOW, flows: int = MAX_FLOWS) -> None:
         self._window = window
         self._most_flows = flows
-        self._flows: dict[tuple[int, int, int], _Flow] = {}
+        self._flows: dict[tuple[int, int, int], SeenSequences] = {}
 
     def check(self, name: Name) -> Verdict:
         """Judge a frame and remember it if it is new."""
         key = name[:3]
         flow = self._flows.pop(key, None)
         if flow is None:
-            flow = _Flow(self._window)
+            flow = SeenSequences(self._window)
             if len(self._flows) >= self._most_flows:
                 del self._flows[next(iter(self._flows))]
         self._flows[key] = flow  # the one that was heard of last is the last to be forgotten

@@ -212,6 +212,21 @@ class BudgetKept(Happening, frozen=True, kw_only=True):
         return f"{self.topic} keeps its budget for {self.peer} again"
 
 
+class BodiesRefused(Happening, frozen=True, kw_only=True):
+    """Bodies that came under another domain's name were not opened."""
+
+    tone: ClassVar[Tone] = Tone.BAD
+    origin: str
+    topic: str
+    reason: str
+    count: int = 1
+
+    def sentence(self) -> str:
+        """Whose name they bore, and why not."""
+        bodies = "a body" if self.count == 1 else f"{self.count:,} bodies"
+        return f"refused {bodies} of {self.topic} in the name of {self.origin}: {self.reason}"
+
+
 class StatementRefused(Happening, frozen=True, kw_only=True):
     """Something that a neighbour brought in the name of a domain was not believed."""
 
@@ -275,6 +290,7 @@ KINDS = kinds_by_name(
     RegionSafe,
     BudgetOverrun,
     BudgetKept,
+    BodiesRefused,
     StatementRefused,
     GatewayTookOver,
     GatewayDisplaced,

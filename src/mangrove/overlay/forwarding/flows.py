@@ -21,7 +21,7 @@ from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Order, Queue, Scope, TopicRules
 from mangrove.overlay.forwarding.nearest import NearestDomains
-from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Predecessor, encode_predecessors
+from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors
 
 HOP_LIMIT = 32
 MAX_FLOWS = 4096
@@ -40,6 +40,8 @@ class FlowKey(NamedTuple):
     retargeted: bool = False
     """Whether another domain should have served them: they wait for a way, and do not turn at once."""
     hop_limit: int = HOP_LIMIT
+    confidential: bool = False
+    """Whether their frames are sealed."""
 
 
 class OutboundFlow:
@@ -48,6 +50,7 @@ class OutboundFlow:
     __slots__ = (
         "_pieces",
         "_touched",
+        "confidential",
         "destinations",
         "generation",
         "hop_limit",
@@ -62,7 +65,8 @@ class OutboundFlow:
     def __init__(self, flow_id: int, key: FlowKey, touched: list[OutboundFlow]) -> None:
         self.id = flow_id
         self.sequence = 0
-        self.destinations, self.topic_class, self.jobs, self.retargeted, self.hop_limit = key
+        self.destinations, self.topic_class, self.jobs, self.retargeted, self.hop_limit = key[:5]
+        self.confidential = key.confidential
         self.generation = 0
         """The last one in which a frame left."""
         self.used_at = 0.0
@@ -144,6 +148,7 @@ class FlowTable:
     ) -> None:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
+        self._any_confidential = rules.any_confidential
         self._nearest = nearest
         self._wanted_by: dict[str, int] = {}
         """The domains, as bits, with plain subscribers to a subject or pattern; none where only groups want
@@ -221,8 +226,9 @@ class FlowTable:
         if is_internal(subject) or contract.scope is Scope.DOMAIN:
             return ()
         plain, members = self._wanting(subject)
+        key = FlowKey(0, topic_class, confidential=contract.confidential)
         if not members:
-            return (Route(self._flow(FlowKey(plain, topic_class)), ()),) if plain else ()
+            return (Route(self._flow(key._replace(destinations=plain)), ()),) if plain else ()
         serving: dict[int, list[str]] = {}
         if contract.queue is Queue.LOCAL_EACH:
             for bits in members.values():
@@ -230,7 +236,7 @@ class FlowTable:
         else:
             for group in sorted(members.keys() - at_home(subject)):
                 serving.setdefault(self._nearest.of(members[group]), []).append(group)
-        return self._routes(plain, serving, FlowKey(0, topic_class))
+        return self._routes(plain, serving, key)
 
     def retarget(
         self, subject: str, groups: Collection[str], away: int, hop_limit: int
@@ -253,7 +259,9 @@ class FlowTable:
                 waiting.setdefault(self._nearest.of(has_members), []).append(group)
             else:
                 lost.append(group)
-        key = FlowKey(0, self._rules.index_of(subject), retargeted=True, hop_limit=hop_limit)
+        topic_class = self._rules.index_of(subject)
+        confidential = self._rules.contract_at(topic_class).confidential
+        key = FlowKey(0, topic_class, retargeted=True, hop_limit=hop_limit, confidential=confidential)
         routes = self._routes(plain & away, waiting, key)
         return routes + self._routes(0, serving, key._replace(hop_limit=hop_limit - 1)), tuple(lost)
 
@@ -284,11 +292,24 @@ class FlowTable:
     def flow_to(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
         bit = self._bit_of.get(domain)
-        return None if bit is None else self._flow(FlowKey(bit, len(self._rules.contracts)))
+        if bit is None:
+            return None
+        return self._flow(FlowKey(bit, len(self._rules.contracts), confidential=self._any_confidential))
 
     def flow(self, flow_id: int) -> OutboundFlow:
         """A flow that was made before."""
         return self._by_id[flow_id]
+
+    def turned_back_from(self, frame: Frame) -> int:
+        """Where an own frame was for that somebody turned back; nowhere if there was none that may come back.
+
+        Anybody on the way can invent one: only jobs that are sealed are turned back, and only sent ones.
+        """
+        flow = self._by_id.get(frame.flow_id)
+        if flow is None or not (flow.jobs and flow.confidential):
+            return 0
+        sent = frame.topic_class == flow.topic_class and frame.sequence <= flow.sequence
+        return flow.destinations if sent else 0
 
     def gathered(self) -> list[tuple[int, int]]:
         """The flows that hold messages, by their ids, and how many bytes each."""

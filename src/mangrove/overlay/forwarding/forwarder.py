@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from mangrove.model.federation import Federation, Urgency
 from mangrove.model.topics import Late
 from mangrove.overlay.forwarding.budgets import first_budget_ms, overdue_ms
@@ -14,7 +16,10 @@ from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
+from mangrove.overlay.sealing.sealer import Sealer
 
+HOPS_USED_UP = "hop limit reached"
+NO_SEALER = "confidential, and this gateway has no keys to seal it with"
 PATIENCE_S = 10.0
 """How long a frame waits for a way if it is wanted even late."""
 
@@ -42,6 +47,8 @@ class Forwarder:
         self._routes = routes
         self._labels = labels
         self.own_bit = 1 << self._index
+        self.sealer: Sealer | None = None
+        """Without one, nothing confidential leaves."""
         self.ingress_us = 0
         """How old messages are when they come from the head broker, as far as is known."""
         self.parked = ParkedFrames(federation.queue_bytes)
@@ -75,6 +82,10 @@ class Forwarder:
             age_us=self.ingress_us,
             predecessors=predecessors,
         )
+        if flow.confidential:
+            if self.sealer is None:
+                return [DropMessages(frame, NO_SEALER)]
+            frame = replace(frame, body=self.sealer.seal(frame))
         return self._by_routes(frame, now, patient=flow.retargeted)
 
     def onward(self, frame: Frame, now: float) -> list[Instruction]:
@@ -86,13 +97,31 @@ class Forwarder:
         if not destinations:
             return []
         if frame.hop_limit <= 1:
-            return [DropMessages(frame, "hop limit reached")]
+            return [DropMessages(frame, HOPS_USED_UP)]
         if frame.label:
             peer = self._labels.next_hop(self._order[frame.origin], frame.epoch, frame.label)
             if peer is not None and self._neighbours.usable(peer):
                 return self._send(peer, frame.onward(destinations, frame.label, self._index), now)
             # The route is broken here: the tables for the present state of the network take over.
         return self._by_table(frame.onward(destinations, 0, self._index), now)
+
+    def turn_back(self, frame: Frame, now: float) -> list[Instruction]:
+        """A sealed frame whose destination is lost goes to its origin, which alone can look into it.
+
+        Where no way leads there either, or it is on its way back already, it waits.
+        """
+        back = 1 << frame.origin
+        led = [peer for peer, _ in self._live.forwarding.split(back) if self._neighbours.usable(peer)]
+        if frame.destinations == back or not led:
+            return self.park(frame, now)
+        if frame.hop_limit <= 1:
+            return [DropMessages(frame, HOPS_USED_UP)]
+        return self._by_table(frame.onward(back, 0, self._index), now, patient=True)
+
+    def came_back(self, frame: Frame) -> bool:
+        """Whether a frame says that it is one of this gateway's own, turned back because it is sealed."""
+        own = frame.origin == self._index and frame.type is FrameType.JOBS
+        return own and frame.destinations == self.own_bit and self._rules.any_confidential
 
     def reroute(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame whose way was cut: by table."""

@@ -160,6 +160,17 @@ class RecordedEngine(OverlayEngine):
         self._record(st.FrameWaits(st.KeptFrame.of(frame), now), st.digest(instructions))
         return instructions
 
+    def turn_back(self, frame: Frame, now: float) -> list[Instruction]:
+        """A sealed frame whose destination is lost goes back to its origin."""
+        instructions = super().turn_back(frame, now)
+        self._record(st.FrameTurned(st.KeptFrame.of(frame), now), st.digest(instructions))
+        return instructions
+
+    def body_refused(self, origin: int, topic_class: int, reason: str, count: int, now: float) -> None:
+        """Bodies from another domain were not opened."""
+        super().body_refused(origin, topic_class, reason, count, now)
+        self._record(st.BodyRefused(origin, topic_class, reason, count, now), st.digest(None))
+
     def route_reply(self, domain: str) -> OutboundFlow | None:
         """The flow for replies to a requester in `domain`."""
         flow = super().route_reply(domain)

@@ -156,6 +156,32 @@ class FrameWaits(msgspec.Struct, frozen=True, array_like=True, tag="wait"):
         return engine.wait(self.frame.frame(), self.now)
 
 
+class FrameTurned(msgspec.Struct, frozen=True, array_like=True, tag="turned"):
+    """`turn_back`."""
+
+    frame: KeptFrame
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.turn_back(self.frame.frame(), self.now)
+
+
+class BodyRefused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """`body_refused`."""
+
+    origin: int
+    topic_class: int
+    reason: str
+    count: int
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        engine.body_refused(self.origin, self.topic_class, self.reason, self.count, self.now)
+        return None
+
+
 class ReplyRouted(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
     """`route_reply`, which may make a flow."""
 
@@ -339,6 +365,8 @@ Stimulus = (
     | SubjectRouted
     | SubjectRetargeted
     | FrameWaits
+    | FrameTurned
+    | BodyRefused
     | ReplyRouted
     | InterestChanged
     | HeadWent

@@ -1,0 +1,171 @@
+"""Sealed bodies: any body for any domains opens exactly there, whatever happens to the frame on its way."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.kit.sealing import Clock, domains, frame_of, introduce, with_body
+
+from mangrove.gateway.sealing import content_keys
+from mangrove.gateway.sealing.refusal import Refusal
+from mangrove.gateway.sealing.sealing_keys import HEARD_S
+from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameType, Predecessor
+from mangrove.overlay.protocol.pieces import Cutting, Joining
+from mangrove.overlay.sealing.sealed_body import is_sealed, sealed_bytes
+from mangrove.overlay.sealing.sealer import BlankSealer
+
+NAMES = ("a", "b", "c", "d", "e")
+SITES = domains(*NAMES)
+STRANGERS = domains(*NAMES, federation="another")
+
+bodies = st.binary(max_size=400)
+before = st.builds(Predecessor, st.integers(1, 9), st.integers(1, 9), st.just(2))
+receivers = st.sets(st.sampled_from(NAMES[1:]), min_size=1).map(sorted)
+
+
+def in_pieces(frame: Frame, size_bytes: int) -> Frame:
+    """Cut between two neighbours and joined again, and once through bytes."""
+    if size_bytes >= len(frame.body):
+        return FrameDecoder().feed(frame.encode())[0]
+    cutting = Cutting(frame, 0.0, 3, 0.0)
+    joining = Joining(1 << 20)
+    while True:
+        piece, last = cutting.cut(size_bytes, 0.0)
+        (piece,) = FrameDecoder().feed(piece.encode())
+        if last:
+            return joining.join(piece)
+        joining.add(piece)
+
+
+@st.composite
+def parts(draw: st.DrawFn, names: list[str]) -> list[list[str]]:
+    """Destinations split at transit gateways: any partition of them."""
+    places = [draw(st.integers(0, 2)) for _ in names]
+    split = [[name for name, at in zip(names, places, strict=True) if at == part] for part in range(3)]
+    return [part for part in split if part]
+
+
+@given(bodies, receivers, st.data())
+@settings(max_examples=60)
+def test_a_body_opens_exactly_at_its_destinations(body: bytes, to: list[str], data: st.DataObject) -> None:
+    origin = SITES["a"]
+    sequence = data.draw(st.integers(1, 1 << 40))
+    predecessors = tuple(
+        data.draw(st.lists(st.builds(Predecessor, st.integers(1, 9), st.integers(1, 9), st.just(2))))
+    )
+    plain = replace(
+        frame_of(
+            origin, body, *(SITES[name] for name in to), sequence=sequence, flow=data.draw(st.integers(1, 5))
+        ),
+        predecessors=predecessors,
+        type=data.draw(st.sampled_from([FrameType.DATA, FrameType.JOBS])),
+    )
+    sealed = origin.sealed(plain)
+    assert is_sealed(sealed.body)
+    assert len(body) < 16 or body not in sealed.body
+    assert len(sealed.body) == sealed_bytes(len(body), len(to)) == len(BlankSealer().seal(plain))
+    for part in data.draw(parts(to)):
+        on_the_way = sealed.towards(sum(SITES[name].bit for name in part), data.draw(st.integers(0, 9)))
+        on_the_way = on_the_way.onward(on_the_way.destinations, 0, 3).older(data.draw(st.floats(0, 10)))
+        on_the_way = in_pieces(on_the_way, data.draw(st.integers(1, 5000)))
+        for name in part:
+            assert SITES[name].open(on_the_way) == body
+            assert SITES[name].open(on_the_way) is Refusal.REPEATED
+    for name, site in SITES.items():
+        if name not in to and name != "a":
+            assert site.open(sealed) is Refusal.NOT_FOR_US
+    for name in to:
+        assert STRANGERS[name].open(sealed) is Refusal.OWN_KEY_UNKNOWN
+    assert origin.opener.look_into(sealed) == body, "who sealed it can look into it"
+
+
+@given(st.binary(min_size=1, max_size=60), receivers, st.data())
+@settings(max_examples=150)
+def test_flipped_bits_never_open(body: bytes, to: list[str], data: st.DataObject) -> None:
+    origin = SITES["a"]
+    sealed = origin.sealed(frame_of(origin, body, *(SITES[name] for name in to)))
+    bit = data.draw(st.integers(0, 8 * len(sealed.body) - 1))
+    changed = bytearray(sealed.body)
+    changed[bit // 8] ^= 1 << bit % 8
+    victim = SITES[data.draw(st.sampled_from(to))]
+    others_seal = len(to) > 1 and bit // 8 >= len(sealed.body) - 16 * len(to)
+    outcome = victim.open(with_body(sealed, bytes(changed)))
+    if others_seal and not _is_own_seal(victim.index, to, bit, len(sealed.body)):
+        assert outcome == body, "another recipient's seal is nobody else's business"
+    else:
+        assert isinstance(outcome, Refusal)
+
+
+def _is_own_seal(index: int, to: list[str], bit: int, length: int) -> bool:
+    place = [NAMES.index(name) for name in to].index(index)
+    return (bit // 8 - (length - 16 * len(to))) // 16 == place
+
+
+CHANGES = {
+    "type": FrameType.JOBS,
+    "origin": 1,
+    "topic_class": 1,
+    "epoch": 8,
+    "flow_id": 2,
+    "sequence": 2,
+    "predecessors": (Predecessor(1, 1, 2),),
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_what_a_frame_says_of_its_body_cannot_be_changed(field: str) -> None:
+    origin, other = SITES["a"], SITES["c"]
+    sealed = origin.sealed(frame_of(origin, b"body", other))
+    changed = {"type": sealed.type, field: CHANGES[field]}
+    assert isinstance(other.open(replace(sealed, **changed)), Refusal)
+    assert other.open(sealed) == b"body"
+
+
+@given(st.lists(st.sampled_from(["seal", "seal", "seal", "later", "rotate", "other"]), max_size=60))
+@settings(max_examples=30)
+def test_no_key_is_used_twice_with_one_nonce(acts: list[str]) -> None:
+    used: list[tuple[bytes, bytes]] = []
+    clock = Clock(1000.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content_keys, "AESGCM", lambda key: _Noting(key, used))
+        patch.setattr(content_keys, "MAX_BODIES", 3)
+        lives = domains("a", "b", "c", clock=clock)
+        a, b, c = lives.values()
+        for number, act in enumerate(acts):
+            match act:
+                case "seal":
+                    to = (b, c) if number % 3 else (b,)
+                    sealed = a.sealed(frame_of(a, b"x", *to, sequence=1, flow=number % 2))
+                    assert b.open(sealed) == b"x", "whatever the keys did"
+                case "later":
+                    clock.now = clock() + 301
+                case "rotate":
+                    a.rotate()
+                    introduce(lives, clock())
+                    clock.now = clock() + HEARD_S
+                case _:
+                    b.rotate()
+                    introduce(lives, clock())
+    assert len(set(used)) == len(used)
+
+
+class _Noting:
+    """AES-GCM that notes what it was used with."""
+
+    def __init__(self, key: bytes, used: list[tuple[bytes, bytes]]) -> None:
+        self._key = key
+        self._used = used
+        self._cipher = AESGCM(key)
+
+    def encrypt(self, nonce: bytes, plain: bytes, authenticated: bytes) -> bytes:
+        self._used.append((self._key, nonce))
+        return self._cipher.encrypt(nonce, plain, authenticated)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_that_begin_as_a_sealed_body_are_refused(rest: bytes) -> None:
+    site = SITES["b"]
+    assert isinstance(site.open(with_body(frame_of(SITES["a"], b"", site), b"SEL1" + rest)), Refusal)

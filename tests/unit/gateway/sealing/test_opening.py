@@ -1,0 +1,207 @@
+"""Who can open what, while keys change and somebody on the way is not honest."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from msgspec.structs import replace
+from tests.kit.sealing import Clock, SealingDomain, domains, frame_of, introduce, with_body
+
+from mangrove.gateway.sealing.content_keys import LIFE_S
+from mangrove.gateway.sealing.key_schedule import digest_of
+from mangrove.gateway.sealing.opener import UNDER_WAY_S
+from mangrove.gateway.sealing.refusal import Refusal
+from mangrove.gateway.sealing.sealing_keys import HEARD_S, OtherKey
+from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.sealing.sealed_body import bound_facts, read_envelope, take_apart
+from mangrove.overlay.sealing.sealer import BlankSealer
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(1000.0)
+
+
+@pytest.fixture
+def sites(clock: Clock) -> dict[str, SealingDomain]:
+    return domains("a", "b", "c", clock=clock)
+
+
+# -- keys change ------------------------------------------------------------------------------------------
+
+
+def test_a_destination_opens_with_the_key_before_until_the_origin_has_heard(
+    sites: dict[str, SealingDomain],
+) -> None:
+    a, b = sites["a"], sites["b"]
+    b.rotate()
+    assert b.open(a.sealed(frame_of(a, b"old", b))) == b"old"
+    introduce(sites, 2.0)
+    assert b.open(a.sealed(frame_of(a, b"new", b, sequence=2))) == b"new"
+
+
+def test_an_origin_seals_with_its_new_key_only_when_others_can_have_heard_of_it(
+    sites: dict[str, SealingDomain], clock: Clock
+) -> None:
+    a, b = sites["a"], sites["b"]
+    before = a.keys.sealing_id
+    a.rotate()
+    assert b.open(a.sealed(frame_of(a, b"1", b))) == b"1", "with the key that b knows"
+    clock.now = clock() + HEARD_S
+    introduce(sites, 2.0)
+    under_way = a.sealed(frame_of(a, b"2", b, sequence=2))
+    assert a.keys.sealing_id != before
+    assert b.open(under_way) == b"2"
+
+
+def test_keys_are_looked_at_again_before_one_is_said_to_be_unknown(sites: dict[str, SealingDomain]) -> None:
+    a, b = sites["a"], sites["b"]
+    old = b.private
+    b.rotate()
+    introduce(sites, 2.0)
+    sealed = a.sealed(frame_of(a, b"x", b))
+    fresh = domains("a", "b", "c")["b"]
+    fresh.keys.take_other("a", OtherKey(a.public, 1.0))
+    assert fresh.open(sealed) is Refusal.OWN_KEY_UNKNOWN
+    assert fresh.looked_again == 1
+    fresh.found_later = lambda: fresh.keys.take_own(b.private, old)
+    assert fresh.open(sealed) == b"x"
+
+
+def test_an_older_certificate_that_comes_later_changes_nothing(sites: dict[str, SealingDomain]) -> None:
+    a, b = sites["a"], sites["b"]
+    first = b.public
+    b.rotate()
+    introduce(sites, 2.0)
+    newest = a.keys.newest_id_of("b")
+    a.keys.take_other("b", OtherKey(first, 1.0))
+    assert a.keys.newest_id_of("b") == newest
+
+
+def test_what_rests_on_a_key_that_is_not_believed_any_more_opens_nothing(
+    sites: dict[str, SealingDomain],
+) -> None:
+    a, b = sites["a"], sites["b"]
+    first, second = (a.sealed(frame_of(a, b"x", b, sequence=number)) for number in (1, 2))
+    assert b.open(first) == b"x"
+    b.keys.forget_other("a", a.keys.sealing_id)
+    assert b.open(second) is Refusal.ORIGIN_KEY_UNKNOWN
+
+
+def test_a_domain_whose_key_is_not_known_is_told_apart_and_the_others_are_served(clock: Clock) -> None:
+    sites = domains("a", "b", "c", clock=clock)
+    a, b, c = sites.values()
+    a.keys.forget_other("c", a.keys.newest_id_of("c") or b"")
+    sealed = a.sealed(frame_of(a, b"x", b, c))
+    assert (b.open(sealed), c.open(sealed)) == (b"x", Refusal.OWN_KEY_UNKNOWN)
+    assert a.content.without_key == {"c"}
+    introduce(sites, 2.0)
+    assert c.open(a.sealed(frame_of(a, b"y", b, c, sequence=2))) == b"y"
+    assert a.content.without_key == set()
+
+
+def test_content_keys_last_for_a_while_and_not_longer(sites: dict[str, SealingDomain], clock: Clock) -> None:
+    a, b = sites["a"], sites["b"]
+    for number in range(5):
+        a.sealed(frame_of(a, b"x", b, sequence=number))
+    assert a.content.made == 1
+    clock.now = clock() + LIFE_S
+    a.sealed(frame_of(a, b"x", b))
+    assert a.content.made == 2
+
+
+def test_a_public_key_that_is_good_for_nothing_is_none(sites: dict[str, SealingDomain]) -> None:
+    a, b = sites["a"], sites["b"]
+    a.keys.take_other("b", OtherKey(bytes(32), 9.0))
+    assert b.open(a.sealed(frame_of(a, b"x", b))) is Refusal.OWN_KEY_UNKNOWN
+
+
+# -- somebody on the way ----------------------------------------------------------------------------------
+
+
+def test_a_repeated_body_is_refused_also_under_a_new_name(sites: dict[str, SealingDomain]) -> None:
+    a, b = sites["a"], sites["b"]
+    sealed = a.sealed(frame_of(a, b"x", b))
+    assert b.open(sealed) == b"x"
+    assert b.open(sealed) is Refusal.REPEATED
+    assert b.open(replace(sealed, sequence=2)) is Refusal.BROKEN
+    assert b.open(sealed) is Refusal.REPEATED, "a broken one does not make it forget"
+
+
+def test_what_was_kept_for_long_is_refused_though_its_key_is_forgotten(
+    sites: dict[str, SealingDomain], clock: Clock
+) -> None:
+    a, b = sites["a"], sites["b"]
+    kept = a.sealed(frame_of(a, b"old", b))
+    clock.now = clock() + LIFE_S + UNDER_WAY_S + 1
+    assert b.open(a.sealed(frame_of(a, b"new", b, sequence=2))) == b"new"
+    assert b.open(kept) is Refusal.TOO_OLD
+
+
+def test_one_of_two_recipients_cannot_speak_for_the_origin_to_the_other(
+    sites: dict[str, SealingDomain],
+) -> None:
+    a, b, c = sites.values()
+    sealed = a.sealed(frame_of(a, b"pay 1", b, c))
+    forged = forged_by(c, sealed, b"pay 9")
+    assert b.open(forged) is Refusal.BROKEN
+    assert b.open(alone(forged, b.index)) is Refusal.BROKEN, "nor as a body for the other alone"
+    assert b.open(sealed) == b"pay 1"
+
+
+def forged_by(insider: SealingDomain, sealed: Frame, body: bytes) -> Frame:
+    """What a domain makes of a frame that it can open: the same envelope around another body."""
+    insider.opener.look_into(sealed)
+    (known,) = insider.opener._known.values()
+    parts = take_apart(sealed.body)
+    authenticated = parts.envelope + parts.counts + bound_facts(sealed)
+    ciphertext = known.cipher.encrypt(parts.counter.to_bytes(12, "big"), body, authenticated)
+    own = known.pair.seal_of(digest_of((authenticated,), ciphertext))
+    assert known.cipher.decrypt(parts.counter.to_bytes(12, "big"), ciphertext, authenticated) == body
+    return with_body(sealed, parts._replace(ciphertext=ciphertext, seals=(own, own)).encode())
+
+
+def alone(forged: Frame, index: int) -> Frame:
+    """The same with an envelope that names one recipient, so that no seal is looked at."""
+    parts = take_apart(forged.body)
+    envelope = read_envelope(parts.envelope)
+    recipients = tuple(each for each in envelope.recipients if each.domain == index)
+    single = envelope._replace(recipients=recipients).encode()
+    return with_body(forged, parts._replace(envelope=single, seals=()).encode())
+
+
+def test_another_domain_cannot_seal_in_the_name_of_the_origin(sites: dict[str, SealingDomain]) -> None:
+    b, c = sites["b"], sites["c"]
+    sealed = c.sealed(frame_of(c, b"x", b))
+    assert b.open(replace(sealed, origin=sites["a"].index)) is Refusal.ORIGIN_KEY_UNKNOWN
+
+
+def test_a_frame_of_this_domain_itself_is_not_taken_for_one_from_elsewhere(
+    sites: dict[str, SealingDomain],
+) -> None:
+    """What a sealed for b cannot be sent to a as if b had sealed it: both have the same secret in common."""
+    a, b = sites["a"], sites["b"]
+    sealed = a.sealed(frame_of(a, b"x", b))
+    assert a.open(replace(sealed, origin=b.index)) is Refusal.NOT_FOR_US
+
+
+# -- what is written down ---------------------------------------------------------------------------------
+
+
+def test_a_sealer_is_never_written_down(sites: dict[str, SealingDomain]) -> None:
+    assert type(pickle.loads(pickle.dumps(sites["a"].sealer))) is BlankSealer
+
+
+def test_nothing_secret_shows(sites: dict[str, SealingDomain]) -> None:
+    a = sites["a"]
+    a.sealed(frame_of(a, b"x", sites["b"]))
+    secrets = [a.private.private_bytes_raw(), *a.keys._secrets.values()]
+    shown = repr((a.keys, a.sealer, a.opener, a.content, *a.content._kept.values()))
+    assert not any(secret.hex() in shown or repr(secret) in shown for secret in secrets)
+
+
+def test_messages_are_counted_for_those_who_cannot_look_into_them(sites: dict[str, SealingDomain]) -> None:
+    a, b = sites["a"], sites["b"]
+    body = b"LMSG x 1\r\ny\r\n" * 3 + b"HMSG y 12 13\r\nNATS/1.0\r\n\r\nz\r\n"
+    assert take_apart(a.sealed(frame_of(a, body, b)).body).messages == 4
