@@ -21,6 +21,7 @@ from rich.console import Console
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.keys.making import make_keys
 from mangrove.host.keys.ring import KeyRing
+from mangrove.host.keys.shared_keys import RingSharedKeys
 from mangrove.model.federation import Domain, Federation, Limits, Link
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.engine import OverlayEngine
@@ -58,7 +59,10 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
         made = make_keys(_federation(), Path(directory) / "keys")
         rings = {name: KeyRing.read(made.domain(name).path) for name in NAMES}
-        trusts = {name: KeyTrust("signatures", ring, ring, time_ns) for name, ring in rings.items()}
+        trusts = {
+            name: KeyTrust("signatures", ring, ring, time_ns, RingSharedKeys(ring))
+            for name, ring in rings.items()
+        }
         kinds = _kinds(trusts, 100 if quick else 1000)
         count = QUICK_SUBJECTS if quick else SUBJECTS
         storms: dict[str, list[dict[str, float]]] = {"without keys": [], "with keys": []}

@@ -6,8 +6,9 @@ import hashlib
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from mangrove.control.load.cluster import ranking_headroom
 from mangrove.model.agents.load import Amounts, BrokerLoad, ClusterLoad, LoadState, Metric
@@ -17,8 +18,7 @@ MIN_SHARE = 0.01
 """What a topic of which nothing is known yet is taken to use of an edge."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A broker that could serve a subscription."""
 
     load: BrokerLoad
@@ -31,8 +31,7 @@ class Candidate:
         return self.load.broker
 
 
-@dataclass(frozen=True, slots=True)
-class Newcomer:
+class Newcomer(msgspec.Struct, frozen=True):
     """A subscription that has no broker yet."""
 
     topic: str
@@ -40,16 +39,15 @@ class Newcomer:
     """Brokers that serve the topic already."""
     target: str = ""
     """Where a session moves the topic, if one does."""
-    rtt_ms: Mapping[str, float] = field(default_factory=dict)
+    rtt_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The client's measured round trips, by broker."""
-    expected: Amounts = field(default_factory=Amounts)
+    expected: Amounts = msgspec.field(default_factory=Amounts)
     """Its declared load, if any."""
-    neighbours: Mapping[str, ClusterLoad] = field(default_factory=dict)
+    neighbours: Mapping[str, ClusterLoad] = msgspec.field(default_factory=dict)
     """Linked domains that would take the client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where it goes, and why, for people. Nobody is refused."""
 
     broker: str

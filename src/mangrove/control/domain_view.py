@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mangrove.control.advertising import Advertising
 from mangrove.control.broker_watch import BrokerWatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.model.agents.directory import DirectoryChanges
 from mangrove.model.agents.members import MemberBeat, PolicyRecord
@@ -13,46 +13,40 @@ from mangrove.model.agents.usefulness import GatewayLimits
 from mangrove.model.plans.case_request import CaseRequest
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRegistration:
+class AnswerRegistration(msgspec.Struct, frozen=True):
     """Answer the registration with this token; the shell adds its exchange key."""
 
     token: int
     answer: Registered
 
 
-@dataclass(frozen=True, slots=True)
-class TellClient:
+class TellClient(msgspec.Struct, frozen=True):
     """Tell one client of this domain."""
 
     client: str
     order: ClientOrder
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(msgspec.Struct, frozen=True):
     """Tell all clients of this domain."""
 
     announcement: AgentStarted
 
 
-@dataclass(frozen=True, slots=True)
-class PushDirectory:
+class PushDirectory(msgspec.Struct, frozen=True):
     """Tell whoever watches the directory."""
 
     changes: DirectoryChanges
 
 
-@dataclass(frozen=True, slots=True)
-class TellPeer:
+class TellPeer(msgspec.Struct, frozen=True):
     """Tell the agent of a linked domain; it may get lost."""
 
     peer: str
     message: PeerMessage
 
 
-@dataclass(frozen=True, slots=True)
-class StoreWrite:
+class StoreWrite(msgspec.Struct, frozen=True):
     """A value under a key of a bucket (`directory`, `sessions` or `policies`); None removes it."""
 
     bucket: str
@@ -60,23 +54,20 @@ class StoreWrite:
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(msgspec.Struct, frozen=True):
     """Write all of these; `Stored` or `StoreFailed` follows with the same number."""
 
     write: int
     writes: tuple[StoreWrite, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LookAtClients:
+class LookAtClients(msgspec.Struct, frozen=True):
     """Ask a broker for its connections and what each subscribes to."""
 
     broker: str
 
 
-@dataclass(frozen=True, slots=True)
-class KickClient:
+class KickClient(msgspec.Struct, frozen=True):
     """Have a broker disconnect one connection that cannot be told to move."""
 
     broker: str
@@ -84,66 +75,57 @@ class KickClient:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LimitGateway:
+class LimitGateway(msgspec.Struct, frozen=True):
     """Tell the gateway how much of other domains' messages it may let in; `GatewayAnswered` follows."""
 
     limits: GatewayLimits
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerOperator:
+class AnswerOperator(msgspec.Struct, frozen=True):
     """Answer what an operator asked with this token."""
 
     token: int
     answer: OperationAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchBroker:
+class SwitchBroker(msgspec.Struct, frozen=True):
     """Have a broker of this domain started or stopped by who supervises it."""
 
     broker: str
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TellMembers:
+class TellMembers(msgspec.Struct, frozen=True):
     """Tell the other agents of this domain."""
 
     beat: MemberBeat
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPolicy:
+class FetchPolicy(msgspec.Struct, frozen=True):
     """Read the body of a policy from the store; `PolicyFetched` follows."""
 
     record: PolicyRecord
 
 
-@dataclass(frozen=True, slots=True)
-class StepDown:
+class StepDown(msgspec.Struct, frozen=True):
     """Give up the lease, and name who is to take it."""
 
     successor: str
 
 
-@dataclass(frozen=True, slots=True)
-class RestartBroker:
+class RestartBroker(msgspec.Struct, frozen=True):
     """Have a broker of this domain killed and started anew by who supervises it: it is there, and frozen."""
 
     broker: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeBroker:
+class ProbeBroker(msgspec.Struct, frozen=True):
     """Probe a broker at once, without waiting for the turn of the next probe."""
 
     broker: str
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeCase:
+class ComputeCase(msgspec.Struct, frozen=True):
     """Compute beside all else what to do in a state for which there is no case; answer `CaseComputed`."""
 
     request: CaseRequest

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.instructions import Instruction, TellPeer
 from mangrove.model.agents.load import ClusterLoad
@@ -34,16 +35,14 @@ NOT_REGISTERED = "from an agent that has not registered"
 IMPOSSIBLE_LOAD = "impossible load"
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourCame:
+class NeighbourCame(msgspec.Struct, frozen=True):
     """A neighbour is online; one that `restarted` knows nothing of what it was told before."""
 
     peer: str
     restarted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourWent:
+class NeighbourWent(msgspec.Struct, frozen=True):
     """A neighbour is offline."""
 
     peer: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.agents.load import BrokerSample
@@ -16,8 +16,7 @@ from mangrove.model.plans.case_request import CaseRequest
 from mangrove.model.plans.plan import PlanCase
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipTaken:
+class LeadershipTaken(msgspec.Struct, frozen=True):
     """This agent leads its domain, in a term of its own, with what the store holds of earlier ones."""
 
     term: int
@@ -26,43 +25,37 @@ class LeadershipTaken:
     """Records of sessions that were open, as the brain wrote them."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipLost:
+class LeadershipLost(msgspec.Struct, frozen=True):
     """Another agent leads, or nobody knows: this one decides nothing more."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSampled:
+class BrokerSampled(msgspec.Struct, frozen=True):
     """A broker has told how it is."""
 
     sample: BrokerSample
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnreachable:
+class BrokerUnreachable(msgspec.Struct, frozen=True):
     """A broker did not answer."""
 
     broker: str
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRegistered:
+class ClientRegistered(msgspec.Struct, frozen=True):
     """A client has registered, with a signature that is its own; `token` names it in the answer."""
 
     registration: Registration
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSaid:
+class ClientSaid(msgspec.Struct, frozen=True):
     """A client has reported, confirmed or left, under its own seal."""
 
     message: ClientMessage
 
 
-@dataclass(frozen=True, slots=True)
-class PlainClientsSeen:
+class PlainClientsSeen(msgspec.Struct, frozen=True):
     """A broker's page of connections, asked for by `LookAtClients`."""
 
     broker: str
@@ -70,8 +63,7 @@ class PlainClientsSeen:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsCounted:
+class TopicsCounted(msgspec.Struct, frozen=True):
     """What the gateway carried in the last `span_s`."""
 
     span_s: float
@@ -81,62 +73,54 @@ class TopicsCounted:
     """Messages of other domains' publishers to this one: these topics have remote publishers."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerSaid:
+class PeerSaid(msgspec.Struct, frozen=True):
     """The agent of a linked domain has said something."""
 
     peer: str
     message: PeerMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A write is in the store."""
 
     write: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFailed:
+class StoreFailed(msgspec.Struct, frozen=True):
     """A write did not come about in time; it may or may not be in the store."""
 
     write: int
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityChanged:
+class CapacityChanged(msgspec.Struct, frozen=True):
     """Somebody who may say so has told what a broker can carry from now on."""
 
     told: CapacityTold
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayAnswered:
+class GatewayAnswered(msgspec.Struct, frozen=True):
     """The gateway has taken limits, and tells what it withheld since it was last told some."""
 
     answer: GatewayLimited
     span_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorAsked:
+class OperatorAsked(msgspec.Struct, frozen=True):
     """An operator wants something; `token` names it in `AnswerOperator`."""
 
     operation: Operation
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFound:
+class PlanFound(msgspec.Struct, frozen=True):
     """A plan lies where pipelines leave them, or has changed there."""
 
     name: str
     document: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerProbed:
+class BrokerProbed(msgspec.Struct, frozen=True):
     """An agent's own probe of a broker was answered, or was not, or its connection was closed."""
 
     broker: str
@@ -144,23 +128,20 @@ class BrokerProbed:
     closed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSaid:
+class MemberSaid(msgspec.Struct, frozen=True):
     """Another agent of this domain has said something."""
 
     beat: MemberBeat
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFetched:
+class PolicyFetched(msgspec.Struct, frozen=True):
     """The body of a policy was read, as `FetchPolicy` wanted; None: it could not be."""
 
     record: PolicyRecord
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseComputed:
+class CaseComputed(msgspec.Struct, frozen=True):
     """What was asked for by `ComputeCase`; without a case, the problem says why there is none."""
 
     request: CaseRequest

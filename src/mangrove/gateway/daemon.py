@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -24,7 +24,7 @@ from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import Links
+from mangrove.gateway.links.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
@@ -37,11 +37,13 @@ from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
+from mangrove.gateway.trust.keys_in_force import KeysInForce
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.gateway_settings import GatewaySettings
+from mangrove.model.security.users import GATEWAY_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
@@ -69,10 +71,12 @@ from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
+from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
 if TYPE_CHECKING:
     from mangrove.gateway.sealing.domain_sealing import DomainSealing
+    from mangrove.host.keys.login import BrokerLogin
 
 log = logging.getLogger(__name__)
 
@@ -99,9 +103,14 @@ class Gateway:
         epoch: int,
         pair: Pair | None = None,
         tables: GatewayTables | None = None,
+        *,
+        keys: KeysInForce | None = None,
         audit: AuditLog | None = None,
     ) -> None:
-        """With a `pair`, it stands by until that says otherwise. The audit log is that of the process."""
+        """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured.
+
+        The audit log is that of the process.
+        """
         federation = settings.federation
         self._settings = settings
         self._audit = audit or AuditLog()
@@ -109,6 +118,7 @@ class Gateway:
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
         self._pair = pair
+        self._keys = keys
         self._tables = tables
         self._partnership: Partnership | None = None
         self._started = monotonic()
@@ -141,6 +151,7 @@ class Gateway:
                 self._name,
                 settings.head_urls,
                 together="" if settings.pair is None else f"gateways-{settings.domain}",
+                login=self._attach_login() if settings.head_is_ours else None,
             ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
@@ -168,6 +179,8 @@ class Gateway:
             carry_out=self._carry_out,
             attached=self._tick,
             pair=pair,
+            keys=keys,
+            keys_changed=self._say_anew,
             audit=self._audit,
         )
         if pair is not None:
@@ -189,6 +202,7 @@ class Gateway:
         pair = self._settings.pair
         process = "" if pair is None or pair.number == 1 else pair.process
         standing_by = self._pair is not None
+        trust = self._trust()
         if not self._settings.stimuli_path:
             return OverlayEngine(
                 federation,
@@ -198,6 +212,7 @@ class Gateway:
                 events_before=events_before,
                 process=process,
                 standing_by=standing_by,
+                trust=trust,
             )
         head = SegmentHead(
             federation=federation,
@@ -206,6 +221,7 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            secured=trust is not None,
         )
         self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
         engine = RecordedEngine(
@@ -217,9 +233,28 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            trust=trust,
         )
         self._stimuli.follow(engine)
         return engine
+
+    def _trust(self) -> KeyTrust | None:
+        """What the engine signs with and judges by; None without keys."""
+        if self._keys is None:
+            return None
+        ring = self._keys.ring
+        return KeyTrust(self._settings.federation.name, ring, ring, time_ns)
+
+    def _attach_login(self) -> Callable[[], BrokerLogin] | None:
+        """Who this gateway is where it attaches to brokers of ours; None without keys."""
+        keys = self._keys
+        return None if keys is None else lambda: keys.ring.login(GATEWAY_USER)
+
+    def _say_anew(self) -> None:
+        """Other keys are in force: what this gateway said of itself is said again under them."""
+        trust = self._trust()
+        if trust is not None:
+            self._carry_out(self._engine.renew_keys(trust, monotonic()))
 
     def _make_sealing(self) -> DomainSealing | None:
         """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
@@ -245,7 +280,10 @@ class Gateway:
         attach, name = kind_of(settings.head_kind).attach, f"{self._name}-mirror"
         return MirrorPlane(
             self._engine,
-            {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
+            {
+                edge: partial(attach, name, (url,), login=self._attach_login())
+                for edge, url in settings.mirror_urls.items()
+            },
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             buffer_done=self._flush,
@@ -435,6 +473,7 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
                 self._tick()
@@ -518,22 +557,30 @@ async def _serve(settings: GatewaySettings) -> None:
     gc.set_threshold(50_000, 20, 20)
     audit = AuditLog.at(settings.audit_path)
     audit.note(AuditKind.PROCESS_STARTED)
+    following = None
     try:
+        keys = KeysInForce.read(settings.keys, audit) if settings.keys else None
+        following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns(), audit=audit).run()
+            await Gateway(settings, epoch=time_ns(), keys=keys, audit=audit).run()
         else:
-            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain), audit)
+            pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys, audit=audit)
+            await _serve_in_turn(settings, pair, keys, audit)
     finally:
+        if following is not None:
+            following.cancel()
         audit.note(AuditKind.PROCESS_STOPPED)
         audit.close()
         log.info("gateway stopped")
 
 
-async def _serve_in_turn(settings: GatewaySettings, pair: Pair, audit: AuditLog) -> None:
+async def _serve_in_turn(
+    settings: GatewaySettings, pair: Pair, keys: KeysInForce | None, audit: AuditLog
+) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables, audit)
+        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -542,7 +589,7 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair, audit: AuditLog)
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables, audit)
+            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit)
             pair.let_go()
 
 

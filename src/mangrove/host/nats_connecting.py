@@ -10,6 +10,7 @@ import nats.errors
 from nats.aio.client import Client
 
 CLOSE_S = 1.0
+CANCEL_S, CANCEL_TIMES = 0.05, 20
 
 
 async def connect_or_close(urls: str | list[str], **options: Any) -> Client:
@@ -28,7 +29,25 @@ async def connect_or_close(urls: str | list[str], **options: Any) -> Client:
 
 
 async def close_in_time(client: Client) -> None:
-    """Close a connection, be the broker there or not."""
+    """Close a connection, be the broker there or not, and leave neither a task nor a socket behind."""
+    await end_attempts(client)
     with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
         async with asyncio.timeout(CLOSE_S):
             await client.close()
+    writer: asyncio.StreamWriter | None = getattr(client._transport, "_io_writer", None)
+    if writer is not None:
+        writer.transport.abort()
+
+
+async def end_attempts(client: Client) -> None:
+    """Connect no more by itself.
+
+    The library's own attempt to connect again swallows cancellations, goes on beside `close`, and may then
+    open a socket that nobody closes: so it is ended before.
+    """
+    again: asyncio.Task[None] | None = client._reconnection_task
+    for _ in range(CANCEL_TIMES):
+        if again is None or again.done() or again is asyncio.current_task():
+            break
+        again.cancel()
+        await asyncio.wait([again], timeout=CANCEL_S)

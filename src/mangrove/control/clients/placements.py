@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.model.agents.registration import ClientRole, Wish
 
@@ -11,8 +12,7 @@ WishId = tuple[str, str]
 """A client and its key of the wish."""
 
 
-@dataclass(slots=True)
-class Served:
+class Served(msgspec.Struct):
     """One wish of a client, and the broker that serves it."""
 
     client: str

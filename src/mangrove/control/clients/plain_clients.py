@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.events.happenings import PlainClientDisconnected, PlainClientReturned
 from mangrove.control.instructions import Instruction, KickClient, LookAtClients
@@ -33,8 +34,7 @@ LOST_SIGHT_S = 60.0
 MAX_MISSED = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class _Kicked:
+class _Kicked(msgspec.Struct, frozen=True):
     at: float
     broker: str
     messages_s: float

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.clients.placements import Served
 from mangrove.control.clients.registry import Client, Clients
@@ -34,8 +35,7 @@ Target = Callable[[str], str]
 """Where the subscribers of a topic are to go, if something was decided about them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What a registration led to."""
 
     answer: Registered

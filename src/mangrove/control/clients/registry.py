@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mangrove.control.clients.leases import LeaseWheel
 from mangrove.control.clients.placements import Placements, Served
@@ -33,19 +34,17 @@ STALE = "stale or repeated"
 UNKNOWN = "unknown client"
 
 
-@dataclass(slots=True)
-class Client:
+class Client(msgspec.Struct):
     """One client process."""
 
     id: str
     name: str
     sequence: int
     rtt_ms: dict[str, float]
-    wishes: dict[str, Served] = field(default_factory=dict)
+    wishes: dict[str, Served] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(msgspec.Struct, frozen=True):
     """What a registration changed."""
 
     client: Client | None
@@ -56,7 +55,7 @@ class Upsert:
     kept: tuple[Served, ...] = ()
     """Asked for again."""
     ended: tuple[Served, ...] = ()
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Clients:

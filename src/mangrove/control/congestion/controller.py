@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mangrove.control.congestion.budgets import Budgets
 from mangrove.control.congestion.lifting import raised, used_under
@@ -49,8 +51,7 @@ SETTLE_PERIODS = 5.0
 """A leader that takes over leaves limits as they are for so long: then clients have told what they say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """How much one publisher of a topic may say, and why not more."""
 
     msg_s: float

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mangrove.control.congestion.problem import (
     CongestionProblem,
@@ -31,8 +33,7 @@ ALL_BUT = 0.03
 """Who may say all but this part of what it would is not limited."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     """One publisher in a plan."""
 
     offer: TopicOffer
@@ -49,17 +50,16 @@ class Planned:
         return self.allowed_msg_s < self.demand_msg_s * (1.0 - ALL_BUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What everybody may say."""
 
-    publishers: Mapping[Key, Planned] = field(default_factory=dict)
+    publishers: Mapping[Key, Planned] = msgspec.field(default_factory=dict)
     """All that are not protected."""
-    importance: Mapping[str, float] = field(default_factory=dict)
-    short: Mapping[str, Amounts] = field(default_factory=dict)
+    importance: Mapping[str, float] = msgspec.field(default_factory=dict)
+    short: Mapping[str, Amounts] = msgspec.field(default_factory=dict)
     """By how much protected topics alone exceed a budget."""
-    budgets: Mapping[str, Amounts] = field(default_factory=dict)
-    wanted: Mapping[str, Amounts] = field(default_factory=dict)
+    budgets: Mapping[str, Amounts] = msgspec.field(default_factory=dict)
+    wanted: Mapping[str, Amounts] = msgspec.field(default_factory=dict)
     """What all that is offered, protected or not, would take of each broker that has a budget."""
 
     def exceeded(self, broker: str) -> bool:

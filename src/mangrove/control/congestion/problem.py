@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mangrove.model.agents.load import Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class PublisherDemand:
+class PublisherDemand(msgspec.Struct, frozen=True):
     """What one publisher of a topic would say if nobody limited it."""
 
     publisher: str
@@ -21,8 +21,7 @@ class PublisherDemand:
     """On the wire, on average."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDemand:
+class TopicDemand(msgspec.Struct, frozen=True):
     """A topic with its publishers and what each of its messages costs the brokers that carry it."""
 
     topic: str
@@ -41,8 +40,7 @@ class TopicDemand:
     """Importance that was kept from before (hysteresis); None: that of equation 4."""
 
 
-@dataclass(frozen=True, slots=True)
-class CongestionProblem:
+class CongestionProblem(msgspec.Struct, frozen=True):
     """Brokers that are short, and all topics that load them."""
 
     budgets: Mapping[str, Amounts]
@@ -54,8 +52,7 @@ class CongestionProblem:
     stop_at_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """How much everybody may say. Protected topics are always allowed all that they offer."""
 
     allowed: Mapping[tuple[str, str], float]
@@ -63,9 +60,9 @@ class Selection:
 
     Who may say all that it offers needs no limit; else somebody who is idle now could not begin.
     """
-    importance: Mapping[str, float] = field(default_factory=dict)
+    importance: Mapping[str, float] = msgspec.field(default_factory=dict)
     """Equation 4, by topic."""
-    short: Mapping[str, Amounts] = field(default_factory=dict)
+    short: Mapping[str, Amounts] = msgspec.field(default_factory=dict)
     """By how much protected topics alone exceed a budget, where they do."""
     optimal: bool = False
     """Whether it is proven that nothing else delivers more utility."""

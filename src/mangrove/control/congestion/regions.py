@@ -9,8 +9,8 @@ They are there because topics are picked as a whole, and useless publishers of a
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from mangrove.control.congestion.fair_level import fair_level
@@ -40,8 +40,8 @@ def cut_to_regions(problem: CongestionProblem, parameters: Congestion) -> Conges
             else one
             for number, one in enumerate(topic.publishers)
         )
-        topics[place] = replace(topic, publishers=publishers)
-    return replace(problem, topics=tuple(topics))
+        topics[place] = msgspec.structs.replace(topic, publishers=publishers)
+    return msgspec.structs.replace(problem, topics=tuple(topics))
 
 
 def region_limits(table: Table, parameters: Congestion) -> Numbers:

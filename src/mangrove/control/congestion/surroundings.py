@@ -8,15 +8,15 @@ returns, or to `limits`, which is complete.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mangrove.model.agents.load import Amounts, BrokerLoad
 from mangrove.model.events.event_log import EventId
 
 
-@dataclass(frozen=True, slots=True)
-class PublisherOffer:
+class PublisherOffer(msgspec.Struct, frozen=True):
     """A publisher of a topic that can be limited: what it says, and what it would say."""
 
     publisher: str
@@ -31,8 +31,7 @@ class PublisherOffer:
     """Of a message on the wire, on average."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOffer:
+class TopicOffer(msgspec.Struct, frozen=True):
     """A topic with its publishers and the brokers that carry it."""
 
     topic: str

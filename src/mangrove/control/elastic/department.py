@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -67,8 +66,7 @@ class StoredPower(msgspec.Struct, frozen=True, kw_only=True, tag="elastic"):
 _decoder = msgspec.json.Decoder(StoredPower)
 
 
-@dataclass(slots=True)
-class _Broker:
+class _Broker(msgspec.Struct):
     power: Power = Power.ON
     since: float = -math.inf
     rests_until: float = -math.inf

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.election.standing import TRANSITIONS, Standing
 from mangrove.model.agents.lease import LeaseRecord
@@ -25,13 +26,11 @@ HEAD_START_S = 1.0
 """Others wait so long for the successor that a leader has named."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLease:
+class ReadLease(msgspec.Struct, frozen=True):
     """Tell what the record is; `found` follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutLease:
+class PutLease(msgspec.Struct, frozen=True):
     """Write the record if its revision is still `last`; `written` or `refused` follows."""
 
     record: LeaseRecord

@@ -7,7 +7,8 @@ One that says so again and again, of whatever broker, costs a count and nothing 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 WRONG = 3
 """A client that was wrong so often within `MEMORY_S` is not believed."""
@@ -19,8 +20,7 @@ NOT_BELIEVED = "reports of dead brokers by clients that were wrong before"
 OTHER_BROKER = "reports of brokers that are not of this domain"
 
 
-@dataclass(slots=True)
-class _Mistakes:
+class _Mistakes(msgspec.Struct):
     count: int = 0
     until: float = 0.0
 

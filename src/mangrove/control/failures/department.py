@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -63,14 +62,13 @@ BY_DISTRIBUTION = "distribution"
 _FIRST = StoredFailure(failed_by="", decided_by="")
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(msgspec.Struct):
     """What one decision comes to."""
 
-    moved: Counter[str] = field(default_factory=Counter)
-    why: Counter[str] = field(default_factory=Counter)
+    moved: Counter[str] = msgspec.field(default_factory=Counter)
+    why: Counter[str] = msgspec.field(default_factory=Counter)
     mirrors: int = 0
-    examples: list[str] = field(default_factory=list)
+    examples: list[str] = msgspec.field(default_factory=list)
 
     def add(self, topic: str, place: str, why: str) -> None:
         self.moved[place] += 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.events.failure_happenings import (
     BrokerFailed,
@@ -29,8 +30,7 @@ TOGETHER_S = 2.0
 """Brokers of one host that died within this time died with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """A broker's health has changed."""
 
     broker: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from mangrove.control.load.cluster import UNKNOWN_HEADROOM, ranking_headroom
 from mangrove.control.site import Site
@@ -13,8 +14,7 @@ from mangrove.model.agents.load import BrokerLoad
 Loads = Callable[[float], Mapping[str, BrokerLoad]]
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Where a topic is without its mirror."""
 
     edges: tuple[str, ...]

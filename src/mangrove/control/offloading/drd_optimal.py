@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.offloading.drd import drd
 from mangrove.control.offloading.plan import Plan, deadline_text, relief_text
@@ -35,8 +36,7 @@ PACKING_NODES = 500
 _SLACK = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """A choice, and whether no cheaper one exists."""
 
     choice: Choice

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from mangrove.model.agents.load import Amounts, Metric
 
@@ -25,8 +26,7 @@ class Audience(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One client's part in a bundle: its wish, and what its leaving alone would free at the broker."""
 
     client: str
@@ -34,8 +34,7 @@ class Member:
     load: Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """All clients of a topic at a broker, moved together (ePEER §4.4.3.2)."""
 
     topic: str
@@ -51,8 +50,7 @@ class Bundle:
     members: tuple[Member, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptor:
+class Acceptor(msgspec.Struct, frozen=True):
     """A broker that may take load."""
 
     broker: str
@@ -66,8 +64,7 @@ class Acceptor:
     rtt_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """What is overloaded, by how much, what could go, and where to."""
 
     source: str
@@ -83,8 +80,7 @@ class Problem:
     acceptors: tuple[Acceptor, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """A topic's bundle, or a part of its members, to one broker."""
 
     topic: str
@@ -97,12 +93,11 @@ class Move:
     """For people: why this topic, why this acceptor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """What a method chose, and how much of the need it leaves."""
 
     moves: tuple[Move, ...]
-    unmet: Mapping[Metric, float] = field(default_factory=dict)
+    unmet: Mapping[Metric, float] = msgspec.field(default_factory=dict)
 
 
 Method = Callable[[Problem], Choice]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.control.offloading.drd import drd
 from mangrove.control.offloading.drd_optimal import drd_optimal
@@ -13,8 +13,7 @@ from mangrove.control.offloading.trigger import StartedBy
 from mangrove.errors import InputError
 
 
-@dataclass(frozen=True, slots=True)
-class OffloadingMethod:
+class OffloadingMethod(msgspec.Struct, frozen=True):
     """One method: what it is called, what starts it, and how it chooses."""
 
     name: str

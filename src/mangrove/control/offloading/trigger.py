@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from mangrove.control.load.capacity import accepts, need_of, room_of
 from mangrove.control.load.cluster import ranking_headroom
@@ -21,8 +22,7 @@ class StartedBy(StrEnum):
     IMBALANCE = "imbalance"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """A broker that should shed, and the brokers of its domain that may take it, the most headroom first."""
 
     source: str
@@ -31,7 +31,7 @@ class Start:
     cap: Amounts = UNLIMITED
     """The most that each acceptor may take in this session, besides its room."""
     why: str = ""
-    shares: Mapping[Metric, float] = field(default_factory=dict)
+    shares: Mapping[Metric, float] = msgspec.field(default_factory=dict)
     """The utilisation, or the difference, that started it, by metric."""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from mangrove.control.plans.checks import fitted, mistakes
@@ -18,8 +16,7 @@ from mangrove.model.plans.account import PlanPreview
 NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A plan that suits the domain; `problem` is why it is not to be put in force all the same."""
 
     decision: PlanDecision

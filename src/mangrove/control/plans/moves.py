@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mangrove.control.clients.placements import WishId
 from mangrove.control.events.session_happenings import TopicMoved
@@ -20,15 +21,14 @@ from mangrove.model.events.event_log import EventId, EventLog
 MAX_HELD_MS = 1e7
 
 
-@dataclass(slots=True)
-class TopicOnItsWay:
+class TopicOnItsWay(msgspec.Struct):
     """One topic that moves."""
 
     to: str
     until: float
     """When those that have not answered are given up."""
     decided_by: EventId
-    orders: OrderBook = field(default_factory=OrderBook)
+    orders: OrderBook = msgspec.field(default_factory=OrderBook)
     moved: int = 0
     failed: int = 0
     vanished: int = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.model.agents.members import LIVE_S, MemberBeat
 
@@ -14,8 +15,7 @@ STALE = "beats that came after later ones"
 IMPOSSIBLE = "beats with impossible figures"
 
 
-@dataclass(slots=True)
-class Member:
+class Member(msgspec.Struct):
     """Another agent, as heard last."""
 
     beat: MemberBeat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.control.load.plausibility import amount_problem, rate_problem
 from mangrove.control.stimuli import PlainClient, PlainClientsSeen
@@ -11,8 +11,7 @@ MIN_LOOK_S = 0.5
 """Two looks that are closer give no rates."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlainLoad:
+class PlainLoad(msgspec.Struct, frozen=True):
     """What one connection takes of a broker's output, and the streams that its patterns bring in."""
 
     cid: int

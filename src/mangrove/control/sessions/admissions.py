@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.events.session_happenings import AdmissionEnded, LoadAdmitted
 from mangrove.control.instructions import Instruction, TellPeer
@@ -44,8 +45,7 @@ Barred = Callable[[str, float], frozenset[str]]
 NOT_WELCOME = "load from a domain that is not in accept_load_from"
 
 
-@dataclass(frozen=True, slots=True)
-class _Admission:
+class _Admission(msgspec.Struct, frozen=True):
     peer: str
     brokers: dict[str, str]
     """Topic → broker."""

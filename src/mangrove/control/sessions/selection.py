@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from mangrove.control.offloading.problem import Acceptor, Bundle, Choice, Method, Move, Problem
 from mangrove.control.sessions.moved_topics import MovedTopics
@@ -21,19 +22,19 @@ def select(method: Method, problem: Problem, moved: MovedTopics, now: float) -> 
     names = {acceptor.broker for acceptor in problem.acceptors}
     bars = {bundle.topic: moved.barred(bundle.topic, now) & names for bundle in problem.bundles}
     free = tuple(bundle for bundle in problem.bundles if not bars[bundle.topic])
-    first = _checked(method(replace(problem, bundles=free)), problem)
+    first = _checked(method(msgspec.structs.replace(problem, bundles=free)), problem)
     pinned = tuple(bundle for bundle in problem.bundles if bars[bundle.topic])
     if not first.unmet or not pinned:
         return first
     left = frozenset().union(*bars.values())
     acceptors = tuple(
-        replace(acceptor, room=acceptor.room.minus(_taken(first.moves, acceptor)))
+        msgspec.structs.replace(acceptor, room=acceptor.room.minus(_taken(first.moves, acceptor)))
         for acceptor in problem.acceptors
         if acceptor.broker not in left
     )
     if not acceptors:
         return first
-    rest = replace(problem, bundles=pinned, acceptors=acceptors, need=first.unmet)
+    rest = msgspec.structs.replace(problem, bundles=pinned, acceptors=acceptors, need=first.unmet)
     second = _checked(method(rest), rest)
     return Choice((*first.moves, *second.moves), second.unmet)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -67,8 +66,7 @@ class StoredAdmission(msgspec.Struct, frozen=True, kw_only=True, tag="admission"
 Record = StoredSession | StoredMoved | StoredAdmission
 
 
-@dataclass(slots=True)
-class MoveProgress:
+class MoveProgress(msgspec.Struct):
     """A topic that leaves in a session."""
 
     stored: StoredMove
@@ -85,8 +83,7 @@ class MoveProgress:
         return self.moved + self.failed + self.vanished
 
 
-@dataclass(slots=True)
-class Session:
+class Session(msgspec.Struct):
     """An open session; `step` is the only way from state to state."""
 
     id: str
@@ -102,17 +99,17 @@ class Session:
     """When the state times out."""
     acceptors: tuple[str, ...] = ()
     """Brokers of this domain that are BUSY for it, besides the source."""
-    moves: dict[str, MoveProgress] = field(default_factory=dict)
-    orders: OrderBook = field(default_factory=OrderBook)
-    asked: dict[str, float] = field(default_factory=dict)
+    moves: dict[str, MoveProgress] = msgspec.field(default_factory=dict)
+    orders: OrderBook = msgspec.field(default_factory=OrderBook)
+    asked: dict[str, float] = msgspec.field(default_factory=dict)
     """Neighbours that have not answered, and when each is asked again."""
     asked_topics: tuple[str, ...] = ()
-    rooms: dict[str, tuple[EdgeRoom, ...]] = field(default_factory=dict)
-    bundles: dict[str, Bundle] = field(default_factory=dict)
+    rooms: dict[str, tuple[EdgeRoom, ...]] = msgspec.field(default_factory=dict)
+    bundles: dict[str, Bundle] = msgspec.field(default_factory=dict)
     """What could leave, when it was last looked at."""
     chosen: tuple[Move, ...] = ()
     """What neighbours are asked to take."""
-    admitted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    admitted: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     """Topic → URL of the broker, and of the management broker, of the neighbour that takes it."""
     peers: tuple[str, ...] = ()
     """Neighbours whose brokers are BUSY for it."""
@@ -121,7 +118,7 @@ class Session:
     """Not before all clients had time to register with a leader that took the session up."""
     settled_from: float = 0.0
     """When the last of its clients had moved, or had had its time; the cool-down counts from there."""
-    tried: list[str] = field(default_factory=list)
+    tried: list[str] = msgspec.field(default_factory=list)
     """Why nobody takes anything, for people."""
 
     def step(self, step: Step, now: float, balancing: Balancing) -> None:

@@ -10,8 +10,7 @@ salts are random, so its nonce may be fixed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -82,10 +81,9 @@ def nonce(counter: int) -> bytes:
     return _COUNTER.pack(counter)
 
 
-def digest_of(authenticated: Sequence[bytes], ciphertext: bytes) -> bytes:
+def digest_of(authenticated: bytes, ciphertext: bytes) -> bytes:
     """Names a sealed body with the facts that belong to it."""
-    digest = blake2b(digest_size=32)
-    for part in (*authenticated, ciphertext):
-        digest.update(len(part).to_bytes(4, "big"))
-        digest.update(part)
+    digest = sha256(len(authenticated).to_bytes(4, "big"))
+    digest.update(authenticated)
+    digest.update(ciphertext)
     return digest.digest()

@@ -100,7 +100,7 @@ class Opener:
         known = self._known.get(name) or self._unwrapped(frame.origin, parts.envelope)
         authenticated = parts.envelope + parts.counts + bound_facts(frame)
         if known.place is not None:
-            expected = known.pair.seal_of(digest_of((authenticated,), parts.ciphertext))
+            expected = known.pair.seal_of(digest_of(authenticated, parts.ciphertext))
             if not compare_digest(expected, parts.seals[known.place]):
                 raise UnopenedError(Refusal.BROKEN)
         try:

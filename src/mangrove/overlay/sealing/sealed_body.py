@@ -34,8 +34,9 @@ SHORTEST_MESSAGE_BYTES = len(b"LMSG x 0\r\n\r\n")
 _START = struct.Struct(f">4sQ{SALT_BYTES}s{KEY_ID_BYTES}sH")
 _RECIPIENT = struct.Struct(f">H{KEY_ID_BYTES}s{CONTENT_KEY_BYTES + TAG_BYTES}s")
 _AUDIENCE = struct.Struct(f">H{KEY_ID_BYTES}s")
-_COUNTS = struct.Struct(">IQ")
-_FACTS = struct.Struct(">BH")
+COUNTS = struct.Struct(">IQ")
+"""How many messages, and which body under its content key."""
+_FACTS = struct.Struct(f"{NAME.format}BH")
 
 
 class SealFormatError(MangroveError):
@@ -89,7 +90,7 @@ class SealedBody(NamedTuple):
     @property
     def counts(self) -> bytes:
         """What stands between the envelope and the ciphertext."""
-        return _COUNTS.pack(self.messages, self.counter)
+        return COUNTS.pack(self.messages, self.counter)
 
     def encode(self) -> bytes:
         """As the body of a frame."""
@@ -104,7 +105,7 @@ def is_sealed(body: bytes) -> bool:
 def sealed_bytes(size_bytes: int, recipients: int) -> int:
     """How long a body of a size is when it is sealed for so many domains."""
     seals = TAG_BYTES * recipients if recipients > 1 else 0
-    fixed = _START.size + _COUNTS.size + TAG_BYTES
+    fixed = _START.size + COUNTS.size + TAG_BYTES
     return fixed + _RECIPIENT.size * recipients + size_bytes + seals
 
 
@@ -112,11 +113,11 @@ def take_apart(body: bytes) -> SealedBody:
     """The parts of a sealed body, or SealFormatError."""
     recipients = _recipients(body)
     counts_at = _START.size + _RECIPIENT.size * recipients
-    cipher_at = counts_at + _COUNTS.size
+    cipher_at = counts_at + COUNTS.size
     end = len(body) - (TAG_BYTES * recipients if recipients > 1 else 0)
     if end < cipher_at + TAG_BYTES:
         raise SealFormatError("a sealed body is cut off")
-    messages, counter = _COUNTS.unpack_from(body, counts_at)
+    messages, counter = COUNTS.unpack_from(body, counts_at)
     seals = tuple(body[place : place + TAG_BYTES] for place in range(end, len(body), TAG_BYTES))
     return SealedBody(body[:counts_at], messages, counter, body[cipher_at:end], seals)
 
@@ -149,7 +150,9 @@ def bound_facts(frame: Frame) -> bytes:
 
     All else in it changes on the way: the destinations that are left, the age, the hops, the label.
     """
-    facts = NAME.pack(*frame.name) + _FACTS.pack(frame.type, frame.topic_class)
+    facts = _FACTS.pack(
+        frame.origin, frame.epoch, frame.flow_id, frame.sequence, frame.type, frame.topic_class
+    )
     return facts + encode_predecessors(frame.predecessors) if frame.predecessors else facts
 
 

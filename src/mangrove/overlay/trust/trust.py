@@ -8,12 +8,16 @@ and believes its neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
+from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
+from mangrove.overlay.protocol.frames import TAG_BYTES
 from mangrove.overlay.protocol.signed import Signed
 
 PURPOSE = b"mangrove control message 1\n"
 """Begins everything that is signed here, so that nothing signed for another purpose can pass for it."""
+MAX_SHARED = 8192
 
 
 def statement(federation: str, at_ns: int, said: bytes) -> bytes:
@@ -39,6 +43,13 @@ class Verifier(Protocol):
         """Empty if the gateway of `origin` has signed the statement; else why that is not believed."""
 
 
+class SharedKeys(Protocol):
+    """Keys that the own domain shares with one other, and with nobody else."""
+
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """With the gateway of a credential: the newest first, which is used, and those before it."""
+
+
 class Judgement(NamedTuple):
     """What is to be thought of something signed."""
 
@@ -60,17 +71,31 @@ class Trust(Protocol):
     def time_ns(self) -> int:
         """The time of day, as epochs are counted."""
 
+    def tag(self, credential: bytes, content: bytes) -> bytes:
+        """What proves to the gateway of a credential that this domain has sent something."""
+
+    def tagged(self, credentials: tuple[bytes, ...], content: bytes, tag: bytes) -> bool:
+        """Whether the gateway of one of these credentials has sent something to this domain."""
+
 
 class KeyTrust:
     """Trust by keys."""
 
     def __init__(
-        self, federation: str, signer: Signer, verifier: Verifier, time_ns: Callable[[], int]
+        self,
+        federation: str,
+        signer: Signer,
+        verifier: Verifier,
+        time_ns: Callable[[], int],
+        shared: SharedKeys,
     ) -> None:
         self._federation = federation
         self._signer = signer
         self._verifier = verifier
         self._time_ns = time_ns
+        self._shared = shared
+        self._keys: dict[bytes, tuple[bytes, ...]] = {}
+        """By credential; as many as there are domains, and some that were replaced."""
 
     def signed(self, said: bytes) -> Signed:
         """Sign what this gateway says."""
@@ -91,3 +116,31 @@ class KeyTrust:
     def time_ns(self) -> int:
         """The time of day."""
         return self._time_ns()
+
+    def tag(self, credential: bytes, content: bytes) -> bytes:
+        """What proves to the gateway of a credential that this domain has sent something."""
+        keys = self._with(credential)
+        return _tag(keys[0], content) if keys else bytes(TAG_BYTES)
+
+    def tagged(self, credentials: tuple[bytes, ...], content: bytes, tag: bytes) -> bool:
+        """Whether the gateway of one of these credentials has sent something to this domain."""
+        return any(
+            compare_digest(_tag(key, content), tag)
+            for credential in credentials
+            for key in self._with(credential)
+        )
+
+    def _with(self, credential: bytes) -> tuple[bytes, ...]:
+        keys = self._keys.get(credential)
+        if keys is None:
+            if len(self._keys) >= MAX_SHARED:
+                self._keys.clear()
+            keys = self._keys[credential] = self._shared.shared_keys(credential)
+        return keys
+
+    def __repr__(self) -> str:
+        return "KeyTrust()"
+
+
+def _tag(key: bytes, content: bytes) -> bytes:
+    return blake2b(content, key=key, digest_size=TAG_BYTES).digest()

@@ -27,12 +27,31 @@ class SimulatedKeys:
         return signature(self._secret, statement)
 
 
+class SharedWithOthers:
+    """The keys that one domain shares with others."""
+
+    def __init__(self, domain: str, authority: SimulatedAuthority) -> None:
+        self._domain = domain
+        self._authority = authority
+
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """With the owner of a credential."""
+        return self._authority.shared_keys_of(self._domain, credential)
+
+
 class SimulatedAuthority:
     """Knows the keys of all domains, and judges whose a signature is."""
 
     def __init__(self, domains: list[str], seed: int) -> None:
         self._secrets = {name: blake2b(f"{seed} {name}".encode()).digest() for name in domains}
         self.keys = {name: SimulatedKeys(name, secret) for name, secret in self._secrets.items()}
+
+    def shared_keys_of(self, domain: str, credential: bytes) -> tuple[bytes, ...]:
+        """What a domain shares with the owner of a credential, and with nobody else."""
+        other = self._secrets.get(credential.decode())
+        if other is None:
+            return ()
+        return (blake2b(b"".join(sorted((self._secrets[domain], other))), digest_size=32).digest(),)
 
     def verify(self, origin: str, statement: bytes, signed: bytes, credential: bytes) -> str:
         """Empty if the gateway of `origin` has signed the statement."""

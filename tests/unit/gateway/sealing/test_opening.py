@@ -157,7 +157,7 @@ def forged_by(insider: SealingDomain, sealed: Frame, body: bytes) -> Frame:
     parts = take_apart(sealed.body)
     authenticated = parts.envelope + parts.counts + bound_facts(sealed)
     ciphertext = known.cipher.encrypt(parts.counter.to_bytes(12, "big"), body, authenticated)
-    own = known.pair.seal_of(digest_of((authenticated,), ciphertext))
+    own = known.pair.seal_of(digest_of(authenticated, ciphertext))
     assert known.cipher.decrypt(parts.counter.to_bytes(12, "big"), ciphertext, authenticated) == body
     return with_body(sealed, parts._replace(ciphertext=ciphertext, seals=(own, own)).encode())
 
@@ -203,5 +203,8 @@ def test_nothing_secret_shows(sites: dict[str, SealingDomain]) -> None:
 
 def test_messages_are_counted_for_those_who_cannot_look_into_them(sites: dict[str, SealingDomain]) -> None:
     a, b = sites["a"], sites["b"]
-    body = b"LMSG x 1\r\ny\r\n" * 3 + b"HMSG y 12 13\r\nNATS/1.0\r\n\r\nz\r\n"
-    assert take_apart(a.sealed(frame_of(a, body, b)).body).messages == 4
+    body = b"LMSG x 1\r\ny\r\n" * 3 + b"HMSG y 12 13\r\nNATS/1.0\r\n\r\nz\r\n" + b"LMSG x 1\r\ny\r\n"
+    for _ in range(2):
+        assert take_apart(a.sealed(frame_of(a, body, b)).body).messages == 5
+    odd = b"LMSG x 12\r\nLMSG x 12\r\n!\r\n" * 2
+    assert take_apart(a.sealed(frame_of(a, odd, b)).body).messages == 2, "payloads may look like lines"

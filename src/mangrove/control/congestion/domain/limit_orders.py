@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.instructions import Instruction, TellClient
 from mangrove.model.agents.usefulness import LIMITS_VALID_S, LimitsOrdered
@@ -20,8 +21,7 @@ EPOCH_BITS = 32
 """Below a leader's term, a count of changes: epochs grow from leader to leader."""
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(msgspec.Struct):
     limits: dict[str, RateLimit]
     epoch: int
     since: float

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.events.congestion_happenings import PlainPublisherDisconnected
 from mangrove.control.instructions import Instruction, KickClient, LookAtClients
@@ -25,8 +26,7 @@ MAX_KICKS = 10
 """At one look."""
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(msgspec.Struct):
     messages: int
     bytes: int
     at: float

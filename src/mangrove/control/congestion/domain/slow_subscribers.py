@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.control.events.congestion_happenings import (
     SlowClientDisconnected,
@@ -41,8 +42,7 @@ MAX_SLOW = 10_000
 MAX_LAG = 1 << 53
 
 
-@dataclass(slots=True)
-class _Lagging:
+class _Lagging(msgspec.Struct):
     entry: SlowSubscriber
     reports: int
     at: float
