@@ -242,8 +242,10 @@ class Gateway:
         """What the engine signs with and judges by; None without keys."""
         if self._keys is None:
             return None
+        from mangrove.host.keys.shared_keys import RingSharedKeys
+
         ring = self._keys.ring
-        return KeyTrust(self._settings.federation.name, ring, ring, time_ns)
+        return KeyTrust(self._settings.federation.name, ring, ring, time_ns, RingSharedKeys(ring))
 
     def _attach_login(self) -> Callable[[], BrokerLogin] | None:
         """Who this gateway is where it attaches to brokers of ours; None without keys."""
