@@ -31,7 +31,7 @@ from mangrove.host.keys.certificates import IDENTITY_DAYS, today
 from mangrove.host.keys.making import make_keys
 from mangrove.model.audit.entry import AuditKind
 from mangrove.model.security.identity import Role
-from mangrove.overlay.protocol.frames import HEADER, MAGIC, FrameType
+from mangrove.overlay.protocol.frames import Frame, FrameType
 
 REFUSED = AuditKind.CONNECTION_REFUSED
 LATER_S = 1e9
@@ -139,7 +139,7 @@ async def test_a_greeting_that_was_overheard_is_said_again(field: Battlefield) -
 
 async def test_frames_before_any_greeting(field: Battlefield) -> None:
     """Frames that say they are of b, and lengths without an end, in the clear and within TLS."""
-    endless = HEADER.pack(MAGIC, FrameType.DATA, 1, 64 << 20, *(0,) * 11) + b"x" * 100_000
+    endless = Frame(FrameType.DATA, b"x" * (4 << 20)).encode()[: 1 << 20]
 
     async def attack() -> None:
         for context in (None, of_a_gateway(field.keys_of("m"))):

@@ -15,7 +15,14 @@ from mangrove.config import parse_federation
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.protocol.control_messages import Goodbye, RouteAck, control_body, control_frame
+from mangrove.overlay.protocol.control_messages import (
+    Goodbye,
+    Renewal,
+    RenewalStep,
+    RouteAck,
+    control_body,
+    control_frame,
+)
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
 from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -104,6 +111,7 @@ def _say_the_rest(said: dict[str, list[bytes]], federation: Federation) -> None:
     body = message("alert.c", b"y" * 64)
     for frame in (
         engine.hello(),
+        control_frame(Renewal(step=RenewalStep.LAST)),
         control_frame(Goodbye(reason="the gateway stops", displaced_by=7)),
         control_frame(
             RouteAck(origin="a", epoch=1, label=1, path=["a", "b"], version=1, ok=False, reason="no")

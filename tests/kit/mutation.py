@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 
-from mangrove.overlay.protocol.frames import HEADER, MAGIC, FrameDecoder, FrameError, FrameType
+from mangrove.overlay.protocol.frames import HEADER, Frame, FrameDecoder, FrameError, FrameType
 
 CORPUS = Path(__file__).parents[1] / "data" / "frames"
 OPAQUE = {FrameType.DATA, FrameType.JOBS, FrameType.PIECE, FrameType.MANAGEMENT}
-FIELD_BITS = (16, 8, 8, 32, 16, 16, 16, 16, 16, 16, 64, 32, 32, 32, 64)
+FIELD_BITS = tuple(
+    {"B": 8, "H": 16, "I": 32, "Q": 64}.get(each, 16) for each in HEADER.format[1:].replace("2s", "H")
+)
 """Of the header, in order, the magic first."""
 NUMBERS = [0, 1, 2, 3, 7, 8, 127, 128, 255, 256, 1023, 1024, 4096, 65535, 65536, (1 << 20), (64 << 20)]
 NUMBERS += [
@@ -185,7 +187,7 @@ class Mutator:
 
 def framed(kind: int, body: bytes) -> bytes:
     """A control frame around any bytes."""
-    return HEADER.pack(MAGIC, kind, 1, len(body), *(0,) * 11) + body
+    return Frame(FrameType(kind), body).encode()
 
 
 def _control_bodies(data: bytes) -> tuple[int, Any] | None:
