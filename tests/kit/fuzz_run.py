@@ -33,7 +33,7 @@ from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind
 
 WARM_UP_SHARE = 0.2
 """Memory is compared from here on: tables fill up to their limits first."""
-SHARES = {"link": 0.7, "pair": 0.1, "body": 0.2}
+SHARES = {"link": 0.4, "secured link": 0.3, "pair": 0.1, "body": 0.2}
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 
@@ -63,6 +63,7 @@ def run(seed: int, count: int) -> FuzzReport:
     """Throw so many inputs. A failure prints the input that it came with."""
     targets: dict[str, tuple[Target, Mutator]] = {
         "link": (LinkTarget(), Mutator([*load_corpus(), *said_today()], seed)),
+        "secured link": (LinkTarget(secured=True), Mutator([*load_corpus(), *said_today()], seed + 3)),
         "pair": (PairTarget(), Mutator(pair_corpus(), seed + 1)),
         "body": (BodyTarget(), Mutator(body_corpus(), seed + 2)),
     }

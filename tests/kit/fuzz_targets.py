@@ -10,7 +10,7 @@ from collections import Counter
 
 from tests.kit.attachments import Head, message
 from tests.kit.engines import want, with_links
-from tests.kit.frame_corpus import RING
+from tests.kit.frame_corpus import RING, SEED
 from tests.kit.mutation import OPAQUE
 
 from mangrove.config import parse_federation
@@ -20,6 +20,9 @@ from mangrove.overlay.pair.messages import MAX_RECORD_BYTES, RecordKind, RecordR
 from mangrove.overlay.protocol.bodies import Entry, WireError, parse_message_line, scan
 from mangrove.overlay.protocol.control_messages import control_body
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame, FrameDecoder, FrameError, FrameType
+from mangrove.overlay.trust.trust import KeyTrust
+from mangrove.simulation.forging.keys import SimulatedAuthority
+from mangrove.simulation.overlay_network import BEGINNING_NS
 
 LOOK_EVERY = 1_000
 RECONNECT_EVERY = 20
@@ -34,8 +37,13 @@ class LinkTarget:
 
     attacker, honest = "a", "c"
 
-    def __init__(self) -> None:
-        self.engine: OverlayEngine = with_links(parse_federation(RING, "ring").require(), "b")
+    def __init__(self, *, secured: bool = False) -> None:
+        shape = parse_federation(RING, "ring").require()
+        trust = None
+        if secured:
+            authority = SimulatedAuthority(list(shape.domains), SEED)
+            trust = KeyTrust(shape.name, authority.keys["b"], authority, lambda: BEGINNING_NS)
+        self.engine: OverlayEngine = with_links(shape, "b", trust)
         want(self.engine, "alert.b", "jobs.b", now=0.02)
         self.outcomes: Counter[str] = Counter()
         self._now = 1.0

@@ -47,7 +47,7 @@ from mangrove.model.security.users import GATEWAY_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
-from mangrove.model.status import GatewayStatus, LimitFigures
+from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.events.happenings import StatementRefused
@@ -125,11 +125,9 @@ class Gateway:
         self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
-        self._engine = self._make_engine(epoch)
         self._sealing = self._make_sealing()
-        self._sealed = SealedTraffic(
-            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
-        )
+        self._engine = self._make_engine(epoch)
+        self._sealed = self._make_sealed()
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -242,10 +240,9 @@ class Gateway:
         """What the engine signs with and judges by; None without keys."""
         if self._keys is None:
             return None
-        from mangrove.host.keys.shared_keys import RingSharedKeys
-
         ring = self._keys.ring
-        return KeyTrust(self._settings.federation.name, ring, ring, time_ns, RingSharedKeys(ring))
+        verifier = self._sealing or ring
+        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns)
 
     def _attach_login(self) -> Callable[[], BrokerLogin] | None:
         """Who this gateway is where it attaches to brokers of ours; None without keys."""
@@ -254,21 +251,27 @@ class Gateway:
 
     def _say_anew(self) -> None:
         """Other keys are in force: what this gateway said of itself is said again under them."""
+        if self._keys is not None and self._sealing is not None:
+            self._sealing.take(self._keys.ring)
         trust = self._trust()
         if trust is not None:
             self._carry_out(self._engine.renew_keys(trust, monotonic()))
 
     def _make_sealing(self) -> DomainSealing | None:
         """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
-        settings = self._settings
-        if not settings.keys or not settings.federation.topics.any_confidential:
+        federation = self._settings.federation
+        if self._keys is None or not federation.topics.any_confidential:
             return None
         from mangrove.gateway.sealing.domain_sealing import DomainSealing
-        from mangrove.host.keys.ring import KeyRing
 
-        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
-        self._engine.seal_with(sealing.sealer)
-        return sealing
+        return DomainSealing(federation, self._settings.domain, self._keys.ring)
+
+    def _make_sealed(self) -> SealedTraffic:
+        """What is done with bodies that may be sealed, with keys or without."""
+        if self._sealing is None:
+            return SealedTraffic(self._engine, self._ledger)
+        self._engine.seal_with(self._sealing.sealer)
+        return SealedTraffic(self._engine, self._ledger, self._sealing.opener)
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
@@ -442,8 +445,6 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._sealed.tell(monotonic())
-        if self._sealing is not None:
-            self._sealing.look_now_and_then()
         self._write_events()
         self._head.arrivals.expire(monotonic())
         self._audit.settle()
@@ -526,6 +527,11 @@ class Gateway:
             urls, self._name, answers.by_subject(), self._mail, self._desk, announcement
         )
 
+    def _sealing_figures(self) -> SealingFigures:
+        if self._sealing is None:
+            return self._sealed.figures()
+        return self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key)
+
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""
         self._head.book()
@@ -546,9 +552,7 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
-            sealing=self._sealed.figures()
-            if self._sealing is None
-            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
+            sealing=self._sealing_figures(),
             audit=self._audit.figures(),
         )
 

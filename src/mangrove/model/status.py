@@ -6,7 +6,7 @@ import msgspec
 
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.audit.entry import AuditFigures
-from mangrove.model.broker_status import BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 

@@ -25,8 +25,8 @@ from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
 from mangrove.model.agents.registration import AgentStarted
-from mangrove.model.broker_status import BrokerStatus
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.supervision import (
     BrokerAction,
     BrokerOrder,

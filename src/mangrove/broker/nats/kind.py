@@ -30,8 +30,8 @@ from mangrove.broker.system import BrokerSystem
 from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
-from mangrove.model.broker_status import BrokerStatus
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.hosting.broker_status import BrokerStatus
 
 
 class NatsKind:
