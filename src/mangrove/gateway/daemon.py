@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -41,12 +41,14 @@ from mangrove.gateway.trust.keys_in_force import KeysInForce
 from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.user_login import login_of
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.security.users import GATEWAY_USER
+from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
-from mangrove.model.status import GatewayStatus, LimitFigures
+from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -74,7 +76,6 @@ from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_net
 
 if TYPE_CHECKING:
     from mangrove.gateway.sealing.domain_sealing import DomainSealing
-    from mangrove.host.keys.login import BrokerLogin
 
 log = logging.getLogger(__name__)
 
@@ -119,11 +120,9 @@ class Gateway:
         self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
-        self._engine = self._make_engine(epoch)
         self._sealing = self._make_sealing()
-        self._sealed = SealedTraffic(
-            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
-        )
+        self._engine = self._make_engine(epoch)
+        self._sealed = self._make_sealed()
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -136,6 +135,7 @@ class Gateway:
             Leaves(federation.topics, self._engine.is_unwanted),
             mark,
             self._hang_together,
+            users=bool(settings.keys),
         )
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
@@ -145,7 +145,7 @@ class Gateway:
                 self._name,
                 settings.head_urls,
                 together="" if settings.pair is None else f"gateways-{settings.domain}",
-                login=self._attach_login() if settings.head_is_ours else None,
+                login=self._attach_login(),
             ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
@@ -237,30 +237,32 @@ class Gateway:
         if self._keys is None:
             return None
         ring = self._keys.ring
-        return KeyTrust(self._settings.federation.name, ring, ring, time_ns)
-
-    def _attach_login(self) -> Callable[[], BrokerLogin] | None:
-        """Who this gateway is where it attaches to brokers of ours; None without keys."""
-        keys = self._keys
-        return None if keys is None else lambda: keys.ring.login(GATEWAY_USER)
+        verifier = self._sealing or ring
+        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns)
 
     def _say_anew(self) -> None:
         """Other keys are in force: what this gateway said of itself is said again under them."""
+        if self._keys is not None and self._sealing is not None:
+            self._sealing.take(self._keys.ring)
         trust = self._trust()
         if trust is not None:
             self._carry_out(self._engine.renew_keys(trust, monotonic()))
 
     def _make_sealing(self) -> DomainSealing | None:
         """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
-        settings = self._settings
-        if not settings.keys or not settings.federation.topics.any_confidential:
+        federation = self._settings.federation
+        if self._keys is None or not federation.topics.any_confidential:
             return None
         from mangrove.gateway.sealing.domain_sealing import DomainSealing
-        from mangrove.host.keys.ring import KeyRing
 
-        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
-        self._engine.seal_with(sealing.sealer)
-        return sealing
+        return DomainSealing(federation, self._settings.domain, self._keys.ring)
+
+    def _make_sealed(self) -> SealedTraffic:
+        """What is done with bodies that may be sealed, with keys or without."""
+        if self._sealing is None:
+            return SealedTraffic(self._engine, self._ledger)
+        self._engine.seal_with(self._sealing.sealer)
+        return SealedTraffic(self._engine, self._ledger, self._sealing.opener)
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
@@ -275,7 +277,7 @@ class Gateway:
         return MirrorPlane(
             self._engine,
             {
-                edge: partial(attach, name, (url,), login=self._attach_login())
+                edge: partial(attach, name, (url,), login=login_of(settings.keys, GATEWAY_USER))
                 for edge, url in settings.mirror_urls.items()
             },
             self._ledger,
@@ -295,7 +297,11 @@ class Gateway:
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url, self._name, owner, ours=settings.head_is_ours
+                settings.head_client_url,
+                self._name,
+                owner,
+                ours=settings.head_is_ours,
+                login=self._client_login(HEAD),
             ),
             send=self._send_letter,
             reachable=self._reachable,
@@ -309,13 +315,24 @@ class Gateway:
         return SiteProbe(
             settings.domain,
             lambda owner: {
-                broker: kind_of(settings.head_kind).probe(broker, url, subject, owner)
+                broker: kind_of(settings.head_kind).probe(
+                    broker, url, subject, owner, self._client_login(broker)
+                )
                 for broker, url in urls.items()
             },
             lambda ingress_ms, egress_ms: self._carry_out(
                 self._engine.site_measured(ingress_ms, egress_ms, monotonic())
             ),
         )
+
+    def _attach_login(self) -> LoginSource | None:
+        """Who this gateway is where it attaches; somebody else's head knows no user of ours."""
+        return login_of(self._settings.keys, GATEWAY_USER) if self._settings.head_is_ours else None
+
+    def _client_login(self, broker: str) -> LoginSource | None:
+        """Who this gateway is at a broker as its client; somebody else's head knows no user of ours."""
+        ours = broker != HEAD or self._settings.head_is_ours
+        return login_of(self._settings.keys, PROBE_USER) if ours else None
 
     def _hang_together(self) -> tuple[float, str]:
         """When the domain's brokers were last seen to hang together, and why its interest is not known."""
@@ -434,8 +451,6 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._sealed.tell(monotonic())
-        if self._sealing is not None:
-            self._sealing.look_now_and_then()
         self._event_file.write(self._engine.take_events())
         self._head.arrivals.expire(monotonic())
         self._set_timer()
@@ -504,8 +519,19 @@ class Gateway:
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(
-            urls, self._name, answers.by_subject(), self._mail, self._desk, announcement
+            urls,
+            self._name,
+            answers.by_subject(users=bool(self._settings.keys)),
+            self._mail,
+            self._desk,
+            announcement,
+            login_of(self._settings.keys, GATEWAY_USER),
         )
+
+    def _sealing_figures(self) -> SealingFigures:
+        if self._sealing is None:
+            return self._sealed.figures()
+        return self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key)
 
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""
@@ -527,9 +553,7 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
-            sealing=self._sealed.figures()
-            if self._sealing is None
-            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
+            sealing=self._sealing_figures(),
         )
 
 

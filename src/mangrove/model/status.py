@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.model.agents.status import AgentStatus
-from mangrove.model.broker_status import BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
