@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mangrove.broker.security import BrokerSecurity
+from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.user_login import login_of
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.federation import Federation
-from mangrove.model.security.users import EDGE_USER
+from mangrove.model.security.users import EDGE_USER, HOST_USER
 
 
 class BrokerKeys:
@@ -18,6 +20,10 @@ class BrokerKeys:
         from mangrove.host.keys.ring import KeyRing  # loads what only a secured domain needs
 
         self._ring = KeyRing.read(folder)
+        login = login_of(folder, HOST_USER)
+        assert login is not None
+        self.login: LoginSource = login
+        """Who a host is at the brokers of the domain."""
 
     @property
     def generation(self) -> int:
