@@ -21,8 +21,8 @@ from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.client import Message, connect
 from mangrove.client.publisher import Publish
 from mangrove.model.balancing import Balancing
-from mangrove.model.broker_status import BrokerStatus
 from mangrove.model.federation import Domain, Edge, Federation
+from mangrove.model.hosting.broker_status import BrokerStatus
 
 DOMAIN = "harbour"
 TOPICS = 20

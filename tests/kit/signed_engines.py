@@ -58,17 +58,9 @@ class Ed25519Keys:
     def sign(self, statement: bytes) -> bytes:
         return self._key.sign(statement)
 
-
-class SharedSecrets:
-    """What one domain shares with each of the others."""
-
-    def __init__(self, book: KeyBook, domain: str) -> None:
-        self._book = book
-        self._own = book.keys[domain].credential
-
     def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
         """As secret as a test needs."""
-        return (digest_of(b"secret" + b"".join(sorted((self._own, credential)))),)
+        return (digest_of(b"secret" + b"".join(sorted((self.credential, credential)))),)
 
 
 class KeyBook:
@@ -99,9 +91,7 @@ class KeyBook:
         return self.trust(domain)
 
     def trust(self, domain: str, clock: Clock | None = None) -> KeyTrust:
-        return KeyTrust(
-            self.shape.name, self.keys[domain], self, clock or self.clock, SharedSecrets(self, domain)
-        )
+        return KeyTrust(self.shape.name, self.keys[domain], self, clock or self.clock)
 
     def engine(self, domain: str, *, life: int = 0, clock: Clock | None = None) -> OverlayEngine:
         """An engine with keys whose links have all passed their tests."""

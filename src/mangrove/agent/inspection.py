@@ -10,9 +10,9 @@ import msgspec
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
-from mangrove.model.broker_status import BrokerStatus
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import host_statuses, loss_of_a_host
 from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus
 

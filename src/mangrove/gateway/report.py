@@ -7,6 +7,7 @@ import msgspec
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.links.links import Links
+from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.status import (
     GatewayStatus,
     LimitFigures,
@@ -38,6 +39,7 @@ def gateway_report(
     silence: SilenceFigures | None = None,
     pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
+    access: tuple[AccessRefusal, ...] = (),
     sealing: SealingFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
@@ -87,6 +89,7 @@ def gateway_report(
         silence=silence or SilenceFigures(),
         pair=pair,
         mirroring=mirroring or MirrorFigures(),
+        access=access,
         sealing=sealing or SealingFigures(),
     )
 

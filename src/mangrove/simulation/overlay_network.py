@@ -40,7 +40,7 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.stimuli.recorded_engine import Record, RecordedEngine
 from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
-from mangrove.simulation.forging.keys import SharedWithOthers, SimulatedAuthority
+from mangrove.simulation.forging.keys import SimulatedAuthority
 
 RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0
@@ -204,9 +204,7 @@ class SimulatedOverlay(VirtualTime):
         """The keys of a domain, if there are any."""
         if self.authority is None:
             return None
-        authority = self.authority
-        shared = SharedWithOthers(name, authority)
-        return KeyTrust(self.federation.name, authority.keys[name], authority, self.time_ns, shared)
+        return KeyTrust(self.federation.name, self.authority.keys[name], self.authority, self.time_ns)
 
     def time_ns(self) -> int:
         """The time of day."""

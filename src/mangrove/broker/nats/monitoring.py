@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mangrove.errors import MangroveError
-from mangrove.model.broker_status import BrokerFigures, BrokerStatus
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.hosting.broker_status import BrokerFigures, BrokerStatus
 
 TIMEOUT_S = 2.0
 MAX_PAGE_BYTES = 16 << 20

@@ -389,6 +389,8 @@ class LinkConnection(asyncio.Protocol):
         self._links.detach(self, self._link, who, reason, self._refusal)
         self._transport = None
         self._early.clear()
+        if self._stream is not None:
+            self._stream.release()
         for event in (self.closed, self.settled, self.whole):
             event.set()
 

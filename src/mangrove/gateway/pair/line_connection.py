@@ -254,5 +254,7 @@ class LineConnection:
             predecessor.close()
         with contextlib.suppress(OSError):
             self._socket.close()
+        if self._stream is not None:
+            self._stream.release()
         self.closed.set()
         self.greeted.set()

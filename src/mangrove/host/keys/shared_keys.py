@@ -7,32 +7,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mangrove.errors import UntrustedError
-from mangrove.host.keys.ring import KeyRing
-
 PURPOSE = b"mangrove frame tags 1"
 KEY_BYTES = 32
 
 
-class RingSharedKeys:
-    """What the domain of a ring shares with others: by its present sealing key, and by the one before."""
-
-    def __init__(self, ring: KeyRing) -> None:
-        self._ring = ring
-
-    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
-        """With the gateway of a credential, the newest first; none if it is not believed."""
-        try:
-            public = self._ring.sealing_key_of(credential)
-        except UntrustedError:
-            return ()
-        return tuple(_shared(own, public) for own in self._ring.sealings)
-
-    def __repr__(self) -> str:
-        return "RingSharedKeys()"
-
-
-def _shared(own: X25519PrivateKey, other: bytes) -> bytes:
+def shared_key(own: X25519PrivateKey, other: bytes) -> bytes:
     """The same at both ends; for this purpose alone, and these two keys."""
     mine = own.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     info = PURPOSE + b"".join(sorted((mine, other)))

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from mangrove.model.broker_status import BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 
 
 class BrokerAction(StrEnum):

@@ -35,19 +35,16 @@ class Signer(Protocol):
     def sign(self, statement: bytes) -> bytes:
         """The signature of a statement."""
 
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """Keys that only the own domain and that of a credential have: the newest first, which is used, and
+        those before it; none if the credential is not believed."""
+
 
 class Verifier(Protocol):
     """What is known of the keys of others."""
 
     def verify(self, origin: str, statement: bytes, signature: bytes, credential: bytes) -> str:
         """Empty if the gateway of `origin` has signed the statement; else why that is not believed."""
-
-
-class SharedKeys(Protocol):
-    """Keys that the own domain shares with one other, and with nobody else."""
-
-    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
-        """With the gateway of a credential: the newest first, which is used, and those before it."""
 
 
 class Judgement(NamedTuple):
@@ -82,18 +79,12 @@ class KeyTrust:
     """Trust by keys."""
 
     def __init__(
-        self,
-        federation: str,
-        signer: Signer,
-        verifier: Verifier,
-        time_ns: Callable[[], int],
-        shared: SharedKeys,
+        self, federation: str, signer: Signer, verifier: Verifier, time_ns: Callable[[], int]
     ) -> None:
         self._federation = federation
         self._signer = signer
         self._verifier = verifier
         self._time_ns = time_ns
-        self._shared = shared
         self._keys: dict[bytes, tuple[bytes, ...]] = {}
         """By credential; as many as there are domains, and some that were replaced."""
 
@@ -135,7 +126,7 @@ class KeyTrust:
         if keys is None:
             if len(self._keys) >= MAX_SHARED:
                 self._keys.clear()
-            keys = self._keys[credential] = self._shared.shared_keys(credential)
+            keys = self._keys[credential] = self._signer.shared_keys(credential)
         return keys
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ import msgspec
 from mangrove.agent.inspection import inspect, wait_for_interest
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
+from mangrove.host.run_directory import RunDirectory
 from mangrove.testbed.accounting import Figures, Record, Span, figures
 from mangrove.testbed.load import PLAIN_OPTIONS, BrokerAddress
 from mangrove.testbed.local_federation import LocalFederation
@@ -155,7 +156,7 @@ class Ring:
 async def running_ring(directory: Path, seed: int, *, secured: bool = False) -> AsyncIterator[Ring]:
     """The ring in processes of its own; `secured`, with keys for everything and everybody."""
     federation = parse_federation(RING, "ring").require()
-    keys = directory / "keys"
+    keys = RunDirectory(directory).keys
     if secured:
         from mangrove.host.keys.making import issue_client, make_keys
 
@@ -164,7 +165,7 @@ async def running_ring(directory: Path, seed: int, *, secured: bool = False) -> 
             issue_client(keys, domain, CLIENT)
     async with LocalFederation(
         federation,
-        directory / "ring",
+        directory.joinpath("ring"),
         ephemeral=True,
         seed=seed,
         agents=False,

@@ -10,7 +10,6 @@ from tests.kit.keyed import FEDERATION, made, ring_of
 from mangrove.host.keys.making import revoke, rotate
 from mangrove.host.keys.ring import KeyRing
 from mangrove.host.keys.rotation import Part
-from mangrove.host.keys.shared_keys import RingSharedKeys
 from mangrove.model.federation import Domain, Federation
 from mangrove.overlay.protocol.control_messages import LinkStateAd
 from mangrove.overlay.protocol.signed_bodies import words
@@ -24,7 +23,7 @@ THREE = Federation(
 
 
 def trust(ring: KeyRing) -> KeyTrust:
-    return KeyTrust("ring", ring, ring, time_ns, RingSharedKeys(ring))
+    return KeyTrust("ring", ring, ring, time_ns)
 
 
 def test_a_tag_is_of_one_domain_for_one_other(tmp_path: Path) -> None:
