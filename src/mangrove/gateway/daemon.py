@@ -18,6 +18,7 @@ import msgspec
 
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import MangroveError
+from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
@@ -70,7 +71,6 @@ from mangrove.overlay.instructions import (
 )
 from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.pair.roles import Finding
-from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.overlay.trust.trust import KeyTrust
@@ -114,6 +114,7 @@ class Gateway:
         """
         federation = settings.federation
         self._settings = settings
+        self._order = federation.domain_order
         self._audit = audit or AuditLog()
         second = settings.pair is not None and settings.pair.number == 2
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
@@ -124,6 +125,7 @@ class Gateway:
         self._partnership: Partnership | None = None
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
+        self._border_book = BorderBook()
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._sealing = self._make_sealing()
@@ -160,10 +162,11 @@ class Gateway:
             confirmed=lambda applied: self._carry_out(
                 self._engine.subscriptions_confirmed(applied, monotonic())
             ),
-            letters=self._retained or DISCARD,
+            letters=self._retained,
             markers=self._probe,
             silence=self._desk,
             mirrors=self._mirrors,
+            border_book=self._border_book,
             directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -311,6 +314,8 @@ class Gateway:
             ),
             send=self._send_letter,
             reachable=self._reachable,
+            border=self._engine.border,
+            border_book=self._border_book,
         )
 
     def _make_probe(self) -> SiteProbe:
@@ -379,7 +384,8 @@ class Gateway:
                 case DeliverMessages(frame):
                     self._journal.record(frame)
                     if (body := self._sealed.opened(frame)) is not None:
-                        self._head.deliver(body, frame.hop_limit, frame.topic_class)
+                        origin = self._order[frame.origin]
+                        self._head.deliver(body, frame.hop_limit, frame.topic_class, origin)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
                 case ChangeSubscriptions(add, remove):
@@ -399,10 +405,10 @@ class Gateway:
 
     def _retarget(self, frame: Frame) -> None:
         """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""
-        body = self._sealed.to_sort_anew(frame)
+        body, origin = self._sealed.to_sort_anew(frame), self._order[frame.origin]
         if body is None:
             self._carry_out(self._engine.turn_back(frame, monotonic()))
-        elif body and not self._head.retarget(body, frame.destinations, frame.hop_limit):
+        elif body and not self._head.retarget(body, frame.destinations, frame.hop_limit, origin):
             self._carry_out(self._engine.wait(frame, monotonic()))
 
     # -- two gateways of one domain -----------------------------------------------------------------------
@@ -571,6 +577,7 @@ class Gateway:
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
             sealing=self._sealing_figures(),
+            access=self._border_book.figures(),
             audit=self._audit.figures(),
         )
 

@@ -66,3 +66,14 @@ def read_letters(messages: bytes) -> tuple[list[Letter], int]:
             unreadable += 1
         position = eol + skip
     return letters, unreadable
+
+
+def sender_of(letter: Letter) -> str:
+    """The domain in whose name a letter speaks."""
+    match letter:
+        case Retained(message):
+            return message.origin
+        case Ask(asker):
+            return asker
+        case Summary() | Listing():
+            return letter.origin

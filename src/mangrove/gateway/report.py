@@ -7,6 +7,7 @@ import msgspec
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.links.links import Links
+from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.status import (
     GatewayStatus,
@@ -39,6 +40,7 @@ def gateway_report(
     silence: SilenceFigures | None = None,
     pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
+    access: tuple[AccessRefusal, ...] = (),
     sealing: SealingFigures | None = None,
     audit: AuditFigures | None = None,
 ) -> GatewayStatus:
@@ -89,6 +91,7 @@ def gateway_report(
         silence=silence or SilenceFigures(),
         pair=pair,
         mirroring=mirroring or MirrorFigures(),
+        access=access,
         sealing=sealing or SealingFigures(),
         audit=audit or AuditFigures(),
     )
