@@ -77,10 +77,6 @@ def ad_of_b() -> LinkStateAd:
     return LinkStateAd(origin="b", epoch=EVER, sequence=EVER, links={"a": DOWN, "c": DOWN})
 
 
-def nothing_wanted_by_c() -> InterestUpdate:
-    return InterestUpdate(origin="c", epoch=EVER, version=EVER, snapshot=True, added=[])
-
-
 def route_of_c() -> RouteSetup:
     return RouteSetup(origin="c", epoch=EVER, label=7, path=["c", "m", "a"], version=1, topic_class=1)
 
@@ -118,8 +114,9 @@ async def test_what_others_have_signed_is_said_again_later(field: Battlefield) -
 
 async def test_interest_of_others(field: Battlefield) -> None:
     """Nobody at c wants anything any more, it says; and everybody wants everything."""
-    update = nothing_wanted_by_c()
-    statement = InterestStatement(origin="c", epoch=EVER, version=EVER, change=bytes(32), table=bytes(32))
+    epoch = (await field.running.gateway("c")).epoch
+    update = InterestUpdate(origin="c", epoch=epoch, version=EVER, snapshot=True, added=[])
+    statement = InterestStatement(origin="c", epoch=epoch, version=EVER, change=bytes(32), table=bytes(32))
     forged = replace(update, statement=signed_by_m(field, statement))
     every = replace(update, origin="b", added=[">"], snapshot=False)
     await is_not_believed(field, update, forged, every, words=("interest",))
