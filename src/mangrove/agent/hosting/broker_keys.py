@@ -44,6 +44,10 @@ class BrokerKeys:
         """All keys by which anybody may connect."""
         return frozenset(nkey for user in self._ring.users() for nkey in user.nkeys)
 
+    def name_of(self, nkey: str) -> str:
+        """Who connects by a key; the key itself if it is nobody's, or nobody's any more."""
+        return next((user.name for user in self._ring.users() if nkey in user.nkeys), nkey)
+
     def of(self, broker: BrokerEndpoints, *, attaches: bool) -> BrokerSecurity:
         """What one broker is secured with; `attaches`: to another broker of the domain."""
         keys, users = self._ring.keys, self._ring.users()
