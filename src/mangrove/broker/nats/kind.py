@@ -117,7 +117,7 @@ class NatsKind:
 
     def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """PING and PONG, in the system account of a broker of ours."""
-        return NatsHeartbeat(broker, None if broker.external else login, refused)
+        return NatsHeartbeat(broker, login, refused)
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""
