@@ -113,8 +113,11 @@ class ManagementConnection:
         request = msgspec.json.encode(question)
         return await self._ask(directory_subject(self._domain), request, DirectoryAnswer)
 
-    async def hosts(self, expected: int) -> list[HostAnswer]:
-        """What those who run the domain's hosts say of them; fewer than `expected` if some do not answer."""
+    async def hosts(self, expected: int, *, brokers: bool = False) -> list[HostAnswer]:
+        """What those who run the domain's hosts say of them; fewer than `expected` if some do not answer.
+
+        With `brokers`, also what these say of themselves, which they show to their own host alone.
+        """
         found: list[HostAnswer] = []
         if not expected:
             return found
@@ -123,7 +126,7 @@ class ManagementConnection:
             inbox = connection.new_inbox()
             answers = await connection.subscribe(inbox)
             try:
-                question = msgspec.json.encode(HostQuestion())
+                question = msgspec.json.encode(HostQuestion(brokers=brokers))
                 await connection.publish(supervisors_subject(self._domain), question, reply=inbox)
                 async with asyncio.timeout(TIMEOUT_S):
                     while len(found) < expected:

@@ -21,7 +21,7 @@ from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.status import BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 
 if TYPE_CHECKING:
     # What a tap and a page of subscriptions are is told by the first kind; another one offers the same.

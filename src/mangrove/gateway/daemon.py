@@ -24,7 +24,7 @@ from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import Links
+from mangrove.gateway.links.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
@@ -37,6 +37,8 @@ from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
+from mangrove.gateway.trust.keys_in_force import KeysInForce
+from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.host.keys.external_login import external_login
@@ -47,7 +49,7 @@ from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
-from mangrove.model.status import GatewayStatus, LimitFigures
+from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -70,6 +72,7 @@ from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.bodies import DISCARD
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
+from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
 if TYPE_CHECKING:
@@ -100,25 +103,27 @@ class Gateway:
         epoch: int,
         pair: Pair | None = None,
         tables: GatewayTables | None = None,
+        *,
+        keys: KeysInForce | None = None,
+        audit: Audit = unheard,
     ) -> None:
-        """With a `pair`, it stands by until that says otherwise."""
+        """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured."""
         federation = settings.federation
         self._settings = settings
         second = settings.pair is not None and settings.pair.number == 2
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
         self._pair = pair
+        self._keys = keys
         self._tables = tables
         self._partnership: Partnership | None = None
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
-        self._engine = self._make_engine(epoch)
         self._sealing = self._make_sealing()
-        self._sealed = SealedTraffic(
-            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
-        )
+        self._engine = self._make_engine(epoch)
+        self._sealed = self._make_sealed()
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -169,6 +174,9 @@ class Gateway:
             carry_out=self._carry_out,
             attached=self._tick,
             pair=pair,
+            keys=keys,
+            keys_changed=self._say_anew,
+            audit=audit,
         )
         if pair is not None:
             self._partnership = Partnership(
@@ -189,6 +197,7 @@ class Gateway:
         pair = self._settings.pair
         process = "" if pair is None or pair.number == 1 else pair.process
         standing_by = self._pair is not None
+        trust = self._trust()
         if not self._settings.stimuli_path:
             return OverlayEngine(
                 federation,
@@ -198,6 +207,7 @@ class Gateway:
                 events_before=events_before,
                 process=process,
                 standing_by=standing_by,
+                trust=trust,
             )
         head = SegmentHead(
             federation=federation,
@@ -206,6 +216,7 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            secured=trust is not None,
         )
         self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
         engine = RecordedEngine(
@@ -217,21 +228,42 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            trust=trust,
         )
         self._stimuli.follow(engine)
         return engine
 
+    def _trust(self) -> KeyTrust | None:
+        """What the engine signs with and judges by; None without keys."""
+        if self._keys is None:
+            return None
+        ring = self._keys.ring
+        verifier = self._sealing or ring
+        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns)
+
+    def _say_anew(self) -> None:
+        """Other keys are in force: what this gateway said of itself is said again under them."""
+        if self._keys is not None and self._sealing is not None:
+            self._sealing.take(self._keys.ring)
+        trust = self._trust()
+        if trust is not None:
+            self._carry_out(self._engine.renew_keys(trust, monotonic()))
+
     def _make_sealing(self) -> DomainSealing | None:
         """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
-        settings = self._settings
-        if not settings.keys or not settings.federation.topics.any_confidential:
+        federation = self._settings.federation
+        if self._keys is None or not federation.topics.any_confidential:
             return None
         from mangrove.gateway.sealing.domain_sealing import DomainSealing
-        from mangrove.host.keys.ring import KeyRing
 
-        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
-        self._engine.seal_with(sealing.sealer)
-        return sealing
+        return DomainSealing(federation, self._settings.domain, self._keys.ring)
+
+    def _make_sealed(self) -> SealedTraffic:
+        """What is done with bodies that may be sealed, with keys or without."""
+        if self._sealing is None:
+            return SealedTraffic(self._engine, self._ledger)
+        self._engine.seal_with(self._sealing.sealer)
+        return SealedTraffic(self._engine, self._ledger, self._sealing.opener)
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
@@ -425,8 +457,6 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._sealed.tell(monotonic())
-        if self._sealing is not None:
-            self._sealing.look_now_and_then()
         self._event_file.write(self._engine.take_events())
         self._head.arrivals.expire(monotonic())
         self._set_timer()
@@ -447,6 +477,7 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
                 self._tick()
@@ -503,6 +534,11 @@ class Gateway:
             login_of(self._settings.keys, GATEWAY_USER),
         )
 
+    def _sealing_figures(self) -> SealingFigures:
+        if self._sealing is None:
+            return self._sealed.figures()
+        return self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key)
+
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""
         self._head.book()
@@ -523,9 +559,7 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
-            sealing=self._sealed.figures()
-            if self._sealing is None
-            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
+            sealing=self._sealing_figures(),
         )
 
 
@@ -533,20 +567,25 @@ async def _serve(settings: GatewaySettings) -> None:
     # The working set is long-lived; fewer collections mean fewer pauses in the data path.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    keys = KeysInForce.read(settings.keys) if settings.keys else None
+    following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
     try:
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns()).run()
+            await Gateway(settings, epoch=time_ns(), keys=keys).run()
         else:
-            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain))
+            pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys)
+            await _serve_in_turn(settings, pair, keys)
     finally:
+        if following is not None:
+            following.cancel()
         log.info("gateway stopped")
 
 
-async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
+async def _serve_in_turn(settings: GatewaySettings, pair: Pair, keys: KeysInForce | None) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables)
+        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -555,7 +594,7 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables)
+            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
             pair.let_go()
 
 

@@ -37,10 +37,21 @@ async def connect_or_close(
 
 
 async def close_in_time(client: Client) -> None:
-    """Close a connection, be the broker there or not, and leave neither a task nor a socket behind.
+    """Close a connection, be the broker there or not, and leave neither a task nor a socket behind."""
+    await end_attempts(client)
+    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()
+    writer: asyncio.StreamWriter | None = getattr(client._transport, "_io_writer", None)
+    if writer is not None:
+        writer.transport.abort()
+
+
+async def end_attempts(client: Client) -> None:
+    """Connect no more by itself.
 
     The library's own attempt to connect again swallows cancellations, goes on beside `close`, and may then
-    open a socket that nobody closes: so it is ended first.
+    open a socket that nobody closes: so it is ended before.
     """
     again: asyncio.Task[None] | None = client._reconnection_task
     for _ in range(CANCEL_TIMES):
@@ -48,12 +59,6 @@ async def close_in_time(client: Client) -> None:
             break
         again.cancel()
         await asyncio.wait([again], timeout=CANCEL_S)
-    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
-        async with asyncio.timeout(CLOSE_S):
-            await client.close()
-    writer: asyncio.StreamWriter | None = getattr(client._transport, "_io_writer", None)
-    if writer is not None:
-        writer.transport.abort()
 
 
 class LoggedInClient(Client):

@@ -19,6 +19,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.agent.hosting.silence import answers
+from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
@@ -26,11 +27,13 @@ from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
 from mangrove.model.agents.registration import AgentStarted
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.supervision import (
     BrokerAction,
     BrokerOrder,
     HostAnswer,
     HostGreeting,
+    HostQuestion,
     ProcessState,
     SupervisorRequest,
 )
@@ -114,7 +117,15 @@ class Supervision:
             problem = await self._carry_out(request)
         if message.reply:
             with contextlib.suppress(OSError, nats.errors.Error):
-                await message.respond(msgspec.json.encode(self._account(problem)))
+                answer = self._account(problem)
+                if isinstance(request, HostQuestion) and request.brokers:
+                    answer = msgspec.structs.replace(answer, brokers=await self._broker_statuses())
+                await message.respond(msgspec.json.encode(answer))
+
+    async def _broker_statuses(self) -> tuple[BrokerStatus, ...]:
+        """What the brokers of this host show to it alone; their part in the domain is known to who asks."""
+        brokers = [broker for broker, _ in self._brokers.values()]
+        return tuple(await asyncio.gather(*(kind_of(each.kind).status(each, "") for each in brokers)))
 
     async def _heard_leader(self, message: Msg) -> None:
         with contextlib.suppress(msgspec.DecodeError):

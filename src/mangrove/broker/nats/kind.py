@@ -29,7 +29,7 @@ from mangrove.host.keys.login import LoginSource
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.status import BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 
 
 class NatsKind:
