@@ -27,9 +27,9 @@ from mangrove.client import AskRefusedError, LoginError
 from mangrove.client.connecting import Connecting
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys, KeyDirectory
+from mangrove.host.keys.logins.user_login import client_login
 from mangrove.host.keys.making import issue_client
 from mangrove.host.keys.rotation import Part, finish, rotate
-from mangrove.host.keys.user_login import client_login
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.names import client_subject, operations_subject, register_subject
 from mangrove.model.endpoints import DomainEndpoints

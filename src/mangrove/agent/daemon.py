@@ -39,9 +39,9 @@ from mangrove.errors import MangroveError
 from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
-from mangrove.host.keys.external_login import external_login
 from mangrove.host.keys.login import LoginSource, by_password
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (

@@ -26,9 +26,9 @@ from mangrove.client.filtering.publish_filter import OnLimit, PublishFilter, che
 from mangrove.client.management.link import ManagementLink
 from mangrove.client.publishing_connection import LoginError, NotConnectedError
 from mangrove.errors import InputError
-from mangrove.host.keys.external_login import external_login
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.keys.user_login import CREDENTIALS_VARIABLE, client_login, local_login
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import CREDENTIALS_VARIABLE, client_login, local_login
 from mangrove.host.runtime_file import find_running
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind

@@ -41,9 +41,9 @@ from mangrove.gateway.trust.keys_in_force import KeysInForce
 from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
-from mangrove.host.keys.external_login import external_login
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (

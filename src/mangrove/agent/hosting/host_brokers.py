@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.security import BrokerSecurity
-from mangrove.host.keys.external_login import external_login
+from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address

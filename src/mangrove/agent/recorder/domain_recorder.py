@@ -28,8 +28,8 @@ from mangrove.agent.recorder.rows import (
 )
 from mangrove.agent.recorder.sink import Sink
 from mangrove.broker.kinds import kind_of
-from mangrove.host.keys.external_login import external_login
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
 from mangrove.model.security.users import RECORDER_USER

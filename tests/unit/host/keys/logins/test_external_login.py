@@ -8,7 +8,7 @@ import pytest
 
 from mangrove.config import parse_federation
 from mangrove.errors import InputError
-from mangrove.host.keys.external_login import external_login
+from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.nkey import UserKey
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.federation import Federation
