@@ -13,6 +13,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
+from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest
@@ -22,6 +23,7 @@ from mangrove.model.shared_names import (
     gateway_status_subject,
 )
 from mangrove.model.status import GatewayStatus
+from mangrove.model.subjects import subject_problem
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
@@ -57,6 +59,7 @@ class Answers:
             gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
             gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
             gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
+            gateway_access_subject(domain): lambda request: msgspec.json.encode(self._access(request)),
             gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
         }
 
@@ -81,6 +84,16 @@ class Answers:
             return AvoidAnswer(problem=error.message, hint=error.hint)
         active = {region.name: region for region in self._engine.endangered(monotonic())}
         return AvoidAnswer(region=active.get(asked.name))
+
+    def _access(self, request: bytes) -> AccessAnswer:
+        """Where messages on a subject may not go."""
+        try:
+            subject = msgspec.json.decode(request, type=AccessRequest).subject
+        except msgspec.DecodeError as error:
+            return AccessAnswer(problem=f"the question cannot be read: {error}")
+        if problem := subject_problem(subject, wildcards=False):
+            return AccessAnswer(problem=f"that is no subject: {problem}")
+        return AccessAnswer(refused=self._engine.refusals(subject))
 
     def _limit(self, request: bytes) -> GatewayLimited:
         """The agent says how much may enter the domain."""
