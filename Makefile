@@ -3,9 +3,13 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 # Tests that nothing beside them can disturb run side by side; the others, with brokers under load, one after the other.
-# The longest come first, so that all end together.
-SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_base_package.py tests/sim \
-	tests/property tests/unit tests/test_architecture.py tests/test_documentation.py
+# The longest come first, so that all end together; live ones wait a lot, and others compute meanwhile.
+LIVE := mqtt_matrix command_line client_connection federated_messaging queue_groups store session_asks \
+	recorder_process recorder_sources broker_system readme plan_offers agent_mail leave_to_be_silent directions \
+	limits_at_the_gateway replay gateway_counts calibrate
+SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_base_package.py \
+	$(LIVE:%=tests/integration/test_%.py) tests/sim tests/property tests/unit tests/test_architecture.py \
+	tests/test_documentation.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak explore check format bench docs clean

@@ -22,7 +22,7 @@ from mangrove.client import Message, connect
 from mangrove.client.publisher import Publish
 from mangrove.model.balancing import Balancing
 from mangrove.model.federation import Domain, Edge, Federation
-from mangrove.model.status import BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 
 DOMAIN = "harbour"
 TOPICS = 20

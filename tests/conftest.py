@@ -8,8 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from nats.aio.client import Client
+from tests.kit import secured_runs
 from tests.kit.leftovers import leftovers
 
+from mangrove.host.nats_connecting import end_attempts
 from mangrove.overlay.engine import OverlayEngine
 
 # `make test` tries the same examples every time, so that a change is judged by what it changes;
@@ -17,6 +20,9 @@ from mangrove.overlay.engine import OverlayEngine
 settings.register_profile("repeat", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("MANGROVE_EXAMPLES", "repeat"))
+
+if secured_runs.WANTED:
+    secured_runs.secure_all()
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +39,20 @@ def _engines_hold_their_invariants(monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield
     for engine in made:
         engine.validate()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _plain_clients_are_closed_for_good() -> Iterator[None]:
+    """Brokers are killed under plain clients all the time, and these are closed while they connect again."""
+    close = Client.close
+
+    async def closed(client: Client) -> None:
+        await end_attempts(client)
+        await close(client)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "close", closed)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

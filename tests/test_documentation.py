@@ -178,12 +178,13 @@ def walks() -> dict[str, list[str]]:
 WALKS = walks()
 
 
-def test_seven_things_are_walked_along() -> None:
+def test_eight_things_are_walked_along() -> None:
     assert list(WALKS) == [
         "A message",
         "A failure",
         "A mirrored message",
         "A federation file",
+        "A key",
         "An agent",
         "A subscription that moves",
         "Telemetry",

@@ -38,9 +38,10 @@ links:
 
 
 class SecuredDomain:
-    """Head, one edge and a management broker, with the keys of `here`."""
+    """Head, one edge and a management broker, with their keys."""
 
     def __init__(self, directory: Path, endpoints: DomainEndpoints, brokers: HostBrokers) -> None:
+        self.name = endpoints.domain
         self.keys = KeyDirectory(directory)
         self.endpoints = endpoints
         self.brokers = brokers
@@ -52,14 +53,14 @@ class SecuredDomain:
         return lambda: self.ring().login(user)
 
     def ring(self) -> KeyRing:
-        return KeyRing.read(self.keys.domain("here").path)
+        return KeyRing.read(self.keys.domain(self.name).path)
 
     def issue(self, client: str) -> Path:
         """The folder of a new client."""
-        return issue_client(self.keys.path, "here", client).path
+        return issue_client(self.keys.path, self.name, client).path
 
     def by_password(self, client: str) -> Login:
-        password = self.keys.domain("here").client(client).password.read_text().strip()
+        password = self.keys.domain(self.name).client(client).password.read_text().strip()
         return lambda: BrokerLogin(user=client, tls=self.tls(), password=password)
 
     def tls(self) -> ssl.SSLContext:
@@ -111,20 +112,22 @@ class Connected:
 
 
 @asynccontextmanager
-async def secured_domain(directory: Path) -> AsyncIterator[SecuredDomain]:
+async def secured_domain(
+    directory: Path, site: str = SITE, domain: str = "here"
+) -> AsyncIterator[SecuredDomain]:
     """A running one; its keys guard does not run."""
-    federation = parse_federation(SITE, "one").require()
+    federation = parse_federation(site, "one").require()
     keys = make_keys(federation, directory / "keys")
     with PortReservation() as ports:
-        endpoints = lay_out(federation.domains["here"], lambda _: ports.take("127.0.0.1"))
-        folder = str(keys.domain("here").path)
+        endpoints = lay_out(federation.domains[domain], lambda _: ports.take("127.0.0.1"))
+        folder = str(keys.domain(domain).path)
         brokers = HostBrokers(
             federation,
             endpoints,
             "",
             RunDirectory(directory / "run"),
             new_system_user(),
-            BrokerKeys(folder, federation, "here"),
+            BrokerKeys(folder, federation, domain),
         )
         try:
             for process in brokers.processes.values():

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 import threading
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.kit.keyed import FEDERATION, made, ring_of
+from tests.kit.keyed import FEDERATION, CutError, cut_after, made, ring_of
 
 from mangrove.errors import InputError
 from mangrove.host.keys.checking import check_site
 from mangrove.host.keys.directory import KeyDirectory
-from mangrove.host.keys.files import change as change_module
 from mangrove.host.keys.files.change import complete_interrupted
 from mangrove.host.keys.making import issue_client, revoke, rotate
 from mangrove.host.keys.ring import KeyRing
@@ -24,10 +23,6 @@ from mangrove.host.keys.rotation import Part, change_authority, finish, introduc
 
 DOMAINS = sorted(FEDERATION.domains)
 domains = st.sampled_from(DOMAINS)
-
-
-class CutError(BaseException):
-    """The process ends here."""
 
 
 class KeyLife(RuleBasedStateMachine):
@@ -61,21 +56,9 @@ class KeyLife(RuleBasedStateMachine):
     def be_interrupted(self, cut: int) -> None:
         """The process dies while it replaces users, and the next command completes or forgets it."""
         self.before = self.rings()
-        really, left = change_module._write, [cut]
-
-        def write(path: Path, content: bytes) -> None:
-            if not left[0]:
-                raise CutError
-            left[0] -= 1
-            really(path, content)
-
-        change_module._write, remove = write, shutil.rmtree
-        shutil.rmtree = lambda path: remove(path) if left[0] else None  # type: ignore[assignment]
-        try:
-            with contextlib.suppress(CutError):
-                rotate(self.keys.path, parts=[Part.USERS, Part.SEALING])
-        finally:
-            change_module._write, shutil.rmtree = really, remove
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(CutError):
+            cut_after(cut, patch)
+            rotate(self.keys.path, parts=[Part.USERS, Part.SEALING])
         complete_interrupted(self.keys)
 
     @rule()

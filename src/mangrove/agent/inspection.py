@@ -12,8 +12,9 @@ from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import host_statuses, loss_of_a_host
-from mangrove.model.status import BrokerStatus, DomainStatus, FederationStatus, GatewayStatus
+from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus
 
 
 async def inspect(runtime: Runtime) -> FederationStatus:
@@ -74,10 +75,29 @@ async def inspect_domain(
     )
     return DomainStatus(
         domain=endpoints.domain,
-        brokers=tuple(brokers),
+        brokers=await _seen_from_their_hosts(endpoints, management, brokers),
         gateway=gateway,
         agent=agent,
         agent_expected=agent_expected,
+    )
+
+
+async def _seen_from_their_hosts(
+    endpoints: DomainEndpoints, management: ManagementConnection, brokers: Iterable[BrokerStatus]
+) -> tuple[BrokerStatus, ...]:
+    """What could be seen from here and, of secured brokers on other machines, what their hosts see."""
+    found = tuple(brokers)
+    local = {each.name: each.machine for each in endpoints.brokers() if each.monitor_host}
+    hidden = {each.name for each in found if not each.reachable} & local.keys()
+    if not hidden:
+        return found
+    answers = await management.hosts(len({local[name] for name in hidden}), brokers=True)
+    told = {each.name: each for answer in answers for each in answer.brokers}
+    return tuple(
+        msgspec.structs.replace(told[each.name], role=each.role)
+        if each.name in hidden and each.name in told
+        else each
+        for each in found
     )
 
 

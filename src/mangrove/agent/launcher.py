@@ -11,20 +11,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+import msgspec
+
 from mangrove.agent.hosting.host_process import HostProcess
 from mangrove.agent.hosting.settings import HostSettings
 from mangrove.agent.hosting.supervision import check_agreement
 from mangrove.agent.site import Site, new_system_user
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
 from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.keys.user_login import login_of
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import STOP_WITHIN_S, ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.host.runtime_file import lock_directory, write_runtime
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
-from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out
+from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out, shown_locally
 from mangrove.model.federation import Domain, Federation, Host
+from mangrove.model.security.rules import Security, SecurityMode
+from mangrove.model.security.users import HOST_USER
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +66,9 @@ class Launcher:
         progress: Callable[[str], None] = log.info,
     ) -> None:
         check_choice(federation, only, host)
-        self.federation = federation
+        mode = SecurityMode.NONE if keys is None else SecurityMode.KEYS
+        self.federation = msgspec.structs.replace(federation, security=Security(mode=mode))
+        """As it runs here: whether it is secured is what all processes agree on, and not where keys are."""
         self.run = RunDirectory(directory)
         self.sites: dict[str, Site] = {}
         """Domains, or the one host of one, that this process supervises itself."""
@@ -135,7 +142,8 @@ class Launcher:
         host = hosts[0].name if self._host is None else self._host
         if len(hosts) > 1:
             urls = [broker.client_url for broker in self.endpoints[name].managements]
-            await check_agreement(name, host, self.federation.digest(), urls)
+            login = login_of(self.keys_of(name), HOST_USER)
+            await check_agreement(name, host, self.federation.digest(), urls, login)
         self.sites[name] = Site(
             self.federation,
             self.endpoints,
@@ -238,9 +246,9 @@ class Launcher:
         for name, domain in self.federation.domains.items():
             if self._ephemeral:
                 addresses = sorted({host.address for host in self._reservable(domain)} or {ANYWHERE})
-                self.endpoints[name] = lay_out(domain, partial(self._any_port, addresses))
+                self.endpoints[name] = self._shown(lay_out(domain, partial(self._any_port, addresses)))
                 continue
-            endpoints = self.endpoints[name] = fixed_endpoints(domain)
+            endpoints = self.endpoints[name] = self._shown(fixed_endpoints(domain))
             if name in self.local_domains:
                 mistakes += self._reserve_domain(endpoints)
         for index, link in enumerate(self.federation.links):
@@ -254,6 +262,17 @@ class Launcher:
                 mistakes,
                 hint="stop what uses these ports, choose another base_port, or run one site with --domain",
             )
+
+    def _shown(self, endpoints: DomainEndpoints) -> DomainEndpoints:
+        """With where commands find the keys of a domain, if they are on this machine.
+
+        Brokers that want keys show their pages to nobody who has none: to their own machine alone.
+        """
+        if self.keys is None:
+            return endpoints
+        keys = self.keys_of(endpoints.domain)
+        shown = shown_locally(endpoints)
+        return msgspec.structs.replace(shown, keys=keys) if keys and Path(keys).is_dir() else shown
 
     def _reservable(self, domain: Domain) -> list[Host]:
         """The hosts of a domain that are on this machine, and in its own network."""
@@ -286,16 +305,12 @@ class Launcher:
         for broker in (*endpoints.brokers(), *endpoints.spares):
             if broker.external or broker.machine not in here:
                 continue
-            offered = (
-                broker.client_port,
-                broker.mqtt_port,
-                broker.monitor_port,
-                broker.leaf_port,
-                broker.route_port,
-            )
-            for port in offered:
-                if port is not None:
-                    mistakes += self._reserve(Address(broker.host, port), where)
+            offered = (broker.client_port, broker.mqtt_port, broker.leaf_port, broker.route_port)
+            addresses = [Address(broker.host, port) for port in offered if port is not None]
+            if broker.monitor_port is not None:
+                addresses.append(Address(broker.monitor_host or broker.host, broker.monitor_port))
+            for address in addresses:
+                mistakes += self._reserve(address, where)
         return mistakes
 
     def _reserve(self, address: Address, where: str) -> list[Mistake]:

@@ -25,7 +25,7 @@ from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import Links
+from mangrove.gateway.links.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
@@ -38,13 +38,18 @@ from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
+from mangrove.gateway.trust.keys_in_force import KeysInForce
+from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.user_login import login_of
 from mangrove.model.gateway_settings import GatewaySettings
+from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
-from mangrove.model.status import GatewayStatus, LimitFigures
+from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
@@ -66,6 +71,7 @@ from mangrove.overlay.pair.messages import Role
 from mangrove.overlay.pair.roles import Finding
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
+from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
 if TYPE_CHECKING:
@@ -96,8 +102,11 @@ class Gateway:
         epoch: int,
         pair: Pair | None = None,
         tables: GatewayTables | None = None,
+        *,
+        keys: KeysInForce | None = None,
+        audit: Audit = unheard,
     ) -> None:
-        """With a `pair`, it stands by until that says otherwise."""
+        """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured."""
         federation = settings.federation
         self._settings = settings
         self._order = federation.domain_order
@@ -105,18 +114,17 @@ class Gateway:
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
         self._pair = pair
+        self._keys = keys
         self._tables = tables
         self._partnership: Partnership | None = None
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
-        self._border_book = BorderBook()
+        self._border_book = BorderBook(audit)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
-        self._engine = self._make_engine(epoch)
         self._sealing = self._make_sealing()
-        self._sealed = SealedTraffic(
-            self._engine, self._ledger, None if self._sealing is None else self._sealing.opener
-        )
+        self._engine = self._make_engine(epoch)
+        self._sealed = self._make_sealed()
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
@@ -129,6 +137,7 @@ class Gateway:
             Leaves(federation.topics, self._engine.is_unwanted),
             mark,
             self._hang_together,
+            users=bool(settings.keys),
         )
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
@@ -138,6 +147,7 @@ class Gateway:
                 self._name,
                 settings.head_urls,
                 together="" if settings.pair is None else f"gateways-{settings.domain}",
+                login=self._attach_login(),
             ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
@@ -166,6 +176,9 @@ class Gateway:
             carry_out=self._carry_out,
             attached=self._tick,
             pair=pair,
+            keys=keys,
+            keys_changed=self._say_anew,
+            audit=audit,
         )
         if pair is not None:
             self._partnership = Partnership(
@@ -186,6 +199,7 @@ class Gateway:
         pair = self._settings.pair
         process = "" if pair is None or pair.number == 1 else pair.process
         standing_by = self._pair is not None
+        trust = self._trust()
         if not self._settings.stimuli_path:
             return OverlayEngine(
                 federation,
@@ -195,6 +209,7 @@ class Gateway:
                 events_before=events_before,
                 process=process,
                 standing_by=standing_by,
+                trust=trust,
             )
         head = SegmentHead(
             federation=federation,
@@ -203,6 +218,7 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            secured=trust is not None,
         )
         self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
         engine = RecordedEngine(
@@ -214,21 +230,42 @@ class Gateway:
             events_before=events_before,
             process=process,
             standing_by=standing_by,
+            trust=trust,
         )
         self._stimuli.follow(engine)
         return engine
 
+    def _trust(self) -> KeyTrust | None:
+        """What the engine signs with and judges by; None without keys."""
+        if self._keys is None:
+            return None
+        ring = self._keys.ring
+        verifier = self._sealing or ring
+        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns)
+
+    def _say_anew(self) -> None:
+        """Other keys are in force: what this gateway said of itself is said again under them."""
+        if self._keys is not None and self._sealing is not None:
+            self._sealing.take(self._keys.ring)
+        trust = self._trust()
+        if trust is not None:
+            self._carry_out(self._engine.renew_keys(trust, monotonic()))
+
     def _make_sealing(self) -> DomainSealing | None:
         """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
-        settings = self._settings
-        if not settings.keys or not settings.federation.topics.any_confidential:
+        federation = self._settings.federation
+        if self._keys is None or not federation.topics.any_confidential:
             return None
         from mangrove.gateway.sealing.domain_sealing import DomainSealing
-        from mangrove.host.keys.ring import KeyRing
 
-        sealing = DomainSealing(settings.federation, settings.domain, KeyRing.read(settings.keys))
-        self._engine.seal_with(sealing.sealer)
-        return sealing
+        return DomainSealing(federation, self._settings.domain, self._keys.ring)
+
+    def _make_sealed(self) -> SealedTraffic:
+        """What is done with bodies that may be sealed, with keys or without."""
+        if self._sealing is None:
+            return SealedTraffic(self._engine, self._ledger)
+        self._engine.seal_with(self._sealing.sealer)
+        return SealedTraffic(self._engine, self._ledger, self._sealing.opener)
 
     def _make_mirrors(self) -> MirrorPlane | None:
         """The second way of mirrored topics; None if there are none.
@@ -242,7 +279,10 @@ class Gateway:
         attach, name = kind_of(settings.head_kind).attach, f"{self._name}-mirror"
         return MirrorPlane(
             self._engine,
-            {edge: partial(attach, name, (url,)) for edge, url in settings.mirror_urls.items()},
+            {
+                edge: partial(attach, name, (url,), login=login_of(settings.keys, GATEWAY_USER))
+                for edge, url in settings.mirror_urls.items()
+            },
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
             buffer_done=self._flush,
@@ -260,7 +300,11 @@ class Gateway:
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url, self._name, owner, ours=settings.head_is_ours
+                settings.head_client_url,
+                self._name,
+                owner,
+                ours=settings.head_is_ours,
+                login=self._client_login(HEAD),
             ),
             send=self._send_letter,
             reachable=self._reachable,
@@ -276,13 +320,24 @@ class Gateway:
         return SiteProbe(
             settings.domain,
             lambda owner: {
-                broker: kind_of(settings.head_kind).probe(broker, url, subject, owner)
+                broker: kind_of(settings.head_kind).probe(
+                    broker, url, subject, owner, self._client_login(broker)
+                )
                 for broker, url in urls.items()
             },
             lambda ingress_ms, egress_ms: self._carry_out(
                 self._engine.site_measured(ingress_ms, egress_ms, monotonic())
             ),
         )
+
+    def _attach_login(self) -> LoginSource | None:
+        """Who this gateway is where it attaches; somebody else's head knows no user of ours."""
+        return login_of(self._settings.keys, GATEWAY_USER) if self._settings.head_is_ours else None
+
+    def _client_login(self, broker: str) -> LoginSource | None:
+        """Who this gateway is at a broker as its client; somebody else's head knows no user of ours."""
+        ours = broker != HEAD or self._settings.head_is_ours
+        return login_of(self._settings.keys, PROBE_USER) if ours else None
 
     def _hang_together(self) -> tuple[float, str]:
         """When the domain's brokers were last seen to hang together, and why its interest is not known."""
@@ -402,8 +457,6 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._sealed.tell(monotonic())
-        if self._sealing is not None:
-            self._sealing.look_now_and_then()
         self._event_file.write(self._engine.take_events())
         self._head.arrivals.expire(monotonic())
         self._set_timer()
@@ -424,6 +477,7 @@ class Gateway:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._head.run(), name="head")
+                tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
                 self._tick()
@@ -471,8 +525,19 @@ class Gateway:
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(
-            urls, self._name, answers.by_subject(), self._mail, self._desk, announcement
+            urls,
+            self._name,
+            answers.by_subject(users=bool(self._settings.keys)),
+            self._mail,
+            self._desk,
+            announcement,
+            login_of(self._settings.keys, GATEWAY_USER),
         )
+
+    def _sealing_figures(self) -> SealingFigures:
+        if self._sealing is None:
+            return self._sealed.figures()
+        return self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key)
 
     def status(self) -> GatewayStatus:
         """The gateway's account of itself."""
@@ -495,9 +560,7 @@ class Gateway:
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
             access=self._border_book.figures(),
-            sealing=self._sealed.figures()
-            if self._sealing is None
-            else self._sealed.figures(self._sealing.sealer.sealed, self._sealing.without_key),
+            sealing=self._sealing_figures(),
         )
 
 
@@ -505,20 +568,25 @@ async def _serve(settings: GatewaySettings) -> None:
     # The working set is long-lived; fewer collections mean fewer pauses in the data path.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    keys = KeysInForce.read(settings.keys) if settings.keys else None
+    following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
     try:
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns()).run()
+            await Gateway(settings, epoch=time_ns(), keys=keys).run()
         else:
-            await _serve_in_turn(settings, Pair(settings.pair, settings.federation, settings.domain))
+            pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys)
+            await _serve_in_turn(settings, pair, keys)
     finally:
+        if following is not None:
+            following.cancel()
         log.info("gateway stopped")
 
 
-async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
+async def _serve_in_turn(settings: GatewaySettings, pair: Pair, keys: KeysInForce | None) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables)
+        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -527,7 +595,7 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair) -> None:
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables)
+            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
             pair.let_go()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import LinkEnd, Links
+from mangrove.gateway.links.end import LinkEnd
+from mangrove.gateway.links.links import Links
 from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.status import (
     GatewayStatus,
@@ -69,12 +70,13 @@ def gateway_report(
         requests_delivered=totals.delivered.requests,
         sent_on=ledger.sent_on,
         malformed_bodies=totals.malformed_bodies,
-        refused_connections=links.refused,
+        refused_connections=links.refusals.total,
+        refused_by_reason=dict(links.refusals.counts),
         refused_subjects=overlay.refused_subjects,
         gaps=overlay.gaps,
         out_of_turn=overlay.out_of_turn,
         refused_examples=overlay.refused_examples,
-        warnings=(*overlay.warnings, *_alone(engine.domain, pair), *_keyless(sealing)),
+        warnings=(*overlay.warnings, *_alone(engine.domain, pair), *_keys(links), *_keyless(sealing)),
         endangered=overlay.endangered,
         exposed=overlay.exposed,
         routes_settled=overlay.routes_settled,
@@ -98,6 +100,12 @@ def _alone(domain: str, pair: PairStatus | None) -> tuple[str, ...]:
     return (f"{domain} has only one of its two gateways: were that to fail, nobody would take over",)
 
 
+def _keys(links: Links) -> tuple[str, ...]:
+    if links.keys is None or not links.keys.problem:
+        return ()
+    return (f"the keys have changed and cannot be used, those before stay: {links.keys.problem}",)
+
+
 def _keyless(sealing: SealingFigures | None) -> tuple[str, ...]:
     if sealing is None or not sealing.without_key:
         return ()
@@ -113,5 +121,7 @@ def _link(figures: LinkFigures, link: LinkEnd) -> LinkStatus:
         bytes_out=link.bytes_out,
         bytes_in=link.bytes_in,
         reconnects=max(0, link.connects - 1),
+        secured=link.secured,
+        renewals=link.renewals,
         last_error=link.last_error,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ SECOND_GATEWAY, MGMT_ROUTE, GATEWAY_LINE = 7, 8, 9
 EDGE_OFFSET = 10
 EDGE_STRIDE = 4
 EDGE_CLIENT, EDGE_MQTT, EDGE_MONITOR, EDGE_LEAF = range(4)
+LOCAL = "127.0.0.1"
 # Further management brokers come after the edges, and only where there are hosts for them.
 MANAGEMENT_CLUSTER = 3
 MEMBER_STRIDE = 3
@@ -112,6 +114,8 @@ class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     """Where the first of two gateways listens for the second."""
     spares: tuple[BrokerEndpoints, ...] = ()
     """Edges that do not run until they are needed; they come after the others in the succession."""
+    keys: str = ""
+    """Where on this machine the keys are by which one logs in; empty: the brokers let anybody in."""
 
     @property
     def management(self) -> BrokerEndpoints:
@@ -236,6 +240,35 @@ def _managements(
             )
         )
     return tuple(found)
+
+
+def shown_locally(endpoints: DomainEndpoints) -> DomainEndpoints:
+    """The same, with the pages of brokers of ours at addresses of their own machine alone.
+
+    One that listens at such an address anyway shows them there, so that sites at several do not get in each
+    other's way.
+    """
+
+    def local(broker: BrokerEndpoints) -> BrokerEndpoints:
+        if broker.external or broker.monitor_port is None:
+            return broker
+        host = broker.host if _is_loopback(broker.host) else LOCAL
+        return msgspec.structs.replace(broker, monitor_host=host)
+
+    return msgspec.structs.replace(
+        endpoints,
+        head=local(endpoints.head),
+        edges=tuple(map(local, endpoints.edges)),
+        spares=tuple(map(local, endpoints.spares)),
+        managements=tuple(map(local, endpoints.managements)),
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def fixed_endpoints(domain: Domain) -> DomainEndpoints:

@@ -6,6 +6,7 @@ import msgspec
 
 from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
@@ -56,6 +57,10 @@ class LinkStatus(LinkFigures, frozen=True, kw_only=True):
     bytes_in: int
     reconnects: int
     last_error: str = ""
+    secured: bool = False
+    """Whether the neighbour has proven who it is, and all that is said is encrypted."""
+    renewals: int = 0
+    """How often another connection took the place of one without the link being lost."""
 
 
 AT_MOST = frozenset({"deadline_ms", "max_hops"})
@@ -265,6 +270,8 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Frames that the other one said it delivers, while this one stood by."""
     ignored: int = 0
     """Connections and words of strangers that claim to be the other gateway."""
+    refused: dict[str, int] = {}
+    """Those connections, by reason."""
     given_up: int = 0
     """Messages that either process let go of when it was displaced; some may have arrived."""
     sent_before: int = 0
@@ -334,6 +341,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Bodies of frames that could not be read to the end; what came before was delivered."""
     refused_connections: int = 0
     """From strangers, or from neighbours that did not greet as they should."""
+    refused_by_reason: dict[str, int] = {}
     refused_subjects: int = 0
     """Wanted subjects beyond the limit of a domain, or malformed: nobody is sent their messages."""
     gaps: int = 0
@@ -365,35 +373,6 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     mirroring: MirrorFigures = MirrorFigures()
     access: tuple[AccessRefusal, ...] = ()
     """What the rules of access kept from passing the border of the domain; the most first."""
-
-
-class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker counts, whatever its kind calls it."""
-
-    version: str = ""
-    uptime: str = ""
-    connections: int = 0
-    subscriptions: int = 0
-    messages_in: int = 0
-    messages_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    slow_consumers: int = 0
-    attached_brokers: int = 0
-    """Other brokers and gateways that hang on this one."""
-    memory_bytes: int = 0
-    cpu_percent: float = 0.0
-
-
-class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
-    """A broker, from its own monitoring pages."""
-
-    name: str
-    role: str
-    url: str
-    reachable: bool
-    attached_to: str = ""
-    """The broker of the domain on which an edge hangs: its head, or who has succeeded it."""
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):

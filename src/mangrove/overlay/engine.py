@@ -71,6 +71,7 @@ from mangrove.overlay.protocol.control_messages import (
     InterestUpdate,
     LinkStateAck,
     LinkStateAd,
+    Renewal,
     RouteAck,
     RouteMessage,
     RouteSetup,
@@ -96,6 +97,7 @@ from mangrove.routing.failover.gateway_tables import GatewayTables
 
 MISPLACED = "in the name of a domain that cannot have sent it this way"
 STAYS_HOME = "it stays in its domain"
+FALSE_ORIGIN = "in the name of a domain that did not send it"
 SENT_BEFORE = "turned back to an origin that does not know it any more"
 
 
@@ -135,7 +137,7 @@ class OverlayEngine:
         self._live = LiveMap(federation, domain, tables)
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
-        self._notary = Notary(domain, federation.domains, self._link_state, self._events, trust)
+        self._notary = Notary(domain, federation.domain_order, self._link_state, self._events, trust)
         self._asks = SessionAsks(federation.topics)
         self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
         self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
@@ -152,7 +154,7 @@ class OverlayEngine:
             domain, federation, self._neighbours, self._link_state, secured=self._notary.secured
         )
         self._forwarder = Forwarder(
-            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels
+            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels, self._notary
         )
         self._network = NetworkFollower(
             NetworkParts(
@@ -226,13 +228,16 @@ class OverlayEngine:
 
     # -- greeting -----------------------------------------------------------------------------------------
 
-    def hello(self) -> Frame:
-        """The first frame on every link."""
-        return control_frame(make_hello(self.federation, self.domain, self.epoch))
+    def hello(self, *, renews: bool = False) -> Frame:
+        """The first frame on every connection; one that `renews` takes the place of another."""
+        return control_frame(make_hello(self.federation, self.domain, self.epoch, renews=renews))
 
-    def greet(self, frame: Frame, expected: str | None) -> Hello:
-        """Check a peer's first frame, or raise FrameError with the reason to refuse it."""
-        return check_hello(frame, self.federation, self.domain, expected)
+    def greet(self, frame: Frame, expected: str | None, proven: str | None = None) -> Hello:
+        """Check a peer's first frame, or raise FrameError with the reason to refuse it.
+
+        `proven` is the domain of its certificate; None where nobody proves who he is.
+        """
+        return check_hello(frame, self.federation, self.domain, expected, proven)
 
     def goodbye(self, reason: str, peer: str, displaced_by: int) -> Goodbye:
         """What is said to an earlier gateway of a neighbour; where domains have keys, with a proof."""
@@ -310,8 +315,8 @@ class OverlayEngine:
                 return self._exchange.answer(peer, body)
             case Goodbye():
                 raise FrameError(f"the peer closed the link: {body.reason}")
-            case Hello():
-                raise FrameError("the peer said HELLO twice")
+            case Hello() | Renewal():
+                raise FrameError(f"a {frame.type.name} comes where none belongs")
 
     def pull(self, peer: str, now: float) -> Frame | None:
         """The frame to send to a neighbour now: the most urgent data, or interest; None if none may go."""
@@ -523,7 +528,7 @@ class OverlayEngine:
 
     def credential_of(self, domain: str) -> bytes:
         """The last credential with which something of another domain was believed; empty if there is none."""
-        return self._notary.credentials.get(domain, b"")
+        return next(iter(self._notary.credentials.get(domain, ())), b"")
 
     # -- endangered regions -------------------------------------------------------------------------------
 
@@ -568,6 +573,10 @@ class OverlayEngine:
     def failed_links(self) -> frozenset[SitePair]:
         """The links that are down, as far as is known here."""
         return self._live.failed
+
+    def link_rate(self, peer: str) -> float | None:
+        """How fast the link to a neighbour takes data, in bytes a second; None if it was never too slow."""
+        return self._neighbours[peer].outgoing.rate_bytes_s
 
     def usable(self, peer: str) -> bool:
         """Whether data may be sent to a neighbour."""
@@ -700,17 +709,29 @@ class OverlayEngine:
         if acknowledgement is not None:
             instructions.append(send_control(neighbour.name, acknowledgement))
         if self._forwarder.came_back(frame) and frame.epoch <= self.epoch:
-            return instructions + self._came_back(frame.older(neighbour.monitor.one_way_s))
+            return instructions + self._came_back(
+                neighbour.name, frame.older(neighbour.monitor.one_way_s), now
+            )
         if self._notary.secured and self._misplaced(neighbour.name, frame, now):
             return [*instructions, DropMessages(frame, MISPLACED)]
         frame = frame.older(neighbour.monitor.one_way_s)
         if frame.destinations & self._forwarder.own_bit:
-            instructions += self._delivery.arrived(frame, now)
+            if self._notary.secured and not self._sent_by_origin(neighbour.name, frame, now):
+                instructions.append(DropMessages(frame, FALSE_ORIGIN))
+            else:
+                instructions += self._delivery.arrived(frame, now)
         return [*instructions, *self._forwarder.onward(frame, now)]
 
-    def _came_back(self, frame: Frame) -> list[Instruction]:
+    def _sent_by_origin(self, peer: str, frame: Frame, now: float) -> bool:
+        self._notary.now = now
+        return self._notary.sent_by_origin(peer, frame)
+
+    def _came_back(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A sealed frame whose destination was lost, from a gateway that could not look into it."""
         destinations = self._flows.turned_back_from(frame) if frame.epoch == self.epoch else 0
+        self._notary.now = now
+        if destinations and self._notary.secured and not self._notary.sent_here(peer, frame, destinations):
+            return [DropMessages(frame, FALSE_ORIGIN)]
         verdict = self._delivery.came_back(frame) if destinations else Verdict.TOO_OLD
         match verdict:
             case Verdict.NEW:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.queues
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ RECEIVE_BYTES = 1 << 18
 BATCH_MESSAGES = 128
 STARTUP_TIMEOUT_S = 20.0
 
-BrokerAddress = tuple[str, int, str]
-"""Host, port, and CONNECT options as JSON."""
+BrokerAddress = tuple[str, int, str] | tuple[str, int, str, str]
+"""Host, port, and CONNECT options as JSON; and the file of who certifies brokers, where they are secured."""
 
 # How far a run is, in the counter of received messages before there are any: the subscriber subscribes; a
 # probe of the publisher comes through, so its side knows of the subscription; the last probe has been read.
@@ -97,9 +98,11 @@ def _wait_for(condition: Callable[[], bool], processes: Iterable[SpawnProcess]) 
 
 def open_socket(url: BrokerAddress) -> socket.socket:
     """A blocking connection to a broker that has accepted us."""
-    host, port, options = url
+    host, port, options, *authority = url
     connection = socket.create_connection((host, port), timeout=STARTUP_TIMEOUT_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if authority:
+        connection = _encrypted(connection, host, authority[0])
     connection.sendall(f"CONNECT {options}\r\nPING\r\n".encode())
     seen = b""
     while b"PONG\r\n" not in seen:
@@ -108,6 +111,19 @@ def open_socket(url: BrokerAddress) -> socket.socket:
             raise ConnectionError(f"{host}:{port} refused the connection: {seen[-200:]!r}")
         seen += part
     return connection
+
+
+def _encrypted(connection: socket.socket, host: str, authority: str) -> socket.socket:
+    """The same connection, encrypted if the broker wants it; it says so before anything else."""
+    info = b""
+    while not info.endswith(b"\r\n"):
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionError(f"{host} closed the connection: {info[-200:]!r}")
+        info += part
+    if b'"tls_required":true' not in info:
+        return connection
+    return ssl.create_default_context(cafile=authority).wrap_socket(connection, server_hostname=host)
 
 
 def _subject(number: int) -> bytes:

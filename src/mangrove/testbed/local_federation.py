@@ -89,7 +89,9 @@ class LocalFederation(Launcher):
         if self.keys is not None:
             from mangrove.host.keys.making import make_keys
 
-            make_keys(self.federation, self.keys, progress=self._progress)
+            make_keys(
+                self.federation, self.keys, progress=lambda made: self._progress(f"keys made for {made}")
+            )
         super()._prepare_keys()
 
     async def _start_links(self) -> None:

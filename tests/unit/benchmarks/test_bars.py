@@ -10,6 +10,7 @@ from benchmarks import avoid, failover, limits, overload, sdk, storm
 from rich.console import Console
 
 from mangrove.testbed.accounting import Figures
+from mangrove.testbed.ring import scenario
 
 PERFECT = Figures(
     sent=1000,
@@ -29,10 +30,10 @@ PERFECT = Figures(
 
 def failover_result(**flaws: dict[str, Figures]) -> dict[str, object]:
     """A perfect run but for these topics of these phases."""
-    names = {"hole": failover.BLACK_HOLE, "back": failover.LINK_RETURNS, "dead": failover.SITE_DIES}
+    names = {"hole": scenario.BLACK_HOLE, "back": scenario.LINK_RETURNS, "dead": scenario.SITE_DIES}
     phases = {
-        phase: dict.fromkeys((*failover.SUBJECTS, failover.NATIVE), PERFECT)
-        for phase in (failover.STEADY, *names.values(), failover.SITE_RETURNS)
+        phase: dict.fromkeys((*scenario.SUBJECTS, failover.NATIVE), PERFECT)
+        for phase in (scenario.STEADY, *names.values(), scenario.SITE_RETURNS)
     }
     for name, topics in flaws.items():
         phases[names[name]] |= topics

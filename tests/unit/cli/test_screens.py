@@ -14,9 +14,9 @@ from rich.console import Console
 
 from mangrove.cli.demonstration.demo import what_arrived
 from mangrove.cli.federation.status_tables import show_status
+from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.status import (
     AskStatus,
-    BrokerStatus,
     DomainStatus,
     FederationStatus,
     GatewayStatus,

@@ -6,8 +6,10 @@ from tests.kit.attachments import message
 from tests.kit.engines import ad, federation, learn, report, with_links
 
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.links import LinkProtocol, Links
+from mangrove.gateway.links.connection import LinkConnection
+from mangrove.gateway.links.links import Links
 from mangrove.gateway.report import gateway_report
+from mangrove.gateway.trust.refusals import Refusal
 from mangrove.model.status import GatewayStatus
 from mangrove.overlay.protocol.control_messages import RouteAck, control_frame
 
@@ -28,7 +30,7 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
     lost = RouteAck(origin="c", epoch=1, version=0, label=1, path=["c", "b"], ok=True, reason="")
     engine.receive("b", control_frame(lost), 1.0)
     ledger.ignore("subscription that is not UTF-8")
-    links.detach(LinkProtocol(links, None), None, "a stranger", "said nothing")
+    links.detach(LinkConnection(links, None), None, "a stranger", "said nothing", Refusal.SLOW)
     ledger.drop_body(message("x") * 2 + message("_INBOX.1"), "late")
     ledger.refuse_body("malformed body")
     ledger.sent_on += 4
@@ -44,6 +46,7 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
         "subscription that is not UTF-8",
     ]
     assert found.sent_on == 4
+    assert found.refused_by_reason == {Refusal.SLOW: 1}
     assert (found.refused_connections, found.refused_subjects, found.malformed_bodies) == (1, 2, 1)
     assert (found.dropped, [drop.topic for drop in found.drops]) == ({"late": 3}, ["x"])
     assert (found.sent, found.busiest_sent, found.requests_sent) == (6, {"x": 5}, 1)

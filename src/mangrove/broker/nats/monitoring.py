@@ -9,7 +9,7 @@ import msgspec
 
 from mangrove.errors import MangroveError
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.status import BrokerFigures, BrokerStatus
+from mangrove.model.hosting.broker_status import BrokerFigures, BrokerStatus
 
 TIMEOUT_S = 2.0
 MAX_PAGE_BYTES = 16 << 20
@@ -31,6 +31,7 @@ class _Leafz(msgspec.Struct, frozen=True):
 class _Varz(msgspec.Struct, frozen=True):
     """The broker's page `/varz`, in its own names."""
 
+    server_name: str = ""
     version: str = ""
     uptime: str = ""
     connections: int = 0
@@ -104,7 +105,9 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
         if page is None:
             return known
         varz = msgspec.json.decode(page, type=_Varz)
-        leaves = await fetch(f"{endpoints.monitor_url}/leafz") if role == "edge" else None
+        if endpoints.monitor_host and varz.server_name != endpoints.name:
+            return known  # it runs on another machine, and somebody else's page is at this address here
+        leaves = await fetch(f"{endpoints.monitor_url}/leafz") if role != "head" else None
         leafz = _Leafz() if leaves is None else msgspec.json.decode(leaves, type=_Leafz)
     except (PageTooLargeError, msgspec.DecodeError):
         return known

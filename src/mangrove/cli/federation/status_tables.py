@@ -327,6 +327,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "sealed bodies sent back to their origin, their destination being lost": gateway.sealing.turned_back,
         **{f"bodies refused: {why}": count for why, count in gateway.sealing.refused.items()},
         "connections refused": gateway.refused_connections,
+        **{f"connections refused: {why}": count for why, count in gateway.refused_by_reason.items()},
         **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),
         **_counted_of_mirrors(gateway.mirroring),
         "wanted subjects refused: beyond the limit, or malformed": gateway.refused_subjects,

@@ -33,9 +33,10 @@ RunDirOption = Annotated[
 def up(
     file: Annotated[Path, typer.Argument(help="Federation file.")],
     domain: Annotated[str | None, typer.Option(help="Run this site alone; others run elsewhere.")] = None,
-    host: Annotated[str | None, typer.Option(help="Run this host of the site alone; needs --secret.")] = None,
+    host: Annotated[str | None, typer.Option(help="Run this host of the site alone.")] = None,
     secret: Annotated[
-        Path | None, typer.Option(help="File with the agents' password, the same on all hosts of a site.")
+        Path | None,
+        typer.Option(help="Without keys: file with the agents' password, on all hosts."),
     ] = None,
     keys: KeysOption = None,
     run_dir: RunDirOption = None,
@@ -57,11 +58,6 @@ def up(
         raise InputError("--host is for one site", hint="say which with --domain")
     if emulate_brokers and domain is not None:
         raise InputError("--emulate-brokers and --domain exclude each other", hint="one site is real")
-    if host is not None and secret is None:
-        raise InputError(
-            "a host that runs alone needs --secret",
-            hint="make a file with a long random word, and copy it to all hosts of the site",
-        )
     word = "" if secret is None else read_secret(secret)
     run_async(
         _up(file, domain, host, word, keys, run_dir, seed, lake, record, stimuli, emulate_brokers, as_json)
@@ -110,6 +106,11 @@ async def _up(
     console = stderr_console()
     secured = federation.security.secured or keys is not None
     directory = key_directory(federation, keys, run_dir) if secured else None
+    if host is not None and not secret and not secured:
+        raise InputError(
+            "a host that runs alone needs --secret where there are no keys",
+            hint="make a file with a long random word, and copy it to all hosts of the site",
+        )
     console.print(_intention(federation, domain))
     if not secured:
         warn_of_no_security(console)

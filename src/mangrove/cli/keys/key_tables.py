@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mangrove.cli.tables.table import EXTRA, Table, bad, good, name_column, number_column, word_column
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from mangrove.host.keys.inspection import KeysReport
 
 
-def show_keys(report: KeysReport, console: Console) -> None:
+def show_keys(report: KeysReport, warnings: Sequence[str], console: Console) -> None:
     """Certificates, users, and what is to be done."""
     _certificates(report).show(console)
     _users(report).show(console)
@@ -29,7 +30,7 @@ def show_keys(report: KeysReport, console: Console) -> None:
         lines.append(f"{report.overlapping} replaced keys are still believed: mangrove keys rotate --finish")
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    for warning in report.warnings:
+    for warning in warnings:
         console.print("[yellow]warning:[/yellow] ", end="")
         console.print(warning, soft_wrap=True, markup=False, highlight=False)
 

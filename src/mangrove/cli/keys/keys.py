@@ -188,16 +188,17 @@ def rotate(
 @app.command()
 def show(file: FileArgument, keys: KeysOption = None, as_json: JsonOption = False) -> None:
     """Show who has keys, when they end, what was revoked; never a secret. Exit code 1 if one has ended."""
-    from mangrove.host.keys.inspection import inspect_keys
+    from mangrove.host.keys.inspection import differences, inspect_keys
 
-    _, directory = _place(file, keys)
+    federation, directory = _place(file, keys)
     report = inspect_keys(directory)
+    warnings = [*report.warnings, *differences(report, federation)]
     if as_json:
-        print_json({"good": report.good, **_plain(report), "warnings": report.warnings})
+        print_json({"good": report.good, **_plain(report), "warnings": warnings})
     else:
         from mangrove.cli.keys.key_tables import show_keys
 
-        show_keys(report, stdout_console())
+        show_keys(report, warnings, stdout_console())
     if not report.good:
         raise typer.Exit(EXIT_NEGATIVE)
 

@@ -2,37 +2,34 @@
 
 The second gateway calls the first. What one says is handed to the kernel before anything that follows from it
 is done, so that it is heard even if this process dies in the next instant: no event loop's buffer is between.
+With keys, both prove by their domain's certificate who they are before they greet; other keys are taken over
+by another connection, and neither notices.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from typing import Protocol
 
+import msgspec
+
+from mangrove.gateway.pair.line_connection import LineConnection
+from mangrove.gateway.trust.admission import Admission
+from mangrove.gateway.trust.keys_in_force import LOOK_EVERY_S, KeysInForce
+from mangrove.gateway.trust.proven_stream import ProvenStream
+from mangrove.gateway.trust.refusals import Audit, Refusal, Refusals, RefusedError, unheard
 from mangrove.model.address import Address
 from mangrove.model.gateway_settings import PairSettings
-from mangrove.overlay.pair.messages import (
-    Ending,
-    PairGoodbye,
-    PairHello,
-    RecordKind,
-    RecordReader,
-    read_word,
-    word_record,
-)
+from mangrove.overlay.pair.messages import Ending, PairGoodbye, PairHello, RecordKind, word_record
 from mangrove.overlay.protocol.frames import FrameError
 
 log = logging.getLogger(__name__)
 
 CALL_AGAIN_S = 0.05
 GREETING_TIMEOUT_S = 1.0
-READ_BYTES = 1 << 18
-SEND_BUFFER_BYTES = 4 << 20
-MAX_BACKLOG_BYTES = 8 << 20
-"""What waits for one that does not read; with more, the line is given up."""
+BACKLOG = 128
 
 
 class LineOwner(Protocol):
@@ -51,23 +48,35 @@ class LineOwner(Protocol):
 class PairLine:
     """Keeps the line up. Use `run` as a task; `say` whenever the line is up."""
 
-    def __init__(self, settings: PairSettings, hello: PairHello, owner: LineOwner) -> None:
+    def __init__(
+        self,
+        settings: PairSettings,
+        hello: PairHello,
+        owner: LineOwner,
+        *,
+        keys: KeysInForce | None = None,
+        audit: Audit = unheard,
+    ) -> None:
         self._settings = settings
         self._hello = hello
         self._owner = owner
-        self._connection: _Connection | None = None
+        self._keys = keys
+        self._connection: LineConnection | None = None
         self._callers: set[asyncio.Task[None]] = set()
         self._problem = ""
-        self.refused = 0
+        self._admission: Admission[LineConnection] = Admission((settings.line.host,))
+        self.refusals = Refusals(audit, what="line between gateways")
 
     async def run(self) -> None:
         """Listen for the other gateway, or call it, until cancelled."""
+        look = asyncio.get_running_loop().create_task(self._look(), name="look at the line")
         try:
             if self._settings.number == 1:
                 await self._listen()
             else:
                 await self._call()
         finally:
+            look.cancel()
             for caller in self._callers:
                 caller.cancel()
             self.close(Ending.STOPS)
@@ -80,7 +89,7 @@ class PairLine:
     def read(self) -> None:
         """Take in what has come so far, without waiting for the event loop's turn."""
         if self._connection is not None:
-            self._connection.readable()
+            self._connection.read()
 
     def close(self, ending: Ending) -> None:
         """Say why, and close; the owner is told nothing, for it knows."""
@@ -97,58 +106,124 @@ class PairLine:
         with _socket(address) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(8)
+            listener.listen(BACKLOG)
             while True:
-                accepted, _ = await loop.sock_accept(listener)
+                accepted, peer = await loop.sock_accept(listener)
                 accepted.setblocking(False)
-                if len(self._callers) >= 8:
-                    accepted.close()
-                    self.refused += 1
-                    continue
-                task = loop.create_task(self._serve(accepted), name="the other gateway")
+                connection = self._made(accepted, calls=False)
+                displaced = self._admission.enter(connection, str(peer[0]))
+                if displaced is not None:
+                    displaced.end(RefusedError(Refusal.TOO_MANY))
+                task = loop.create_task(self._serve(connection), name="the other gateway")
                 self._callers.add(task)
                 task.add_done_callback(self._callers.discard)
 
     async def _call(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            made = _socket(self._settings.line)
-            try:
-                async with asyncio.timeout(GREETING_TIMEOUT_S):
-                    await loop.sock_connect(made, self._settings.line)
-            except (OSError, TimeoutError) as error:
-                made.close()
-                self._note(f"cannot reach the other gateway at {self._settings.line}: {error}")
-            except asyncio.CancelledError:
-                made.close()
-                raise
-            else:
-                await self._serve(made)
+            if self._connection is not None:  # it was renewed
+                await self._connection.closed.wait()
+            elif (connection := await self._dial()) is not None:
+                await self._serve(connection)
             await asyncio.sleep(CALL_AGAIN_S)
 
-    async def _serve(self, sock: socket.socket) -> None:
-        """Greet, and stay until the line ends."""
-        connection = _Connection(self, sock, self._owner)
+    async def _dial(self) -> LineConnection | None:
+        made = _socket(self._settings.line)
         try:
-            connection.open(word_record(self._hello))
+            async with asyncio.timeout(GREETING_TIMEOUT_S):
+                await asyncio.get_running_loop().sock_connect(made, self._settings.line)
+        except (OSError, TimeoutError) as error:
+            made.close()
+            self._note(f"cannot reach the other gateway at {self._settings.line}: {error}")
+            return None
+        except asyncio.CancelledError:
+            made.close()
+            raise
+        return self._made(made, calls=True)
+
+    def _made(self, sock: socket.socket, *, calls: bool) -> LineConnection:
+        if self._keys is None:
+            return LineConnection(self, sock, self._owner, None, calls=calls)
+        domain = frozenset((self._hello.domain,))
+        connection: LineConnection
+
+        def may_begin() -> bool:
+            return self._admission.may_begin(connection, asyncio.get_running_loop().time())
+
+        stream = ProvenStream(self._keys, calls=calls, may_be=domain, may_begin=may_begin)
+        connection = LineConnection(self, sock, self._owner, stream, calls=calls)
+        return connection
+
+    async def _serve(self, connection: LineConnection) -> None:
+        """Greet, and stay until the line ends, or another connection renews this one."""
+        try:
+            connection.open(self._hello)
             try:
                 async with asyncio.timeout(GREETING_TIMEOUT_S):
                     await connection.greeted.wait()
             except TimeoutError:
-                self._note("the other gateway does not greet")
+                if connection.calls:
+                    self._note("the other gateway does not greet")
+                else:
+                    connection.end(RefusedError(Refusal.SLOW))
                 return
             await connection.closed.wait()
         finally:
+            self._admission.leave(connection)
             connection.close()
 
-    def greet(self, connection: _Connection, hello: PairHello) -> None:
+    async def _look(self) -> None:
+        """Other keys are taken over by another connection; the second gateway sees to it."""
+        generation = 0 if self._keys is None else self._keys.generation
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self.refusals.flush()
+            if self._keys is None:
+                continue
+            if self._settings.number == 2 and self._keys.generation != generation:
+                generation = self._keys.generation
+                await self._renew()
+            proof = None if self._connection is None else self._connection.proof
+            reason = "" if proof is None else self._keys.ring.still_trusted(proof.certificate)
+            if reason and self._connection is not None:
+                self.refusals.note(Refusal.WITHDRAWN, self._hello.domain, reason)
+                self._connection.end(RefusedError(Refusal.WITHDRAWN, reason))
+
+    async def _renew(self) -> None:
+        if self._connection is None:
+            return
+        made = await self._dial()
+        if made is None:
+            return
+        try:
+            made.open(msgspec.structs.replace(self._hello, renews=True))
+            async with asyncio.timeout(GREETING_TIMEOUT_S):
+                await made.greeted.wait()
+        except TimeoutError:
+            log.warning("the line to the other gateway could not be renewed; it goes on")
+        finally:
+            if self._connection is not made:
+                made.close()
+
+    def proven(self, connection: LineConnection) -> None:
+        """A caller has proven that it is of this domain."""
+        self._admission.leave(connection)
+
+    def greet(self, connection: LineConnection, hello: PairHello) -> None:
         """Somebody greets; FrameError if that is not the other gateway of this domain."""
         own = self._hello
         if (hello.federation, hello.topology, hello.domain) != (own.federation, own.topology, own.domain):
             raise FrameError(f"{hello.domain!r} of {hello.federation!r} ({hello.topology}) called")
         if hello.number == own.number:
             raise FrameError(f"another gateway says that it is number {own.number} of {own.domain!r}")
+        self._admission.leave(connection)
         earlier, self._connection = self._connection, connection
+        renews = hello.renews and earlier is not None and connection.proof is not None
+        if not connection.calls and connection.proof is not None:
+            connection.send(word_record(msgspec.structs.replace(own, renews=renews)))
+        if earlier is not None and renews:
+            earlier.give_way(connection)
+            log.info("the line to the other gateway is renewed")
+            return
         if earlier is not None:
             earlier.close()
             self._owner.line_down(None)
@@ -156,128 +231,21 @@ class PairLine:
         log.info("the other gateway of %s is there", own.domain)
         self._owner.line_up()
 
-    def ended(self, connection: _Connection, ending: Ending | None, reason: str) -> None:
+    def ended(self, connection: LineConnection, ending: Ending | None, error: FrameError) -> None:
         """A connection is at its end."""
+        self._admission.leave(connection)
         if self._connection is connection:
             self._connection = None
-            log.warning("the line to the other gateway ended: %s", reason)
+            log.warning("the line to the other gateway ended: %s", error.message)
             self._owner.line_down(ending)
-        else:
-            self.refused += 1
-            self._note(f"refused a connection to the line between gateways: {reason}")
+            return
+        reason = error.reason if isinstance(error, RefusedError) else Refusal.GREETING
+        self.refusals.note(reason, "somebody", error.message)
 
     def _note(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
             log.info("%s", problem)
-
-
-class _Connection:
-    """One socket of the line."""
-
-    def __init__(self, line: PairLine, sock: socket.socket, owner: LineOwner) -> None:
-        self._line = line
-        self._socket = sock
-        self._owner = owner
-        self._reader = RecordReader()
-        self._backlog = bytearray()
-        self._open = False
-        self._ending: Ending | None = None
-        self.greeted = asyncio.Event()
-        self.closed = asyncio.Event()
-
-    def open(self, hello: bytes) -> None:
-        """Begin to listen and to speak."""
-        self._open = True
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        asyncio.get_running_loop().add_reader(self._socket, self.readable)
-        self.send(hello)
-
-    def send(self, record: bytes) -> None:
-        """Write as much as the kernel takes; the rest waits."""
-        if not self._open:
-            return
-        if not self._backlog:
-            try:
-                sent = self._socket.send(record)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                return  # what the other one said last is still to be read; the end comes after it
-            if sent == len(record):
-                return
-            record = record[sent:]
-            asyncio.get_running_loop().add_writer(self._socket, self._writable)
-        self._backlog += record
-        if len(self._backlog) > MAX_BACKLOG_BYTES:
-            self._end("it reads nothing")
-
-    def _writable(self) -> None:
-        try:
-            sent = self._socket.send(self._backlog)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._backlog.clear()
-            asyncio.get_running_loop().remove_writer(self._socket)
-            return
-        del self._backlog[:sent]
-        if not self._backlog:
-            asyncio.get_running_loop().remove_writer(self._socket)
-
-    def readable(self) -> None:
-        """Take in what has come."""
-        while self._open:
-            try:
-                data = self._socket.recv(READ_BYTES)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._end(str(error))
-                return
-            if not data:
-                self._end(self._ending or "the other process has ended")
-                return
-            try:
-                for kind, body in self._reader.feed(data):
-                    self._said(kind, body)
-            except FrameError as error:
-                self._end(error.message)
-
-    def _said(self, kind: RecordKind, body: bytes) -> None:
-        if not self._open:
-            return
-        if not self.greeted.is_set():
-            hello = read_word(kind, body) if kind is RecordKind.HELLO else None
-            if not isinstance(hello, PairHello):
-                raise FrameError("it did not greet first")
-            self._line.greet(self, hello)
-            self.greeted.set()
-        elif kind is RecordKind.GOODBYE:
-            goodbye = read_word(kind, body)
-            assert isinstance(goodbye, PairGoodbye)
-            self._ending = goodbye.ending
-            self._end(goodbye.ending)
-        else:
-            self._owner.said(kind, body)
-
-    def _end(self, reason: str) -> None:
-        if self._open:
-            self.close()
-            self._line.ended(self, self._ending, reason)
-
-    def close(self) -> None:
-        """Let go of the socket."""
-        if self._open:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._socket)
-            loop.remove_writer(self._socket)
-        self._open = False
-        with contextlib.suppress(OSError):
-            self._socket.close()
-        self.closed.set()
-        self.greeted.set()
 
 
 def _socket(address: Address) -> socket.socket:

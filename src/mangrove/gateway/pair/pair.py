@@ -15,6 +15,8 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from mangrove.gateway.pair.line import PairLine
+from mangrove.gateway.trust.keys_in_force import KeysInForce
+from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.model.federation import Federation
 from mangrove.model.gateway_settings import PairSettings
 from mangrove.model.status import PairStatus
@@ -81,7 +83,15 @@ class Partner(Protocol):
 class Pair:
     """Owns the line and the role. `changes` tells the gateway what to do."""
 
-    def __init__(self, settings: PairSettings, federation: Federation, domain: str) -> None:
+    def __init__(
+        self,
+        settings: PairSettings,
+        federation: Federation,
+        domain: str,
+        *,
+        keys: KeysInForce | None = None,
+        audit: Audit = unheard,
+    ) -> None:
         self.settings = settings
         self._roles = PairRoles(settings.number, monotonic())
         hello = PairHello(
@@ -90,7 +100,7 @@ class Pair:
             domain=domain,
             number=settings.number,
         )
-        self._line = PairLine(settings, hello, self)
+        self._line = PairLine(settings, hello, self, keys=keys, audit=audit)
         self._partner: Partner | None = None
         self.changes: asyncio.Queue[RoleChange] = asyncio.Queue()
         self._timer: asyncio.TimerHandle | None = None
@@ -200,7 +210,8 @@ class Pair:
             fences=roles.fences,
             names_told=self.told,
             given_up=self.given_up + (0 if roles.other is None else roles.other.figures.given_up),
-            ignored=self.ignored + self._line.refused,
+            ignored=self.ignored + self._line.refusals.total,
+            refused=dict(self._line.refusals.counts),
             sent_before=before.sent,
             delivered_before=before.delivered,
         )

@@ -23,7 +23,6 @@ from mangrove.model.federation import Federation
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 1.0
 LOOK_AGAIN_S = 0.05
 """So often keys are looked at anew, at most, because somebody uses one that is not known."""
 
@@ -79,19 +78,19 @@ class DomainSealing:
         if found.identity.domain == domain:
             self.keys.take_other(domain, OtherKey(found.sealing, found.begins_s, credential, heard))
 
-    def look_now_and_then(self) -> None:
-        """Take over other keys, if there are any. Called often."""
-        if monotonic() >= self._looked_at + LOOK_EVERY_S:
-            self._look()
+    def verify(self, origin: str, statement: bytes, signature: bytes, credential: bytes) -> str:
+        """Judge what a gateway has signed, as the ring does, and hear which certificate it has."""
+        problem = self._ring.verify(origin, statement, signature, credential)
+        if not problem:
+            self.heard(origin, credential)
+        return problem
 
     def _look_again(self) -> None:
-        if monotonic() >= self._looked_at + LOOK_AGAIN_S:
-            self._look()
-
-    def _look(self) -> None:
-        self._looked_at = monotonic()
-        if not self._ring.changed():
+        """Somebody uses a key that is not known: the files may have changed a moment ago."""
+        now = monotonic()
+        if now < self._looked_at + LOOK_AGAIN_S or not self._ring.changed():
             return
+        self._looked_at = now
         try:
             self.take(self._ring.renewed())
         except InputError as error:

@@ -16,8 +16,8 @@ from mangrove.gateway.sealing.key_schedule import key_id
 
 HEARD_S = 15.0
 """After so long every domain that can be reached has heard of a new key."""
-KEPT = 4
-"""Keys of one domain that are known at the same time."""
+KEPT = 8
+"""Keys of one domain that are known at the same time; of the own ones as many as there are in the files."""
 MAX_SECRETS = 4096
 
 
@@ -58,13 +58,13 @@ class SealingKeys:
     # -- keys come and go ---------------------------------------------------------------------------------
 
     def take_own(self, newest: X25519PrivateKey, *earlier: X25519PrivateKey) -> None:
-        """The own keys, as they are now: the newest opens at once, and seals a little later."""
+        """The own keys, the latest first: all of them open at once, and the newest seals a little later."""
         self.follow_clock()
-        for each in (*earlier, newest):
+        for each in (*reversed(earlier), newest):
             own_id = _id_of(each)
             self._own.pop(own_id, None)
             self._own[own_id] = each
-        while len(self._own) > KEPT:
+        while len(self._own) > max(KEPT, len(earlier) + 2):
             oldest = next(each for each in self._own if each != self.sealing_id)
             del self._own[oldest]
             self._secrets = {pair: secret for pair, secret in self._secrets.items() if pair[0] != oldest}
@@ -78,7 +78,8 @@ class SealingKeys:
         new_id = key_id(key.public)
         if new_id in known and known[new_id].rank >= key.rank:
             return
-        ordered = sorted({**known, new_id: key}.items(), key=lambda each: each[1].rank)
+        others = [each for each in known.items() if each[0] != new_id]
+        ordered = sorted([*others, (new_id, key)], key=lambda each: each[1].rank)
         self._others[domain] = dict(ordered[-KEPT:])
         self.version += 1
 

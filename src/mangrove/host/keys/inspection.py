@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 from cryptography import x509
 
 from mangrove.host.keys.certificates import serial_of, today
+from mangrove.host.keys.checking import brokers_on
 from mangrove.host.keys.directory import DomainKeys, KeyDirectory
 from mangrove.host.keys.files.about import read_about
 from mangrove.host.keys.files.change import complete_interrupted
@@ -17,6 +19,7 @@ from mangrove.host.keys.files.guarded_file import is_there
 from mangrove.host.keys.files.key_files import brokers_of, domains_of, read_certificates
 from mangrove.host.keys.revocation import Revocations, read_revocations
 from mangrove.host.keys.ring import read_users
+from mangrove.model.federation import Federation
 
 WARN_DAYS = 60
 """So long before a certificate ends it is told."""
@@ -132,6 +135,26 @@ def inspect_keys(path: Path, now: datetime | None = None) -> KeysReport:
         revoked_certificates=len(revocations.serials),
         revoked_keys=len(revocations.nkeys),
     )
+
+
+def differences(report: KeysReport, federation: Federation) -> Iterator[str]:
+    """Where the keys are not those of a federation file that has changed since, a sentence for each.
+
+    On the machine of a single site, the keys of others are not missing.
+    """
+    found: dict[str, set[str]] = {}
+    for each in report.certificates:
+        found.setdefault(each.domain, set()).add(each.name)
+    for name, domain in federation.domains.items():
+        missing = set(brokers_on(domain, None)) - found.get(name, set())
+        if name not in found and report.issues:
+            yield f"{name} has no keys yet: mangrove keys init"
+        elif missing and report.issues:
+            have = "has" if len(missing) == 1 else "have"
+            yield f"{', '.join(sorted(missing))} of {name} {have} no keys yet: mangrove keys init"
+    revoked = {each.domain for each in report.certificates if each.state is State.REVOKED}
+    for name in sorted(set(found) - {"", *federation.domains} - revoked):
+        yield f"the file has no domain {name}, whose keys are believed: mangrove keys revoke --domain {name}"
 
 
 class _Reader:

@@ -30,8 +30,9 @@ from mangrove.host.keys.files.key_files import (
 )
 from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.keys.revocation import read_revocations
+from mangrove.host.keys.shared_keys import shared_key
 from mangrove.host.keys.trust import STATEMENT, Trust
-from mangrove.model.security.identity import Identity
+from mangrove.model.security.identity import NAME, Identity
 from mangrove.model.security.users import USER_ROLES, DomainUsers, User
 
 MAX_LOOKS, LOOK_AGAIN_S = 20, 0.05
@@ -152,6 +153,15 @@ class KeyRing:
         """What only the gateway of this domain can write: 64 bytes."""
         return self._own.key.sign(STATEMENT + statement)
 
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """Keys that only this domain and that of a certificate have: by the present sealing key, and by the
+        one before it. None if the certificate is not believed."""
+        try:
+            other = self.sealing_key_of(credential)
+        except UntrustedError:
+            return ()
+        return tuple(shared_key(own, other) for own in self.sealings)
+
     # -- whom we believe ----------------------------------------------------------------------------------
 
     def peer(self, connection: Connection) -> Identity:
@@ -213,6 +223,8 @@ class KeyRing:
 
     def login(self, user: str) -> BrokerLogin:
         """How a user of ours, or else a client whose folder is here, shows the brokers who it is."""
+        if not NAME.fullmatch(user):
+            raise InputError(f"{user!r} is no name of a user", hint="`mangrove keys show` names them all")
         of_ours = user in USER_ROLES
         path = self.keys.user_seed(user) if of_ours else self.keys.client(user).seed
         key = read_user_key(path, self.keys.directory.path)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from mangrove.errors import UntrustedError
@@ -83,12 +83,15 @@ class Trust:
             raise UntrustedError("its certificate is too large")
         try:
             certificate = x509.load_der_x509_certificate(der)
-            public = certificate.public_key()
-            identity = identity_of(certificate)
-        except (ValueError, TypeError):
-            raise UntrustedError("it has no certificate that names somebody") from None
+        except (ValueError, TypeError, x509.InvalidVersion):
+            raise UntrustedError("it has no certificate") from None
         if not any(_issued(certificate, authority) for authority in self.authorities):
             raise UntrustedError("its certificate is from another authority")
+        try:  # from here on, what is read was written by an authority of ours
+            public = certificate.public_key()
+            identity = identity_of(certificate)
+        except ValueError:
+            raise UntrustedError("its certificate names nobody") from None
         if identity.federation != self.federation:
             raise UntrustedError(f"it is of another federation ({identity.federation})")
         if identity.role is not Role.GATEWAY or not isinstance(public, Ed25519PublicKey):
@@ -110,6 +113,6 @@ class Trust:
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from mangrove.model.hosting.broker_status import BrokerStatus
+
 
 class BrokerAction(StrEnum):
     """What is done with a broker; one that was stopped stays so until it is started."""
@@ -37,6 +39,9 @@ class HostGreeting(msgspec.Struct, frozen=True, kw_only=True, tag="greeting"):
 class HostQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="question"):
     """What runs on your host?"""
 
+    brokers: bool = False
+    """And what do its brokers say of themselves? For who is on another machine and cannot see their pages."""
+
 
 SupervisorRequest = BrokerOrder | HostGreeting | HostQuestion
 
@@ -56,5 +61,7 @@ class HostAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     greeting: HostGreeting
     processes: tuple[ProcessState, ...] = ()
+    brokers: tuple[BrokerStatus, ...] = ()
+    """What the host's brokers say of themselves, if that was asked."""
     problem: str = ""
     """Why an order was not carried out."""

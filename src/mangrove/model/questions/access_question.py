@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.agents.speakers import said_by
+
 
 class AccessRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for a literal subject."""
@@ -23,6 +25,6 @@ class AccessAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no answer."""
 
 
-def gateway_access_subject(domain: str) -> str:
+def gateway_access_subject(domain: str, user: str = "") -> str:
     """Where a gateway is asked on its domain's management broker."""
-    return f"mangrove.{domain}.gateway.access"
+    return said_by(user, domain, "gateway.access")

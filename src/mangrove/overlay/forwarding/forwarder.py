@@ -17,6 +17,7 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Prede
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.transit_labels import TransitLabels
 from mangrove.overlay.sealing.sealer import Sealer
+from mangrove.overlay.trust.notary import Notary
 
 HOPS_USED_UP = "hop limit reached"
 NO_SEALER = "confidential, and this gateway has no keys to seal it with"
@@ -36,6 +37,7 @@ class Forwarder:
         live: LiveMap,
         routes: RouteManager,
         labels: TransitLabels,
+        notary: Notary,
     ) -> None:
         self._rules = federation.topics
         self._urgency = federation.urgency
@@ -46,6 +48,7 @@ class Forwarder:
         self._live = live
         self._routes = routes
         self._labels = labels
+        self._notary = notary
         self.own_bit = 1 << self._index
         self.sealer: Sealer | None = None
         """Without one, nothing confidential leaves."""
@@ -86,7 +89,7 @@ class Forwarder:
             if self.sealer is None:
                 return [DropMessages(frame, NO_SEALER)]
             frame = replace(frame, body=self.sealer.seal(frame))
-        return self._by_routes(frame, now, patient=flow.retargeted)
+        return self._by_routes(self._notary.with_tags(frame), now, patient=flow.retargeted)
 
     def onward(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a neighbour, for other domains than this one.
@@ -116,7 +119,9 @@ class Forwarder:
             return self.park(frame, now)
         if frame.hop_limit <= 1:
             return [DropMessages(frame, HOPS_USED_UP)]
-        return self._by_table(frame.onward(back, 0, self._index), now, patient=True)
+        # Its tags stay, though they are for others: by them its origin knows it again.
+        returned = replace(frame.onward(back, 0, self._index), tags=frame.tags)
+        return self._by_table(returned, now, patient=True)
 
     def came_back(self, frame: Frame) -> bool:
         """Whether a frame says that it is one of this gateway's own, turned back because it is sealed."""

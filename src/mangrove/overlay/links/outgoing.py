@@ -60,6 +60,11 @@ class Outgoing:
         return (self._rate.bytes_per_s or 0.0) / MBIT_BYTES
 
     @property
+    def rate_bytes_s(self) -> float | None:
+        """The most that the link was seen to take; None while it was never too slow."""
+        return self._rate.bytes_per_s
+
+    @property
     def backlogged(self) -> bool:
         """Whether there is anything to pull."""
         return bool(self._data_waits or self.management.waiting_bytes)

@@ -47,6 +47,8 @@ class RecordKind(IntEnum):
     INTEREST = 4
     DIGEST = 5
     GOODBYE = 6
+    LAST = 7
+    """Another connection takes the place of this one."""
 
 
 class PairHello(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,8 @@ class PairHello(msgspec.Struct, frozen=True, kw_only=True):
     topology: str
     domain: str
     number: Annotated[int, msgspec.Meta(ge=1, le=2)]
+    renews: bool = False
+    """The connection shall take the place of another; the answer says whether it does."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +151,11 @@ class RecordReader:
 
     def __init__(self) -> None:
         self._held = bytearray()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a record that is not complete."""
+        return len(self._held)
 
     def feed(self, data: bytes) -> list[tuple[RecordKind, bytes]]:
         """The records that are complete, or FrameError."""

@@ -14,13 +14,30 @@ from mangrove.overlay.protocol.signed import Signed
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """The first frame on a link, from both sides."""
+    """The first frame on a link, from both sides.
+
+    `renews`: the connection shall take the place of one that serves the link; the answer says if it does.
+    """
 
     protocol: int
     federation: str
     topology: str
     domain: str
     epoch: int
+    renews: bool = False
+
+
+class RenewalStep(StrEnum):
+    """A neighbour asks to be called once more, or has said its last word on the connection before."""
+
+    ASKED = "asked"
+    LAST = "last"
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """Another connection takes the place of the one that this comes on."""
+
+    step: RenewalStep
 
 
 MAX_DOMAINS = 8192
@@ -223,10 +240,13 @@ class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
 
 LinkStateMessage = LinkStateAd | LinkStateAck | DangerNotice | DangerAck
 RouteMessage = RouteSetup | RouteAck | RouteTeardown
-ControlBody = Hello | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage | Signed
+ControlBody = (
+    Hello | Renewal | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage | Signed
+)
 
 _TYPE_OF: dict[type[ControlBody], FrameType] = {
     Hello: FrameType.HELLO,
+    Renewal: FrameType.RENEWAL,
     InterestUpdate: FrameType.INTEREST,
     Digest: FrameType.DIGEST,
     Goodbye: FrameType.GOODBYE,
@@ -241,6 +261,7 @@ _TYPE_OF: dict[type[ControlBody], FrameType] = {
 }
 _DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
     FrameType.HELLO: msgspec.msgpack.Decoder(Hello),
+    FrameType.RENEWAL: msgspec.msgpack.Decoder(Renewal),
     FrameType.INTEREST: msgspec.msgpack.Decoder(InterestUpdate),
     FrameType.DIGEST: msgspec.msgpack.Decoder(Digest),
     FrameType.GOODBYE: msgspec.msgpack.Decoder(Goodbye),

@@ -1,8 +1,9 @@
 """Frames: what gateways say to each other, as bytes.
 
     magic "MG" | type u8 | hop limit u8 | body length u32 | origin u16 | mask length u16 | topic class u16 |
-    stream u16 | way u16 | predecessors length u16 | epoch u64 | label u32 | age u32 | flow id u32 |
-    sequence u64 | destination mask | predecessors (flow id u32, sequence u64, mask length u16, mask) | body
+    stream u16 | way u16 | predecessors length u16 | number of tags u16 | epoch u64 | label u32 | age u32 |
+    flow id u32 | sequence u64 | destination mask |
+    predecessors (flow id u32, sequence u64, mask length u16, mask) | tags (destination u16, 16 bytes) | body
 
 All numbers are big-endian. A data frame carries whole broker messages for a *set* of destination domains, one
 bit each (bit i = i-th domain in the agreed order). A transit gateway looks at the head and never at the body.
@@ -13,7 +14,8 @@ established route of the origin. The age is the time since the origin took the m
 every gateway adds what it knows, so that no clocks need to agree. A stream, if not zero, says that other
 pieces of the body came before (see `pieces`). The way tells paths apart: every gateway that passes a frame on
 mixes its number in. Predecessors are frames of the same origin, in other flows, that come before this one
-(see `delivery.resequencer`).
+(see `delivery.resequencer`). A tag proves to one destination who sent the frame (see
+`trust.frame_tags`); there are none where domains have no keys.
 """
 
 from __future__ import annotations
@@ -30,14 +32,17 @@ from mangrove.errors import MangroveError
 
 PROTOCOL_VERSION = 9
 MAGIC = b"MG"
-HEADER = struct.Struct(">2sBBIHHHHHHQIIIQ")
+HEADER = struct.Struct(">2sBBIHHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
 MAX_MASK_BYTES = 1024
 MAX_PREDECESSORS_BYTES = 4096
 MAX_AGE_US = (1 << 32) - 1
+TAG_BYTES = 16
+MAX_TAGS = 8 * MAX_MASK_BYTES
 
 
 _PREDECESSOR = struct.Struct(">IQH")
+_TAG = struct.Struct(f">H{TAG_BYTES}s")
 
 
 class FrameError(MangroveError):
@@ -65,6 +70,13 @@ class Predecessor(NamedTuple):
     destinations: int
 
 
+class Tag(NamedTuple):
+    """What proves to one destination, by its place in the agreed order, who sent a frame."""
+
+    destination: int
+    proof: bytes
+
+
 class FrameType(IntEnum):
     """What a frame is for."""
 
@@ -81,6 +93,8 @@ class FrameType(IntEnum):
     """Data whose messages name queue groups: should the destination be lost, another may serve them."""
     MANAGEMENT = 11
     """What the agents of two linked domains say to each other; opaque, and never passed on."""
+    RENEWAL = 12
+    """Another connection takes the place of this one; the link goes on."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -100,6 +114,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     stream: int = 0
     way: int = 0
     predecessors: tuple[Predecessor, ...] = ()
+    tags: tuple[Tag, ...] = ()
 
     @property
     def name(self) -> Name:
@@ -122,6 +137,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
                 self.stream,
                 self.way,
                 len(predecessors),
+                len(self.tags),
                 self.epoch,
                 self.label,
                 self.age_us,
@@ -130,6 +146,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
             )
             + mask
             + predecessors
+            + (b"".join(_TAG.pack(*tag) for tag in self.tags) if self.tags else b"")
         )
 
     def encode(self) -> bytes:
@@ -138,12 +155,24 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     def towards(self, destinations: int, label: int = 0) -> Frame:
         """The same frame for a part of its destinations, by table or by a label."""
-        return replace(self, destinations=destinations, label=label)
+        return replace(self, destinations=destinations, label=label, tags=self._tags_for(destinations))
 
     def onward(self, destinations: int, label: int, gateway: int) -> Frame:
         """The same frame one hop further, passed on by the gateway of this number."""
         way = (self.way * 31 + gateway + 1) & 0xFFFF
-        return replace(self, destinations=destinations, label=label, hop_limit=self.hop_limit - 1, way=way)
+        return replace(
+            self,
+            destinations=destinations,
+            label=label,
+            hop_limit=self.hop_limit - 1,
+            way=way,
+            tags=self._tags_for(destinations),
+        )
+
+    def _tags_for(self, destinations: int) -> tuple[Tag, ...]:
+        if not self.tags or destinations == self.destinations:
+            return self.tags
+        return tuple(tag for tag in self.tags if destinations >> tag.destination & 1)
 
     def older(self, seconds: float) -> Frame:
         """The same frame after some time."""
@@ -190,14 +219,16 @@ def _frame_length(data: bytes, position: int) -> int:
         raise FrameError(f"garbage where a frame should start: {data[position : position + 16]!r}")
     if len(data) - position < HEADER.size:
         return HEADER.size
-    _, kind, _, body, _, mask, _, _, _, predecessors, *_ = HEADER.unpack_from(data, position)
+    _, kind, _, body, _, mask, _, _, _, predecessors, tags, *_ = HEADER.unpack_from(data, position)
     if kind not in _KNOWN_TYPES:
         raise FrameError(f"unknown frame type {kind}")
     if body > MAX_BODY_BYTES or mask > MAX_MASK_BYTES:
         raise FrameError(f"a frame of {body} bytes with a mask of {mask} bytes is beyond the limits")
     if predecessors > MAX_PREDECESSORS_BYTES:
         raise FrameError(f"a frame with {predecessors} bytes of predecessors is beyond the limits")
-    return HEADER.size + int(mask) + int(predecessors) + int(body)
+    if tags > MAX_TAGS:
+        raise FrameError(f"a frame with {tags} tags is beyond the limits")
+    return HEADER.size + int(mask) + int(predecessors) + int(tags) * _TAG.size + int(body)
 
 
 _KNOWN_TYPES = frozenset(FrameType)
@@ -205,11 +236,11 @@ _KNOWN_TYPES = frozenset(FrameType)
 
 def _decode(data: bytes, position: int, length: int) -> Frame:
     fields = HEADER.unpack_from(data, position)
-    _, kind, hop_limit, _, origin, mask, topic_class, stream, way, before, epoch, label, age, flow, number = (
-        fields
-    )
+    _, kind, hop_limit, _, origin, mask, topic_class, stream, way, before, tags, *rest = fields
+    epoch, label, age, flow, number = rest
     mask_end = position + HEADER.size + mask
-    body_at = mask_end + before
+    tags_at = mask_end + before
+    body_at = tags_at + tags * _TAG.size
     return Frame(
         type=FrameType(kind),
         body=data[body_at : position + length],
@@ -224,7 +255,8 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         sequence=number,
         stream=stream,
         way=way,
-        predecessors=_decode_predecessors(data[mask_end:body_at]) if before else (),
+        predecessors=_decode_predecessors(data[mask_end:tags_at]) if before else (),
+        tags=tuple(map(Tag._make, _TAG.iter_unpack(data[tags_at:body_at]))) if tags else (),
     )
 
 

@@ -7,7 +7,14 @@ from mangrove.overlay.protocol.control_messages import Hello, control_body
 from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType
 
 
-def make_hello(federation: Federation, domain: str, epoch: int) -> Hello:
+class OtherDomainError(FrameError):
+    """A peer greets with another name than it has proven."""
+
+    def __init__(self, said: str, proven: str) -> None:
+        super().__init__(f"the peer says that it is {said!r}, but its certificate is of {proven!r}")
+
+
+def make_hello(federation: Federation, domain: str, epoch: int, *, renews: bool = False) -> Hello:
     """What a gateway says of itself."""
     return Hello(
         protocol=PROTOCOL_VERSION,
@@ -15,13 +22,17 @@ def make_hello(federation: Federation, domain: str, epoch: int) -> Hello:
         topology=federation.topology_hash(),
         domain=domain,
         epoch=epoch,
+        renews=renews,
     )
 
 
-def check_hello(frame: Frame, federation: Federation, domain: str, expected: str | None) -> Hello:
+def check_hello(
+    frame: Frame, federation: Federation, domain: str, expected: str | None, proven: str | None = None
+) -> Hello:
     """What the peer behind a first frame says of itself, or FrameError with the reason to refuse it.
 
-    `expected` is the domain that was called; None when the peer called us.
+    `expected` is the domain that was called; None when the peer called us. `proven` is the domain of its
+    certificate; None where nobody proves who he is.
     """
     if frame.type is not FrameType.HELLO:
         raise FrameError(f"the peer began with a {frame.type.name} frame instead of HELLO")
@@ -32,6 +43,8 @@ def check_hello(frame: Frame, federation: Federation, domain: str, expected: str
         raise FrameError(f"the peer speaks protocol {hello.protocol}, this gateway {PROTOCOL_VERSION}")
     if hello.federation != federation.name:
         raise FrameError(f"the peer belongs to federation {hello.federation!r}, not {federation.name!r}")
+    if proven is not None and hello.domain != proven:
+        raise OtherDomainError(hello.domain, proven)
     topology = federation.topology_hash()
     if hello.topology != topology:
         raise FrameError(

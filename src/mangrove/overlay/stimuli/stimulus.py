@@ -36,7 +36,9 @@ class KeptFrame(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, frame: Frame) -> KeptFrame:
-        """Keep what the engine looks at."""
+        """Keep what the engine looks at, without the tags that belong to the body."""
+        if frame.tags:
+            frame = msgspec.structs.replace(frame, tags=())
         return cls(frame.head(), b"" if frame.type in _OPAQUE else frame.body)
 
     def frame(self) -> Frame:

@@ -8,8 +8,11 @@ it: the first word of a gateway's life must have been said of late, by clocks th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from mangrove.model.events.event_log import EventLog
 from mangrove.overlay.network.link_state import LinkStateDatabase
@@ -31,6 +34,7 @@ from mangrove.overlay.protocol.signed_bodies import (
     signed_message,
     words,
 )
+from mangrove.overlay.trust.frame_tags import proves_origin, with_tags
 from mangrove.overlay.trust.refusals import Refusal, Refusals
 from mangrove.overlay.trust.table_hash import digest_of
 from mangrove.overlay.trust.trust import Judgement, Trust
@@ -58,19 +62,22 @@ class Notary:
     def __init__(
         self,
         domain: str,
-        members: Iterable[str],
+        order: Sequence[str],
         link_state: LinkStateDatabase,
         log: EventLog,
         trust: Trust | None,
     ) -> None:
+        """`order` is the agreed one, in which destinations have their places."""
         self._domain = domain
+        self._order = order
+        self._place = order.index(domain)
         self._link_state = link_state
         self._trust = trust
         self.now = 0.0
         """When the engine was last told something."""
-        self.refusals = Refusals(members, log)
-        self.credentials: dict[str, bytes] = {}
-        """The last believed credential of each other domain."""
+        self.refusals = Refusals(order, log)
+        self.credentials: dict[str, tuple[bytes, ...]] = {}
+        """The believed credentials of each other domain: the last one, and the one before it."""
         self._ads: dict[str, _Kept] = {}
         self._passing: tuple[RouteSetup, Signed] | None = None
         """The set-up that is being looked at, in its origin's words."""
@@ -122,6 +129,44 @@ class Notary:
         assert kept is not None, f"the link state of {ad.origin} was kept without its signature"
         return kept.frame
 
+    # -- data ---------------------------------------------------------------------------------------------
+
+    def with_tags(self, frame: Frame) -> Frame:
+        """A frame that begins here, with what proves that to its destinations."""
+        if self._trust is None:
+            return frame
+        credentials = {}
+        left = frame.destinations
+        while left:
+            bit = left & -left
+            left ^= bit
+            place = bit.bit_length() - 1
+            credential = self.credentials.get(self._order[place])
+            if credential is not None:
+                credentials[place] = credential[0]
+        return replace(frame, tags=with_tags(frame, credentials, self._trust))
+
+    def sent_here(self, peer: str, frame: Frame, destinations: int) -> bool:
+        """Whether a frame that came back began here, for these destinations, as it is now.
+
+        What is shared with a destination shows it at either end.
+        """
+        places = [place for place in range(len(self._order)) if destinations >> place & 1]
+        known = [self.credentials.get(self._order[place], ()) for place in places]
+        if all(map(partial(proves_origin, frame, trust=self.trust), places, known)):
+            return True
+        self.refuse(peer, self._domain, DATA, Refusal.OWN_NAME)
+        return False
+
+    def sent_by_origin(self, peer: str, frame: Frame) -> bool:
+        """Whether a frame that is for this domain was sent to it by its origin."""
+        origin = self._order[frame.origin]
+        known = self.credentials.get(origin, ())
+        if proves_origin(frame, self._place, known, self.trust):
+            return True
+        self.refuse(peer, origin, DATA, Refusal.FORGED, "" if known else "nothing is known of it yet")
+        return False
+
     # -- what is heard ------------------------------------------------------------------------------------
 
     def refuse(self, peer: str, origin: str, what: str, why: Refusal, detail: str = "") -> None:
@@ -139,8 +184,13 @@ class Notary:
             self.refuse(peer, origin, what, Refusal.FORGED, judgement.problem)
             return None
         if origin != self._domain:
-            self.credentials[origin] = signed.credential
+            self._keep_credential(origin, signed.credential)
         return judgement
+
+    def _keep_credential(self, origin: str, credential: bytes) -> None:
+        known = self.credentials.get(origin, ())
+        if credential not in known[:1]:
+            self.credentials[origin] = (credential, *(each for each in known[:1] if each != credential))
 
     def believes_ad(self, peer: str, ad: LinkStateAd, signed: Signed | None) -> bool:
         """Whether an advertisement that would be news was made by its origin, and in its present life."""

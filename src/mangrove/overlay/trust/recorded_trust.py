@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from mangrove.errors import MangroveError
+from mangrove.overlay.protocol.frames import TAG_BYTES
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.trust.trust import Judgement, Trust
 
 _T = TypeVar("_T")
-Answer = Signed | tuple[str, float] | int
-"""What was signed; a problem and an age; a time of day."""
+Answer = Signed | tuple[str, float] | int | str
+"""What was signed; a problem and an age; a time of day; a tag that was wrong."""
+WRONG_TAG = "wrong tag"
 
 
 class OtherQuestionError(MangroveError):
@@ -52,6 +54,17 @@ class NotingTrust:
         self._noted.append(time_ns)
         return time_ns
 
+    def tag(self, credential: bytes, content: bytes) -> bytes:
+        """A tag, which is not noted: recordings hold no bodies, and so no tags."""
+        return self._trust.tag(credential, content)
+
+    def tagged(self, credentials: tuple[bytes, ...], content: bytes, tag: bytes) -> bool:
+        """Noted only if it is wrong."""
+        right = self._trust.tagged(credentials, content, tag)
+        if not right:
+            self._noted.append(WRONG_TAG)
+        return right
+
 
 class RecordedTrust:
     """Gives answers that were noted, in their order. It holds no keys."""
@@ -78,6 +91,17 @@ class RecordedTrust:
     def time_ns(self) -> int:
         """The time of day then."""
         return self._next(int)
+
+    def tag(self, credential: bytes, content: bytes) -> bytes:
+        """None that means anything."""
+        return bytes(TAG_BYTES)
+
+    def tagged(self, credentials: tuple[bytes, ...], content: bytes, tag: bytes) -> bool:
+        """Right, unless it was noted as wrong."""
+        wrong = bool(self._answers) and self._answers[0] == WRONG_TAG
+        if wrong:
+            self._answers.popleft()
+        return not wrong
 
     def _next(self, kind: type[_T]) -> _T:
         if not self._answers or not isinstance(self._answers[0], kind):

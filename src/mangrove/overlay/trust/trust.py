@@ -8,12 +8,16 @@ and believes its neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
+from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
+from mangrove.overlay.protocol.frames import TAG_BYTES
 from mangrove.overlay.protocol.signed import Signed
 
 PURPOSE = b"mangrove control message 1\n"
 """Begins everything that is signed here, so that nothing signed for another purpose can pass for it."""
+MAX_SHARED = 8192
 
 
 def statement(federation: str, at_ns: int, said: bytes) -> bytes:
@@ -30,6 +34,10 @@ class Signer(Protocol):
 
     def sign(self, statement: bytes) -> bytes:
         """The signature of a statement."""
+
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """Keys that only the own domain and that of a credential have: the newest first, which is used, and
+        those before it; none if the credential is not believed."""
 
 
 class Verifier(Protocol):
@@ -60,6 +68,12 @@ class Trust(Protocol):
     def time_ns(self) -> int:
         """The time of day, as epochs are counted."""
 
+    def tag(self, credential: bytes, content: bytes) -> bytes:
+        """What proves to the gateway of a credential that this domain has sent something."""
+
+    def tagged(self, credentials: tuple[bytes, ...], content: bytes, tag: bytes) -> bool:
+        """Whether the gateway of one of these credentials has sent something to this domain."""
+
 
 class KeyTrust:
     """Trust by keys."""
@@ -71,6 +85,8 @@ class KeyTrust:
         self._signer = signer
         self._verifier = verifier
         self._time_ns = time_ns
+        self._keys: dict[bytes, tuple[bytes, ...]] = {}
+        """By credential; as many as there are domains, and some that were replaced."""
 
     def signed(self, said: bytes) -> Signed:
         """Sign what this gateway says."""
@@ -91,3 +107,31 @@ class KeyTrust:
     def time_ns(self) -> int:
         """The time of day."""
         return self._time_ns()
+
+    def tag(self, credential: bytes, content: bytes) -> bytes:
+        """What proves to the gateway of a credential that this domain has sent something."""
+        keys = self._with(credential)
+        return _tag(keys[0], content) if keys else bytes(TAG_BYTES)
+
+    def tagged(self, credentials: tuple[bytes, ...], content: bytes, tag: bytes) -> bool:
+        """Whether the gateway of one of these credentials has sent something to this domain."""
+        return any(
+            compare_digest(_tag(key, content), tag)
+            for credential in credentials
+            for key in self._with(credential)
+        )
+
+    def _with(self, credential: bytes) -> tuple[bytes, ...]:
+        keys = self._keys.get(credential)
+        if keys is None:
+            if len(self._keys) >= MAX_SHARED:
+                self._keys.clear()
+            keys = self._keys[credential] = self._signer.shared_keys(credential)
+        return keys
+
+    def __repr__(self) -> str:
+        return "KeyTrust()"
+
+
+def _tag(key: bytes, content: bytes) -> bytes:
+    return blake2b(content, key=key, digest_size=TAG_BYTES).digest()

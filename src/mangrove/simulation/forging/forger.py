@@ -36,6 +36,7 @@ from mangrove.overlay.protocol.signed_bodies import (
     signed_message,
     words,
 )
+from mangrove.overlay.trust.frame_tags import with_tags
 from mangrove.overlay.trust.table_hash import TableHash, digest_of
 from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -316,6 +317,27 @@ class LyingGateway:
             flow_id=self._random.randrange(1 << 30),
             sequence=1,
         )
+
+    def _message_in_anothers_name(self, peer: str) -> Frame | None:
+        """Far ahead in a flow that may exist, so that what is true would look old."""
+        victim = self._victim()
+        known = self._ads.get(victim)
+        if known is None or victim == peer:
+            return None
+        order = self._net.federation.domain_order
+        frame = Frame(
+            FrameType.DATA,
+            FALSE_BODY,
+            hop_limit=8,
+            origin=order.index(victim),
+            topic_class=self._random.randrange(5),
+            epoch=known.epoch,
+            destinations=1 << order.index(peer),
+            flow_id=self._random.randrange(1, 6),
+            sequence=1 << 40,
+        )
+        own = {order.index(peer): peer.encode()}
+        return msgspec.structs.replace(frame, tags=with_tags(frame, own, self._trust))
 
 
 _Lie = Callable[[LyingGateway, str], Frame | None]

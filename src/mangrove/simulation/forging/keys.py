@@ -15,30 +15,37 @@ SIGNATURE_BYTES = 64
 class SimulatedKeys:
     """The keys of one domain."""
 
-    def __init__(self, domain: str, secret: bytes) -> None:
+    def __init__(self, domain: str, authority: SimulatedAuthority) -> None:
+        self.domain = domain
         self.credential = domain.encode()
-        self._secret = secret
+        self._authority = authority
         self.signed: set[bytes] = set()
         """All statements that were ever signed."""
 
     def sign(self, statement: bytes) -> bytes:
         """The signature of a statement."""
         self.signed.add(statement)
-        return signature(self._secret, statement)
+        return signature(self._authority.secrets[self.domain], statement)
+
+    def shared_keys(self, credential: bytes) -> tuple[bytes, ...]:
+        """What this domain shares with the owner of a credential, and with nobody else."""
+        secrets = self._authority.secrets
+        both = sorted((secrets[self.domain], secrets[credential.decode()]))
+        return (blake2b(b"".join(both), digest_size=32).digest(),)
 
 
 class SimulatedAuthority:
     """Knows the keys of all domains, and judges whose a signature is."""
 
     def __init__(self, domains: list[str], seed: int) -> None:
-        self._secrets = {name: blake2b(f"{seed} {name}".encode()).digest() for name in domains}
-        self.keys = {name: SimulatedKeys(name, secret) for name, secret in self._secrets.items()}
+        self.secrets = {name: blake2b(f"{seed} {name}".encode()).digest() for name in domains}
+        self.keys = {name: SimulatedKeys(name, self) for name in domains}
 
     def verify(self, origin: str, statement: bytes, signed: bytes, credential: bytes) -> str:
         """Empty if the gateway of `origin` has signed the statement."""
         if credential != origin.encode():
             return f"the credential is not that of {origin}"
-        secret = self._secrets.get(origin)
+        secret = self.secrets.get(origin)
         if secret is None or not compare_digest(signature(secret, statement), signed):
             return "the signature does not fit"
         return ""

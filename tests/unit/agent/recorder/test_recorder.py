@@ -12,7 +12,8 @@ from mangrove.agent.recorder.domain_recorder import TAP_REST_S, DomainRecorder
 from mangrove.agent.recorder.recorder import Recorder
 from mangrove.config import parse_federation
 from mangrove.model.endpoints import fixed_endpoints
-from mangrove.model.status import BrokerStatus, DomainStatus
+from mangrove.model.hosting.broker_status import BrokerStatus
+from mangrove.model.status import DomainStatus
 from mangrove.model.telemetry import Table
 
 

@@ -100,6 +100,18 @@ def test_files_may_never_come_to_the_origin(keys: Path, tmp_path: Path) -> None:
     assert opened(c, sent(a, 2)) == b"2", "the key before is gone, and a has heard of the new one"
 
 
+def test_who_signs_is_heard(keys: Path, tmp_path: Path) -> None:
+    at_a = copied(keys, tmp_path / "at-a")
+    rotate(keys, domains=["c"])
+    a, ring = sealing_of(at_a, "a"), ring_of(keys, "c")
+    before = a.keys.newest_id_of("c")
+    assert a.verify("c", b"forged", ring.sign(b"said"), ring.credential)
+    assert a.verify("b", b"said", ring.sign(b"said"), ring.credential)
+    assert a.keys.newest_id_of("c") == before
+    assert not a.verify("c", b"said", ring.sign(b"said"), ring.credential)
+    assert a.keys.newest_id_of("c") != before
+
+
 def test_what_was_heard_under_another_name_or_from_another_authority_changes_nothing(
     keys: Path, tmp_path: Path
 ) -> None:
@@ -131,6 +143,6 @@ def test_files_that_cannot_be_read_leave_what_was_there(keys: Path) -> None:
     certificate.write_bytes(b"torn")
     about = KeyDirectory(keys).about
     about.write_bytes(about.read_bytes() + b"\n")
-    a._look()
-    c._look()
+    a._look_again()
+    c._look_again()
     assert opened(c, sent(a)) == b"1"

@@ -7,19 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.kit.keyed import FEDERATION, all_files, made
+from tests.kit.keyed import FEDERATION, CutError, all_files, cut_after, made
 
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.keys.checking import check_site
 from mangrove.host.keys.directory import KeyDirectory
-from mangrove.host.keys.files import change as change_module
 from mangrove.host.keys.files.change import changing, complete_interrupted
 from mangrove.host.keys.making import make_keys, rotate
 from mangrove.host.keys.rotation import finish
-
-
-class CutError(BaseException):
-    """The process ends here, as if by a power cut."""
 
 
 @pytest.fixture(scope="module")
@@ -31,34 +26,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> KeyDirectory:
 def keys(template: KeyDirectory, tmp_path: Path) -> KeyDirectory:
     shutil.copytree(template.path, tmp_path / "keys")
     return KeyDirectory(tmp_path / "keys")
-
-
-def cut_after(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """End the process at the n-th time that a file is written or put in its place."""
-    left = [calls]
-    really_write, really_rename, really_remove = change_module._write, Path.rename, shutil.rmtree
-
-    def count() -> None:
-        if left[0] == 0:
-            raise CutError
-        left[0] -= 1
-
-    def write(path: Path, content: bytes) -> None:
-        count()
-        really_write(path, content)
-
-    def rename(path: Path, target: Path) -> Path:
-        count()
-        return really_rename(path, target)
-
-    monkeypatch.setattr(change_module, "_write", write)
-    monkeypatch.setattr(Path, "rename", rename)
-
-    def rmtree(path: Path) -> None:
-        if left[0]:  # who loses power cleans nothing up
-            really_remove(path)
-
-    monkeypatch.setattr(shutil, "rmtree", rmtree)
 
 
 @pytest.mark.parametrize("calls", [*range(0, 30, 7), *range(40, 75, 2), 80, 100])

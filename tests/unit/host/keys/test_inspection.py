@@ -12,11 +12,12 @@ from mangrove.cli.keys.warnings import key_warnings
 from mangrove.errors import InputError
 from mangrove.host.keys.certificates import AUTHORITY_DAYS, IDENTITY_DAYS, today
 from mangrove.host.keys.checking import check_site
-from mangrove.host.keys.inspection import WARN_DAYS, State, inspect_keys
+from mangrove.host.keys.inspection import WARN_DAYS, State, differences, inspect_keys
 from mangrove.host.keys.making import make_keys, revoke, rotate
 from mangrove.host.keys.ring import KeyRing
 from mangrove.host.keys.rotation import Part, finish, introduce_authority
 from mangrove.model.endpoints import Runtime, fixed_endpoints
+from mangrove.model.federation import Domain, Edge, Federation
 
 
 def runtime(keys: Path | str) -> Runtime:
@@ -76,3 +77,23 @@ def test_what_overlaps_is_counted(tmp_path: Path) -> None:
     report = inspect_keys(keys.path)
     assert (report.overlapping, report.authority_follows) == (0, True)
     assert (report.revoked_certificates, report.revoked_keys) == (1, 1)
+
+
+def test_keys_are_compared_with_the_file(tmp_path: Path) -> None:
+    keys = made(tmp_path / "keys")
+    assert list(differences(inspect_keys(keys.path), FEDERATION)) == []
+    changed = Federation(
+        name="ring",
+        domains={
+            "a": Domain(name="a", base_port=7000, edges=(Edge(), Edge())),
+            "c": Domain(name="c", base_port=7200),
+        },
+    )
+    assert list(differences(inspect_keys(keys.path), changed)) == [
+        "a-edge2 of a has no keys yet: mangrove keys init",
+        "c has no keys yet: mangrove keys init",
+        "the file has no domain b, whose keys are believed: mangrove keys revoke --domain b",
+    ]
+    revoke(keys.path, "b")
+    keys.authority_key.unlink()  # as on the machine of a site
+    assert list(differences(inspect_keys(keys.path), changed)) == []

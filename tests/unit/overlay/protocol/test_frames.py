@@ -8,11 +8,14 @@ from tests.kit.engines import engine, federation
 from mangrove.overlay.protocol.frames import (
     HEADER,
     MAGIC,
+    MAX_TAGS,
+    TAG_BYTES,
     Frame,
     FrameDecoder,
     FrameError,
     FrameType,
     Predecessor,
+    Tag,
 )
 
 
@@ -23,9 +26,9 @@ def test_garbage_is_refused_at_the_first_byte() -> None:
 
 def test_unknown_type_and_excessive_sizes_are_refused() -> None:
     with pytest.raises(FrameError, match="unknown frame type 99"):
-        FrameDecoder().feed(HEADER.pack(MAGIC, 99, 1, *[0] * 12))
+        FrameDecoder().feed(HEADER.pack(MAGIC, 99, 1, *[0] * 13))
     with pytest.raises(FrameError, match="beyond the limits"):
-        FrameDecoder().feed(HEADER.pack(MAGIC, FrameType.DATA, 1, 2**31, *[0] * 11))
+        FrameDecoder().feed(HEADER.pack(MAGIC, FrameType.DATA, 1, 2**31, *[0] * 12))
 
 
 def test_a_truncated_frame_is_noticed() -> None:
@@ -53,9 +56,24 @@ def test_predecessors_and_the_way_travel_with_a_frame() -> None:
 
 @pytest.mark.parametrize("damage", [b"\0" * 13, b"\0" * 13 + b"\1", b"\0" * 12 + b"\xff\xff\1"])
 def test_predecessors_that_are_cut_off_are_refused(damage: bytes) -> None:
-    fields = [MAGIC, FrameType.DATA, 1, 0, 0, 0, 0, 0, 0, len(damage), 0, 0, 0, 0, 0]
+    fields = [MAGIC, FrameType.DATA, 1, 0, 0, 0, 0, 0, 0, len(damage), 0, 0, 0, 0, 0, 0]
     with pytest.raises(FrameError, match="cut off"):
         FrameDecoder().feed(HEADER.pack(*fields) + damage)
     fields[9] = 5000
     with pytest.raises(FrameError, match="beyond the limits"):
         FrameDecoder().feed(HEADER.pack(*fields) + damage)
+
+
+def test_tags_travel_with_a_frame_to_those_whose_they_are() -> None:
+    tags = (Tag(0, b"0" * TAG_BYTES), Tag(300, b"3" * TAG_BYTES))
+    sent = Frame(FrameType.DATA, b"body", destinations=1 | 1 << 300, tags=tags, hop_limit=5)
+    assert FrameDecoder().feed(sent.encode() * 2) == [sent, sent]
+    assert sent.towards(1).tags == tags[:1]
+    assert sent.onward(1 << 300, 0, gateway=1).tags == tags[1:]
+    assert sent.towards(sent.destinations, label=4).tags == tags
+
+
+def test_more_tags_than_there_can_be_domains_are_refused() -> None:
+    fields = [MAGIC, FrameType.DATA, 1, 0, 0, 0, 0, 0, 0, 0, MAX_TAGS + 1, 0, 0, 0, 0, 0]
+    with pytest.raises(FrameError, match="beyond the limits"):
+        FrameDecoder().feed(HEADER.pack(*fields))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.kit.engines import report
+from tests.kit.engines import federation, report
 from tests.kit.signed_engines import (
     BEGAN_NS,
     SECOND_NS,
@@ -15,9 +15,10 @@ from tests.kit.signed_engines import (
     sent_to,
 )
 
-from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.endangered import MAX_REGIONS, AvoidRequest
 from mangrove.overlay.engine import MISPLACED, OverlayEngine
-from mangrove.overlay.instructions import DropMessages, Instruction, SendFrame
+from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
+from mangrove.overlay.interest.interest_database import MAX_ASSEMBLIES
 from mangrove.overlay.protocol.control_messages import (
     DangerNotice,
     Digest,
@@ -32,9 +33,10 @@ from mangrove.overlay.protocol.control_messages import (
     control_body,
     control_frame,
 )
-from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.protocol.signed_bodies import signed_frame, signed_message
+from mangrove.overlay.trust.frame_tags import with_tags
 from mangrove.overlay.trust.notary import MAX_APART_S
 from mangrove.overlay.trust.refusals import BURST
 
@@ -414,13 +416,90 @@ def test_own_frames_that_come_back_go_on(reader: OverlayEngine) -> None:
 def test_frames_under_a_label_come_from_where_its_set_up_came(book: KeyBook, reader: OverlayEngine) -> None:
     for path in (PATH, ["b", "a"]):
         tell(reader, "b", signed_frame(FrameType.ROUTE, book.signed("b", setup(path=path, label=len(path)))))
+    introduce(book, reader, "b")
     for label, destination in ((3, "d"), (2, "a")):
-        good = tell(reader, "b", data("b", destination, label=label))
-        bad = tell(reader, "d", data("b", destination, label=label))
+        good = tell(reader, "b", tagged(book, data("b", destination, label=label)))
+        bad = tell(reader, "d", tagged(book, data("b", destination, label=label)))
         assert not any(isinstance(each, DropMessages) for each in good)
         assert any(isinstance(each, DropMessages) and each.reason == MISPLACED for each in bad)
-    unknown = tell(reader, "d", data("b", "a", label=9))
+    unknown = tell(reader, "d", tagged(book, data("b", "a", label=9)))
     assert not any(isinstance(each, DropMessages) for each in unknown)
+
+
+def tagged(book: KeyBook, frame: Frame, by: str = "") -> Frame:
+    """A frame as its origin sends it, or as another does in its name."""
+    origin = by or SQUARE.domain_order[frame.origin]
+    places = [place for place in range(4) if frame.destinations >> place & 1]
+    credentials = {place: book.keys[SQUARE.domain_order[place]].credential for place in places}
+    return msgspec.structs.replace(frame, tags=with_tags(frame, credentials, book.trust(origin)))
+
+
+def delivered(instructions: list[Instruction]) -> bool:
+    return any(isinstance(each, DeliverMessages) for each in instructions)
+
+
+def test_a_message_is_delivered_in_the_name_of_who_sent_it_alone(
+    book: KeyBook, reader: OverlayEngine
+) -> None:
+    introduce(book, reader, "c")
+    true = tagged(book, data("c", "a"))
+    lies = [
+        data("c", "a"),
+        tagged(book, data("c", "a"), by="b"),
+        *(
+            msgspec.structs.replace(true, **change)
+            for change in (
+                {"body": b"else"},
+                {"sequence": 2},
+                {"flow_id": 2},
+                {"epoch": BEGAN_NS + 1},
+                {"topic_class": 1},
+                {"type": FrameType.JOBS},
+                {"predecessors": (Predecessor(7, 1, 1),)},
+                {"origin": SQUARE.domain_order.index("d")},
+            )
+        ),
+    ]
+    for lie in lies:
+        assert not delivered(tell(reader, "b", lie)), lie
+    assert refused(reader)[0].what == "data"
+    on_the_way = msgspec.structs.replace(true, hop_limit=3, age_us=7, way=9)
+    assert delivered(tell(reader, "b", on_the_way)), "what changes on the way is no lie"
+
+
+def test_nobody_pushes_true_frames_out_of_the_window(book: KeyBook, reader: OverlayEngine) -> None:
+    """A frame far ahead in the same flow would make the next ones look like old duplicates."""
+    introduce(book, reader, "c")
+    for number in range(1, 20):
+        frame = msgspec.structs.replace(data("c", "a"), sequence=number)
+        ahead = msgspec.structs.replace(frame, sequence=number + (1 << 40))
+        assert not delivered(tell(reader, "b", ahead))
+        assert delivered(tell(reader, "d", tagged(book, frame)))
+
+
+def test_frames_that_were_under_way_when_keys_changed_are_delivered(
+    book: KeyBook, reader: OverlayEngine
+) -> None:
+    introduce(book, reader, "c")
+    before = tagged(book, data("c", "a"))
+    book.renew("c")
+    tell(reader, "b", book.ad("c", 2, b=UP, d=UP))
+    after = tagged(book, msgspec.structs.replace(data("c", "a"), sequence=2))
+    assert delivered(tell(reader, "d", before))
+    assert delivered(tell(reader, "b", after))
+    assert reader.credential_of("c") == book.keys["c"].credential
+
+
+def test_engines_tag_what_they_send(book: KeyBook, reader: OverlayEngine) -> None:
+    wants(book, reader)
+    (route,) = reader.route("x")
+    route.flow.take(b"message")
+    reader.flush(2.0)
+    frames = [frame for peer in ("b", "d") if (frame := reader.pull(peer, 2.0)) is not None]
+    (sent,) = [frame for frame in frames if frame.type is FrameType.DATA]
+    receiver = book.engine("c")
+    tell(receiver, "b", book.ad("a", b=UP, d=UP))
+    assert delivered(tell(receiver, "b", sent))
 
 
 # -- regions and goodbyes ---------------------------------------------------------------------------------
@@ -524,3 +603,35 @@ def test_absurd_clocks_of_a_neighbour_are_not_taken_over(reader: OverlayEngine, 
     )
     with pytest.raises(FrameError):
         tell(reader, "b", Frame(FrameType.HEARTBEAT, body))
+
+
+def test_one_domain_does_not_use_up_the_room_for_regions(book: KeyBook, reader: OverlayEngine) -> None:
+    for number in range(MAX_REGIONS + 5):
+        tell(reader, "b", danger(book, notice(name=f"storm-{number}")))
+    assert len(reader.endangered(1.0)) == MAX_REGIONS
+    tell(reader, "b", danger(book, notice(name="true", told_at="d"), by="d"))
+    assert any(region.name == "true" for region in reader.endangered(1.0))
+
+
+def test_tables_that_are_begun_and_never_ended_are_bounded(book: KeyBook) -> None:
+    names = [f"s{number}" for number in range(20)]
+    shape = federation(*(("a", name) for name in names))
+    book = KeyBook(shape)
+    reader = book.engine("a")
+    for name in names:
+        tell(reader, "s0", book.ad(name, a=UP))
+        begun = msgspec.structs.replace(book.update(name, 1, ["x"], snapshot=True), last=False)
+        tell(reader, "s0", control_frame(begun))
+    assert len(reader._remote.interest._assemblies) == MAX_ASSEMBLIES
+
+
+def test_one_origin_does_not_use_up_all_labels(
+    book: KeyBook, reader: OverlayEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader._labels, "_most_of_one", 10)
+    for label in range(1, 15):
+        tell(reader, "b", signed_frame(FrameType.ROUTE, book.signed("b", setup(label=label))))
+    assert len(list(reader.transit_routes())) == 10
+    other = setup(path=["d", "a", "b"])
+    tell(reader, "d", signed_frame(FrameType.ROUTE, book.signed("d", other)))
+    assert ("d", BEGAN_NS, 1, 1, ("d", "a", "b")) in list(reader.transit_routes())

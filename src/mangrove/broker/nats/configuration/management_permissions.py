@@ -30,6 +30,17 @@ from mangrove.model.topic_counts import gateway_topics_subject
 
 INBOXES = "_INBOX.>"
 _STORE = ("$JS.>", "$KV.>")
+OFFERS_BUCKET = "mangrove-offers"
+"""The one part of the store where operators leave something: plans."""
+_OFFERS = (
+    f"$KV.{OFFERS_BUCKET}.>",
+    "$JS.API.INFO",
+    f"$JS.API.STREAM.*.KV_{OFFERS_BUCKET}",
+    f"$JS.API.STREAM.MSG.GET.KV_{OFFERS_BUCKET}",
+    f"$JS.API.DIRECT.GET.KV_{OFFERS_BUCKET}.>",
+    f"$JS.API.CONSUMER.*.KV_{OFFERS_BUCKET}",
+    f"$JS.API.CONSUMER.*.KV_{OFFERS_BUCKET}.>",
+)
 
 
 def management_users(security: BrokerSecurity) -> Iterator[str]:
@@ -75,6 +86,7 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
                 operations_subject(domain),
                 directory_subject(domain),
                 supervisors_subject(domain),
+                *_OFFERS,
             )
             return questions, ()
         case _:

@@ -20,6 +20,7 @@ from mangrove.broker.security import BrokerSecurity, Rights, Subjects
 from mangrove.model.agents.names import operations_subject, register_subject, supervisor_subject
 from mangrove.model.security.users import USER_ROLES, User
 from mangrove.model.subjects import covers
+from mangrove.store.buckets import OFFERS, bucket_name
 
 CLIENTS = ("alice", "bob")
 USERS = (
@@ -210,9 +211,13 @@ class TestAManagementBroker:
     def test_only_agents_touch_what_is_stored(self) -> None:
         for name in ("gateway", "host", "operator", "alice"):
             said, heard = self.of(name)
-            for subject in ("$KV.mangrove_directory.x", "$JS.API.INFO"):
+            for subject in ("$KV.mangrove-directory.x", "$JS.API.STREAM.INFO.KV_mangrove-directory"):
                 assert not may(Subjects(tuple(said)), subject)
                 assert not may(Subjects(tuple(heard)), subject)
+
+    def test_operators_leave_plans_there(self) -> None:
+        said, _ = self.of("operator")
+        assert may(Subjects(tuple(said)), f"$KV.{bucket_name(OFFERS)}.a-plan")
 
     def test_everybody_hears_its_own_answers_alone(self) -> None:
         for name in ("agent", "gateway", "host", "operator", "alice"):

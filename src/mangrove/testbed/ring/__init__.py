@@ -1,0 +1,1 @@
+"""A ring of four sites of which a link and a site fail, under numbered traffic."""
