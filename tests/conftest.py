@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 from nats.aio.client import Client
+from tests.kit import secured_runs
 from tests.kit.leftovers import leftovers
 
 from mangrove.host.nats_connecting import end_attempts
@@ -19,6 +20,9 @@ from mangrove.overlay.engine import OverlayEngine
 settings.register_profile("repeat", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("MANGROVE_EXAMPLES", "repeat"))
+
+if secured_runs.WANTED:
+    secured_runs.secure_all()
 
 
 @pytest.fixture(autouse=True)

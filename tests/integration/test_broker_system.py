@@ -16,6 +16,7 @@ import mangrove
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.system import BrokerAwayError, BrokerSystem
 from mangrove.config import parse_federation
+from mangrove.host.keys.login import by_password
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
@@ -43,7 +44,8 @@ class Brokers:
         )
 
     def system(self, broker: BrokerEndpoints, credentials: Credentials | None = CREDENTIALS) -> BrokerSystem:
-        return kind_of(broker.kind).system(broker, credentials)
+        login = None if credentials is None else by_password(credentials.user, credentials.password)
+        return kind_of(broker.kind).system(broker, login)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from tests.kit.waiting import eventually
 
 from mangrove.broker.nats.server import nats_server
 from mangrove.broker.nats.watching.heartbeat import NatsHeartbeat
+from mangrove.host.keys.login import by_password
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
@@ -31,7 +32,8 @@ class Server:
         def refused() -> None:
             self.refused += 1
 
-        return NatsHeartbeat(self.endpoints, credentials, refused)
+        login = None if credentials is None else by_password(credentials.user, credentials.password)
+        return NatsHeartbeat(self.endpoints, login, refused)
 
     async def answers(self, heartbeat: NatsHeartbeat) -> bool:
         beat = heartbeat.beat()

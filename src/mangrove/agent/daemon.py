@@ -39,6 +39,8 @@ from mangrove.errors import MangroveError
 from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.host.keys.login import LoginSource, by_password
+from mangrove.host.keys.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
@@ -52,6 +54,8 @@ from mangrove.model.agents.names import (
     register_subject,
     report_subject,
 )
+from mangrove.model.agents.speakers import ANY_USER, speaker_of, unspoken
+from mangrove.model.security import users
 from mangrove.store.buckets import Buckets
 
 log = logging.getLogger(__name__)
@@ -95,7 +99,8 @@ class Agent:
             score=score_of(description, agents_of(description).get(settings.agent, ""), power),
             life=int(time.time() * 1000),
         )
-        self._keys = LeaseKeys(domain)
+        self._keys = LeaseKeys(domain, users=bool(settings.keys))
+        self._login = login_of(settings.keys, users.AGENT_USER)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
         self._shell = Shell(domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours)
         self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
@@ -191,6 +196,7 @@ class Agent:
             try:
                 return await connect_or_close(
                     urls,
+                    login=self._login,
                     name=self._settings.agent,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RETRY_S,
@@ -219,7 +225,7 @@ class Agent:
         return [
             BrokerWatch(
                 broker.name,
-                kind_of(broker.kind).system(broker, self._settings.system_user),
+                kind_of(broker.kind).system(broker, self._system_login()),
                 self._shell.tell,
                 self._leads,
                 period_s=balancing.period_s,
@@ -229,21 +235,28 @@ class Agent:
             for broker in endpoints.succession
         ]
 
+    def _system_login(self) -> LoginSource | None:
+        """Who this agent is in the system account of the data brokers."""
+        user = self._settings.system_user
+        return self._login or (None if user is None else by_password(user.user, user.password))
+
     def _probes(self) -> BrokerProbes:
-        endpoints, user = self._settings.endpoints, self._settings.system_user
+        endpoints, login = self._settings.endpoints, self._system_login()
         return BrokerProbes(
             [
-                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, user))
+                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, login))
                 for broker in endpoints.succession
             ],
             self._shell.tell,
         )
 
     async def _listen(self, connection: Client) -> None:
-        """One subscription for all clients and questions: what a client says is heard in its order."""
+        """One subscription for all clients: what a client says is heard in its order."""
         everything = register_subject(self._domain).rpartition(".")[0] + ".*"
+        said = register_subject(self._domain, ANY_USER).rpartition(".")[0] + ".*"
         for subject, heard in (
             (everything, self._heard),
+            (said, self._heard),
             (from_peer_subject(self._domain, "*"), self._heard_peer),
             (members_subject(self._domain, "*"), self._heard_member),
         ):
@@ -258,11 +271,13 @@ class Agent:
         await asyncio.sleep(PAUSE_S if time.monotonic() - began > LONG_S else 0.0)
 
     def _hand_on(self, message: Msg) -> None:
-        subject, reply = message.subject, message.reply
+        user, subject, reply = speaker_of(message.subject), unspoken(message.subject), message.reply
         if subject == report_subject(self._domain):
-            self._shell.heard_report(message.data)
+            self._shell.heard_report(message.data, user)
         elif subject == register_subject(self._domain):
-            self._shell.heard_registration(message.data, reply)
+            self._shell.heard_registration(message.data, reply, user)
+        elif user:
+            return  # clients have nothing else to say here
         elif subject == capacity_subject(self._domain) and reply and self._shell.leads:
             self._shell.outbox.put(reply, self._shell.told_capacity(message.data))
         elif subject == operations_subject(self._domain) and reply and self._shell.leads:

@@ -19,6 +19,7 @@ from mangrove.agent.hosting.supervision import check_agreement
 from mangrove.agent.site import Site, new_system_user
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
 from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.keys.user_login import login_of
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import STOP_WITHIN_S, ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -28,6 +29,7 @@ from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints, lay_out, shown_locally
 from mangrove.model.federation import Domain, Federation, Host
 from mangrove.model.security.rules import Security, SecurityMode
+from mangrove.model.security.users import HOST_USER
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +142,8 @@ class Launcher:
         host = hosts[0].name if self._host is None else self._host
         if len(hosts) > 1:
             urls = [broker.client_url for broker in self.endpoints[name].managements]
-            await check_agreement(name, host, self.federation.digest(), urls)
+            login = login_of(self.keys_of(name), HOST_USER)
+            await check_agreement(name, host, self.federation.digest(), urls, login)
         self.sites[name] = Site(
             self.federation,
             self.endpoints,
@@ -261,8 +264,15 @@ class Launcher:
             )
 
     def _shown(self, endpoints: DomainEndpoints) -> DomainEndpoints:
-        """Brokers that want keys show their pages to nobody who has none: to their own machine alone."""
-        return endpoints if self.keys is None else shown_locally(endpoints)
+        """With where commands find the keys of a domain, if they are on this machine.
+
+        Brokers that want keys show their pages to nobody who has none: to their own machine alone.
+        """
+        if self.keys is None:
+            return endpoints
+        keys = self.keys_of(endpoints.domain)
+        shown = shown_locally(endpoints)
+        return msgspec.structs.replace(shown, keys=keys) if keys and Path(keys).is_dir() else shown
 
     def _reservable(self, domain: Domain) -> list[Host]:
         """The hosts of a domain that are on this machine, and in its own network."""

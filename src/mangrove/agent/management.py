@@ -11,6 +11,7 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client
 
+from mangrove.host.keys.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
 from mangrove.model.agents.names import (
@@ -26,6 +27,7 @@ from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.hosting.supervision import HostAnswer, HostQuestion
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
+from mangrove.model.security.users import OPERATOR_USER
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
@@ -49,8 +51,10 @@ class ManagementConnection:
     Connects at the first question, and again when the broker went away.
     """
 
-    def __init__(self, endpoints: DomainEndpoints) -> None:
+    def __init__(self, endpoints: DomainEndpoints, user: str = OPERATOR_USER) -> None:
+        """Where brokers let in whom they know, as this `user`."""
         self._domain = endpoints.domain
+        self._login = login_of(endpoints.keys, user)
         self._urls = [broker.client_url for broker in endpoints.managements]
         self._connection: Client | None = None
         self._connecting = asyncio.Lock()
@@ -157,6 +161,7 @@ class ManagementConnection:
                 async with asyncio.timeout(TIMEOUT_S):
                     self._connection = await connect_or_close(
                         self._urls,
+                        login=self._login,
                         allow_reconnect=False,
                         connect_timeout=1,
                         ping_interval=PING_S,

@@ -20,6 +20,8 @@ from mangrove.agent.hosting.supervision import HINT, Supervision
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
+from mangrove.host.keys.login import LoginSource, by_password
+from mangrove.host.keys.user_login import login_of
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -30,6 +32,7 @@ from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
+from mangrove.model.security.users import HOST_USER
 from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 
 log = logging.getLogger(__name__)
@@ -115,7 +118,13 @@ class Site:
         described = {each.name: each for each in (*self._own.succession, *self._own.managements)}
         brokers = {name: (described[name], process) for name, process in self.brokers.items()}
         self._supervision = Supervision(
-            self.domain, self.host, urls, self._federation.digest(), brokers, self.daemons()
+            self.domain,
+            self.host,
+            urls,
+            self._federation.digest(),
+            brokers,
+            self.daemons(),
+            login_of(self._keys, HOST_USER),
         )
         run = asyncio.get_running_loop().create_task
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
@@ -132,10 +141,15 @@ class Site:
         ours = [broker for broker in succession if self._brokers.is_here(broker)]
         for position, broker in enumerate(succession):
             if broker not in ours:
-                yield SilenceGuard(broker, ours, self._system_user)
+                yield SilenceGuard(broker, ours, self._system_login())
             elif position > 1:
                 anew = partial(self._brokers.attach_anew, broker)
-                yield AttachmentGuard(broker, succession[:position], self._system_user, anew)
+                yield AttachmentGuard(broker, succession[:position], self._system_login(), anew)
+
+    def _system_login(self) -> LoginSource:
+        """Who this host is in the system account of the data brokers."""
+        user = self._system_user
+        return login_of(self._keys, HOST_USER) or by_password(user.user, user.password)
 
     async def until_refused(self) -> None:
         """Return never, or with an error when this host must not go on beside the others of its domain."""

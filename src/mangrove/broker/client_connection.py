@@ -22,6 +22,27 @@ class BrokerAwayError(MangroveError):
     """There is no broker, and no more room for what waits for one; or the connection was closed."""
 
 
+class LoginRefusedError(BrokerAwayError):
+    """The broker does not know the user, or is not to be believed itself."""
+
+
+class NotAllowedError(MangroveError):
+    """The rules of the federation do not let this client publish on, or subscribe to, a subject."""
+
+    def __init__(self, what: str, subject: str, others: int = 0) -> None:
+        self.what = what
+        self.subject = subject
+        more = f", and {others} other subjects" if others else ""
+        super().__init__(
+            f"not allowed {what} {subject}{more}",
+            hint="`mangrove access explain CLIENT SUBJECT` tells which rule decides",
+        )
+
+    def again(self, others: int = 0) -> NotAllowedError:
+        """The same for another who is told; errors that are raised keep where they were."""
+        return NotAllowedError(self.what, self.subject, others)
+
+
 class NoResponderError(MangroveError):
     """The broker says that nobody listens to what was asked."""
 
@@ -56,6 +77,34 @@ class Subscribed(Protocol):
         """The queue group, or an empty string."""
 
 
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A broker does not let a client publish or subscribe."""
+
+    publishing: bool
+    subject: str
+    """What it is about; empty if only a `reply` was named."""
+    queue: str = ""
+    reply: str = ""
+    sid: int | None = None
+    """The number of the subscription, where the broker gives it."""
+
+    def __str__(self) -> str:
+        if self.publishing:
+            return f"publish {self.subject}" if self.subject else f"publish with reply to {self.reply}"
+        return f"subscribe {self.subject}" + (f" in {self.queue}" if self.queue else "")
+
+    @property
+    def error(self) -> NotAllowedError:
+        """For who asked for it."""
+        what = "to publish on" if self.publishing else "to subscribe to"
+        return NotAllowedError(what, self.subject or self.reply)
+
+
+OnDenied = Callable[[Denial, "Subscribed | None"], None]
+"""Told what a broker does not allow, and the subscription if it is about one."""
+
+
 class Outlet(Protocol):
     """Publishes on one subject with heads that differ in two numbers alone: the way for most messages."""
 
@@ -81,6 +130,8 @@ class ConnectionCounts:
     """Why brokers were lost, by one of few reasons."""
     errors: Counter[str] = field(default_factory=Counter)
     """What brokers complained of, by one of few words."""
+    denied: Counter[str] = field(default_factory=Counter)
+    """How often a rule kept something from being published or subscribed to, by what; bounded."""
     unsent_messages: int = 0
     """Messages that were refused because no broker was there and the room was full."""
 
@@ -177,6 +228,12 @@ class ClientConnection(Protocol):
         TimeoutError if that takes too long, BrokerAwayError if the broker is lost meanwhile.
         """
 
+    def denial(self, subscribed: Subscribed) -> Denial | None:
+        """Why the broker serves a subscription no more, or never did; None if it does."""
+
+    def when_denied(self, told: OnDenied | None) -> None:
+        """Whom to tell, in the event loop, when the broker does not allow something."""
+
     def probe(self) -> None:
         """Have the broker say something, if it is there; `counts.received_bytes` tells whether it did."""
 
@@ -193,4 +250,7 @@ class ClientConnection(Protocol):
         form: Form = RawMessage,
         origin: Any = None,
     ) -> Any:
-        """The first answer. NoResponderError if nobody listens, TimeoutError if nobody answers."""
+        """The first answer. NoResponderError if nobody listens, TimeoutError if nobody answers.
+
+        NotAllowedError if a rule forbids to ask.
+        """

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from mangrove.broker.client_connection import ClientConnection, ClientConnectionOwner
 from mangrove.broker.nats.client.connection import NatsClientConnection
+from mangrove.host.keys.login import LoginSource
 from mangrove.model.broker_kinds import BrokerKind
 
 
@@ -18,16 +19,29 @@ class ClientKind(Protocol):
     """Makes connections to the brokers of one kind."""
 
     def __call__(
-        self, urls: Sequence[str], name: str, owner: ClientConnectionOwner | None = None
+        self,
+        urls: Sequence[str],
+        name: str,
+        owner: ClientConnectionOwner | None = None,
+        *,
+        login: LoginSource | None = None,
     ) -> ClientConnection:
-        """A connection to one of the brokers at these URLs, tried in this order; it is not made yet."""
+        """A connection to one of the brokers at these URLs, tried in this order; it is not made yet.
+
+        A `login` is asked for at every attempt; without one brokers that let anybody in are connected to.
+        """
 
 
 CLIENT_KINDS: dict[BrokerKind, ClientKind] = {BrokerKind.NATS: NatsClientConnection}
 
 
 def client_connection(
-    kind: BrokerKind, urls: Sequence[str], name: str, owner: ClientConnectionOwner | None = None
+    kind: BrokerKind,
+    urls: Sequence[str],
+    name: str,
+    owner: ClientConnectionOwner | None = None,
+    *,
+    login: LoginSource | None = None,
 ) -> ClientConnection:
     """A connection to brokers of this kind."""
-    return CLIENT_KINDS[kind](urls, name, owner)
+    return CLIENT_KINDS[kind](urls, name, owner, login=login)

@@ -5,7 +5,7 @@ Everything outside this room asks `kind_of(…)` and names no broker product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +16,7 @@ from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerSystem
-from mangrove.host.keys.login import BrokerLogin
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BrokerKind
@@ -39,7 +39,7 @@ class Kind(Protocol):
         owner: AttachmentOwner,
         *,
         together: str = "",
-        login: Callable[[], BrokerLogin] | None = None,
+        login: LoginSource | None = None,
     ) -> Attachment:
         """A gateway's attachment, under `name`, to the first of these brokers that answers.
 
@@ -48,10 +48,14 @@ class Kind(Protocol):
         Who it is `login` says; without one, the URLs.
         """
 
-    def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
+    def retained(
+        self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool, login: LoginSource | None = None
+    ) -> RetainedStore:
         """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
 
-    def probe(self, broker: str, url: str, subject: str, owner: ProbeOwner) -> Probe:
+    def probe(
+        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
+    ) -> Probe:
         """A plain client of the broker at `url` that publishes markers and listens for those on `subject`."""
 
     def server(
@@ -91,12 +95,10 @@ class Kind(Protocol):
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""
 
-    def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
-        """How an agent watches a broker; without credentials, as anybody could."""
+    def system(self, broker: BrokerEndpoints, login: LoginSource | None) -> BrokerSystem:
+        """How an agent watches a broker; without a login, as anybody could."""
 
-    def heartbeat(
-        self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused
-    ) -> Heartbeat:
+    def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """How an agent notices that a broker has died; made while the loop runs."""
 
     async def attach_problem(self, url: str) -> str:
@@ -105,7 +107,7 @@ class Kind(Protocol):
     def subscription_watch(self, broker: BrokerEndpoints) -> SubscriptionWatch:
         """Looks at who subscribes to what at a broker, as often as is affordable."""
 
-    def tap(self, head: BrokerEndpoints) -> Tap:
+    def tap(self, head: BrokerEndpoints, login: LoginSource | None = None) -> Tap:
         """A listener that samples what passes a head broker."""
 
 

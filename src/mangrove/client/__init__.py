@@ -1,5 +1,6 @@
 """The SDK: publish and subscribe with contracts."""
 
+from mangrove.broker.client_connection import NotAllowedError
 from mangrove.client.asks import AskRefusedError
 from mangrove.client.connecting import connect
 from mangrove.client.connection import Connection
@@ -7,7 +8,7 @@ from mangrove.client.message import Message
 from mangrove.client.pending.gap import Gap, SlowSubscriberError
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import LimitedError, Outcome
-from mangrove.client.publishing_connection import MessageTooLargeError, NotConnectedError
+from mangrove.client.publishing_connection import LoginError, MessageTooLargeError, NotConnectedError
 from mangrove.client.subscription import Subscription
 from mangrove.model.congestion.rate_limit import RateLimit
 
@@ -16,8 +17,10 @@ __all__ = [
     "Connection",
     "Gap",
     "LimitedError",
+    "LoginError",
     "Message",
     "MessageTooLargeError",
+    "NotAllowedError",
     "NotConnectedError",
     "Outcome",
     "Publisher",

@@ -28,7 +28,7 @@ class Asks:
 
     def __init__(self, questions: GatewayQuestions) -> None:
         self._questions = questions
-        self._subject = gateway_asks_subject(questions.domain)
+        self._subject = gateway_asks_subject(questions.domain, questions.user)
         self._held: dict[str, AskRequest] = {}
         self._renewing: asyncio.Task[None] | None = None
 

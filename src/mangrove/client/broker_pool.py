@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, ClientConnectionOwner
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    ClientConnectionOwner,
+    Denial,
+    OnDenied,
+    Subscribed,
+)
 from mangrove.broker.client_kinds import client_connection
+from mangrove.host.keys.login import LoginSource
 from mangrove.model.agents.directions import BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
 
@@ -55,23 +63,41 @@ class BrokerPool:
     """Connections by broker. Each comes back by itself, to its own broker or to any other of the domain."""
 
     def __init__(
-        self, kind: BrokerKind, name: str, head_urls: Iterable[str], edge_urls: Iterable[str]
+        self,
+        kind: BrokerKind,
+        name: str,
+        head_urls: Iterable[str],
+        edge_urls: Iterable[str],
+        login: LoginSource | None = None,
     ) -> None:
+        """With a `login`, that is shown to every broker."""
         self._kind = kind
+        self._login = login
         self._name = name
         self.head_urls = list(head_urls)
         self.edge_urls = list(edge_urls)
         self.listener: WireListener | None = None
+        self.when_denied: OnDenied | None = None
+        """Told what any of the brokers does not allow."""
         self._wires: list[ClientConnection] = []
         self._opening: dict[str, asyncio.Task[ClientConnection]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._asked_for: dict[ClientConnection, float] = {}
         """When a connection was last asked for; who asked may not have come to use it yet."""
 
+    def _connection(self, urls: list[str], owner: ClientConnectionOwner | None) -> ClientConnection:
+        wire = client_connection(self._kind, urls, self._name, owner, login=self._login)
+        wire.when_denied(self._denied)
+        return wire
+
+    def _denied(self, denial: Denial, subscribed: Subscribed | None) -> None:
+        if self.when_denied is not None:
+            self.when_denied(denial, subscribed)
+
     async def open(self, urls: list[str]) -> ClientConnection:
         """A new connection to the first of several brokers that takes it; BrokerAwayError if none does."""
         watch = _Watch(self)
-        wire = watch.wire = client_connection(self._kind, urls, self._name, watch)
+        wire = watch.wire = self._connection(urls, watch)
         try:
             await wire.connect(CONNECT_S)
         except BaseException:
@@ -105,7 +131,7 @@ class BrokerPool:
 
     async def apart(self, url: str, owner: ClientConnectionOwner) -> ClientConnection:
         """A connection to this broker alone, which the caller closes; BrokerAwayError if it is away."""
-        wire = client_connection(self._kind, [url], self._name, owner)
+        wire = self._connection([url], owner)
         try:
             await wire.connect(APART_S)
         except BaseException:
@@ -115,7 +141,7 @@ class BrokerPool:
 
     async def measure(self, url: str) -> float | None:
         """The round trip to a broker, in milliseconds; None if it does not answer."""
-        wire = client_connection(self._kind, [url], self._name)
+        wire = self._connection([url], None)
         loop = asyncio.get_running_loop()
         try:
             await wire.connect(MEASURE_S)

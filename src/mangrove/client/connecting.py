@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NoResponderError
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    LoginRefusedError,
+    NoResponderError,
+    NotAllowedError,
+)
 from mangrove.client.broker_pool import BrokerPool, same_broker
 from mangrove.client.connection import Connection
 from mangrove.client.filtering.publish_filter import OnLimit, PublishFilter, checked_callback, chosen_way
 from mangrove.client.management.link import ManagementLink
-from mangrove.client.publishing_connection import NotConnectedError
+from mangrove.client.publishing_connection import LoginError, NotConnectedError
 from mangrove.errors import InputError
+from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.user_login import CREDENTIALS_VARIABLE, client_login, local_login
 from mangrove.host.runtime_file import find_running
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
+from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.shared_names import SDK_NAME
 
 if TYPE_CHECKING:
@@ -67,6 +77,7 @@ def connect(
     run_dir: Path | None = None,
     name: str = "",
     identity: Path | None = None,
+    credentials: Path | str | None = None,
     when_limited: str = "drop",
     on_limit: OnLimit | None = None,
 ) -> Connecting:
@@ -79,6 +90,11 @@ def connect(
     `name` is for people who look at brokers. `identity` is a file with the key by which the domain's agent
     knows this client; it is made if there is none. Without it each connection makes a key of its own.
 
+    `credentials` is the folder that `mangrove keys issue` made for this client, or its path is in the
+    environment as MANGROVE_CREDENTIALS: by it brokers know who connects, and it knows that they are brokers
+    of the federation. For a federation that was started on this machine by the same user nothing need be
+    given. LoginError if the brokers do not let it in, or are not to be believed.
+
     `when_limited` is what happens to a message beyond a limit: it is not sent, and `publish` returns
     `Outcome.LIMITED` ("drop"), waits until it may be sent ("wait") or raises LimitedError ("raise").
     `on_limit(subject, limit)` is called in the event loop whenever the limit of a subject changes; the limit
@@ -87,28 +103,37 @@ def connect(
     filtering = partial(
         PublishFilter, on_limit=checked_callback(on_limit), when_limited=chosen_way(when_limited)
     )
-    return Connecting(_connect(servers, edges, domain, federation, run_dir, name, identity, filtering))
+    folder = credentials or os.environ.get(CREDENTIALS_VARIABLE)
+    place = _Place(servers, edges, domain, federation, run_dir, None if not folder else Path(folder))
+    return Connecting(_connect(place, name, identity, filtering))
 
 
-async def _connect(
-    servers: str | Sequence[str] | None,
-    edges: Sequence[str],
-    domain: str | None,
-    federation: str | None,
-    run_dir: Path | None,
-    name: str,
-    identity: Path | None,
-    filtering: Filtering,
-) -> Connection:
+class _Place(NamedTuple):
+    """Where to connect, and as whom, as the user said it."""
+
+    servers: str | Sequence[str] | None
+    edges: Sequence[str]
+    domain: str | None
+    federation: str | None
+    run_dir: Path | None
+    credentials: Path | None
+
+
+async def _connect(place: _Place, name: str, identity: Path | None, filtering: Filtering) -> Connection:
     name = name if name.startswith(SDK_NAME) else f"{SDK_NAME} {name}".strip()
+    login = None if place.credentials is None else client_login(place.credentials)
+    servers, edges = place.servers, place.edges
     if servers is None:
-        directions, kind = _directions_of(domain, federation, run_dir)
-        pool = BrokerPool(kind, name, directions.head_urls, edges or [each.url for each in directions.edges])
-        return await _open(pool, directions, name, identity, filtering)
-    if domain is not None:
+        endpoints, directions = _found(place)
+        login = login or local_login(endpoints.keys)
+        urls = edges or [each.url for each in directions.edges]
+        at_brokers = None if endpoints.head.external else login
+        pool = BrokerPool(endpoints.head.kind, name, directions.head_urls, urls, at_brokers)
+        return await _open(pool, directions, name, identity, filtering, login)
+    if place.domain is not None:
         raise InputError("give either servers or a domain, not both")
     given = [servers] if isinstance(servers, str) else list(servers)
-    pool = BrokerPool(BrokerKind.NATS, name, given, edges)
+    pool = BrokerPool(BrokerKind.NATS, name, given, edges, login)
     try:
         first = await _first(pool, given)
         told = await _ask_directions(first)
@@ -121,7 +146,7 @@ async def _connect(
                 first.go_on_at(told.head_urls)
             except ValueError as error:
                 log.warning("who takes over from the head is not known: %s", error)
-        return await _open(pool, told, name, identity, filtering, first)
+        return await _open(pool, told, name, identity, filtering, login, first)
     except BaseException:
         await pool.close()
         raise
@@ -133,6 +158,7 @@ async def _open(
     name: str,
     identity: Path | None,
     filtering: Filtering,
+    login: LoginSource | None,
     publisher: ClientConnection | None = None,
 ) -> Connection:
     """Connect to a head, if that has not been done, and to an edge."""
@@ -157,7 +183,7 @@ async def _open(
                 publishing=publishing,
                 terms=() if directions is None else directions.terms,
             )
-        link = ManagementLink(directions.domain, urls, name)
+        link = ManagementLink(directions.domain, urls, name, login)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
             connection = Connection(pool, publisher, subscriber, link, managed, publishing, directions.terms)
@@ -192,7 +218,7 @@ async def _ask_directions(wire: ClientConnection) -> Directions | None:
     try:
         answer = await wire.request(DIRECTIONS_SUBJECT, b"", timeout_s=DIRECTIONS_S)
         return msgspec.json.decode(answer.data, type=Directions).seen_from(wire.url)
-    except (BrokerAwayError, NoResponderError, TimeoutError):
+    except (BrokerAwayError, NoResponderError, NotAllowedError, TimeoutError):
         return None
     except msgspec.DecodeError as error:
         log.warning("directions that cannot be read are ignored: %s", error)
@@ -210,13 +236,10 @@ async def _head(pool: BrokerPool, told: Directions, reached: ClientConnection) -
     return head
 
 
-def _directions_of(
-    domain: str | None, federation: str | None, run_dir: Path | None
-) -> tuple[Directions, BrokerKind]:
-    """What the runtime file of this machine says."""
-    runtime = find_running(federation, run_dir)
-    if domain is None:
-        domain = next(iter(runtime.domains))
+def _found(place: _Place) -> tuple[DomainEndpoints, Directions]:
+    """What the runtime file of this machine says of the domain."""
+    runtime = find_running(place.federation, place.run_dir)
+    domain = next(iter(runtime.domains)) if place.domain is None else place.domain
     endpoints = runtime.domains.get(domain)
     if endpoints is None:
         raise InputError(
@@ -235,12 +258,14 @@ def _directions_of(
         terms=runtime.federation.topics.terms(),
         client_limits=runtime.federation.limits.client,
     )
-    return directions, endpoints.head.kind
+    return endpoints, directions
 
 
 async def _first(pool: BrokerPool, urls: list[str]) -> ClientConnection:
     try:
         return await pool.open(urls)
+    except LoginRefusedError as error:
+        raise LoginError(error.message, hint=error.hint) from None
     except BrokerAwayError as error:
         raise NotConnectedError(
             error.message, hint="is the federation running? mangrove status tells"

@@ -11,10 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from mangrove.broker.client_connection import (
-    BrokerAwayError,
-    ClientConnection,
-)
+from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Denial, Subscribed
 from mangrove.client.asks import Asks
 from mangrove.client.broker_pool import BrokerPool
 from mangrove.client.callbacks import Callbacks
@@ -68,6 +65,7 @@ class Connection(PublishingConnection):
         self._readiness = None if questions is None else Readiness(questions)
         self._asks = None if questions is None else Asks(questions)
         self._pool = pool
+        pool.when_denied = self._denied
         self._subscriber = subscriber
         self._terms = terms
         self._callbacks = Callbacks()
@@ -75,6 +73,8 @@ class Connection(PublishingConnection):
         self._cut_off: set[asyncio.Task[None]] = set()
         """Ends of subscriptions that were too slow."""
         self._legs = Legs(self._respond)
+        self._served: set[Subscription] = set()
+        """Those that `subscribe` has handed over: what befalls them is told by themselves."""
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
         if managed is not None:
@@ -166,6 +166,7 @@ class Connection(PublishingConnection):
 
         With a deadline, a number of paths or a resiliency all domains send here with more than the contract
         owes, within its `limits`, until the subscription ends. AskRefusedError names what is possible.
+        NotAllowedError if the rules of the federation forbid it; if they come to do so, reading raises it.
         The deadline and the `weight` also tell an agent how urgent this subscription is among others.
 
         How useful messages are is said by `utility`, called in a thread of its own with some of them, or else
@@ -248,6 +249,7 @@ class Connection(PublishingConnection):
             if self._managed is not None:
                 self._managed.placed(subscription)
             await leg.in_force(SUBSCRIBE_S)
+            self._served.add(subscription)
         except (BrokerAwayError, TimeoutError) as error:
             await self._abandon(subscription)
             raise NotConnectedError(f"could not subscribe to {subject}: {error}") from None
@@ -256,12 +258,21 @@ class Connection(PublishingConnection):
             raise
         return subscription
 
+    def _denied(self, denial: Denial, subscribed: Subscribed | None) -> None:
+        """A broker does not allow something: who asked for it is told."""
+        self._denials.note(denial)
+        if subscribed is not None:
+            subscription = self._legs.served_by(subscribed)
+            if subscription is not None and subscription in self._served:
+                subscription.forbid(denial.error)
+
     async def _abandon(self, subscription: Subscription) -> None:
         subscription.finish()
         await self._leave(subscription)
 
     async def _leave(self, subscription: Subscription) -> None:
         """Serve a subscription no longer."""
+        self._served.discard(subscription)
         self._legs.end(subscription)
         if self._silence is not None:
             self._silence.unsubscribed(subscription.subject, subscription)
@@ -299,6 +310,7 @@ class Connection(PublishingConnection):
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
         self._utility_thread.close()
+        self._denials.close()
         if self._cut_off:
             await asyncio.wait(self._cut_off)
         if self._silence is not None:

@@ -19,6 +19,7 @@ class GatewayQuestions:
 
     def __init__(self, link: ManagementLink) -> None:
         self.domain = link.domain
+        self.user = link.user
         self._link = link
 
     async def ask(

@@ -23,7 +23,10 @@ class Leg(NamedTuple):
     handle: Subscribed
 
     async def in_force(self, timeout_s: float) -> None:
-        """Wait until a broker has taken the subscription, also if one is lost meanwhile."""
+        """Wait until a broker has taken the subscription, also if one is lost meanwhile.
+
+        NotAllowedError if it does not take it.
+        """
         async with asyncio.timeout(timeout_s):
             while True:
                 try:
@@ -32,7 +35,10 @@ class Leg(NamedTuple):
                     if self.wire.closed:
                         raise
                 else:
-                    return
+                    break
+        denial = self.wire.denial(self.handle)
+        if denial is not None:
+            raise denial.error
 
     def end(self) -> None:
         """Serve it no longer."""
@@ -55,6 +61,10 @@ class Legs:
     def of(self, subscription: Subscription) -> Leg | None:
         """Where a subscription is served; None once it has ended."""
         return self._legs.get(subscription)
+
+    def served_by(self, handle: Subscribed) -> Subscription | None:
+        """The subscription that a broker calls so."""
+        return next((each for each, leg in self._legs.items() if leg.handle is handle), None)
 
     def at(self, wire: ClientConnection) -> list[Subscription]:
         """The subscriptions that a connection serves."""

@@ -9,8 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NoResponderError
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    NoResponderError,
+    NotAllowedError,
+)
 from mangrove.broker.message_heads import encode_head
+from mangrove.client.filtering.denials import PublishingDenials
 from mangrove.client.filtering.publish_filter import PublishFilter
 from mangrove.client.filtering.silence import Silence
 from mangrove.client.management.link import ManagementLink
@@ -36,6 +42,10 @@ SENT = Outcome.SENT
 
 class NotConnectedError(MangroveError):
     """No broker could be reached."""
+
+
+class LoginError(NotConnectedError):
+    """The brokers do not let this client in, or are not to be believed themselves."""
 
 
 class MessageTooLargeError(MangroveError):
@@ -70,6 +80,7 @@ class PublishingConnection:
         self._gates = publishing.gates
         self._silence = None if link is None else Silence(link, publishing)
         self._managed = managed
+        self._denials = PublishingDenials(publishing)
         self._in_vain = 0
         self.refused: Counter[str] = Counter()
         """Messages that were too large to be sent, by subject."""
@@ -95,7 +106,8 @@ class PublishingConnection:
         subscribers judge it whose own function does not.
 
         Waits while the broker takes no more. What is published while the broker is away waits for its return,
-        up to a limit; then NotConnectedError.
+        up to a limit; then NotConnectedError. NotAllowedError if a broker has refused the subject, by the
+        rules of the federation; of the message that it refused first, `flush` tells.
         """
         if keywords is not None or utility is not None:
             headers = usefulness_headers(headers, keywords, utility)
@@ -155,6 +167,7 @@ class PublishingConnection:
     ) -> Outcome:
         """Publish, if nothing holds it back; what somebody waits for, or answers, is never unwanted."""
         bare = not headers and not reply
+        self._denials.check(subject)
         outlet = self._outlets.get(subject)
         if outlet is None and subject not in self._gates:
             self._new_outlet(subject)
@@ -210,6 +223,11 @@ class PublishingConnection:
         return self._ids.prefix
 
     @property
+    def denied(self) -> Mapping[str, int]:
+        """How often brokers refused to take or to send something by the rules of the federation, by what."""
+        return dict(self._denials.counts)
+
+    @property
     def limits(self) -> Mapping[str, RateLimit]:
         """Limits in force on subjects that were published on; `>` is what all may have together."""
         return dict(self._filter.limits)
@@ -250,6 +268,9 @@ class PublishingConnection:
             answer: Message = await wire.request(
                 subject, data, timeout_s=timeout, head=head, form=Message, origin=self._respond
             )
+        except NotAllowedError:
+            self._denials.told(subject)
+            raise
         except NoResponderError:
             raise MangroveError(
                 f"nobody in the federation answers on {subject}", hint="start the service, or wait for it"
@@ -274,7 +295,10 @@ class PublishingConnection:
             await self._filter.room(subject)
 
     async def flush(self, timeout: float = 5) -> None:
-        """Wait until the broker has taken everything that was published."""
+        """Wait until the broker has taken everything that was published.
+
+        NotAllowedError if it refused something by the rules of the federation.
+        """
         try:
             for wire in {*self._elsewhere.values()}:
                 await wire.flush(timeout)
@@ -284,6 +308,7 @@ class PublishingConnection:
                 await self._publisher.flush(timeout)
         except (BrokerAwayError, TimeoutError) as error:
             raise NotConnectedError(f"the broker did not confirm: {error}") from None
+        self._denials.tell()
 
     async def _respond(self, reply: str, data: bytes, headers: Mapping[str, str] | None) -> Outcome:
         wire = self._elsewhere.get(reply, self._publisher)

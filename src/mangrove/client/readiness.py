@@ -35,7 +35,7 @@ class Readiness:
         try:
             async with asyncio.timeout(timeout):
                 taken_in = False
-                where = gateway_interest_subject(self._domain)
+                where = gateway_interest_subject(self._domain, self._questions.user)
                 while True:
                     taken_in = taken_in or await self._taken_in(question)
                     if taken_in:

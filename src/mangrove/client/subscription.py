@@ -92,7 +92,7 @@ class Subscription:
         """Nothing more comes."""
         self._finished = False
         """Nor is a callback called any more."""
-        self._error: SlowSubscriberError | None = None
+        self._error: MangroveError | None = None
 
     # -- how messages come --------------------------------------------------------------------------------
 
@@ -175,6 +175,15 @@ class Subscription:
             self._ended = True
             self._error = SlowSubscriberError(self.subject, self.pending)
             log.warning("%s", self._error.message)
+            self._cut_off(self)
+
+    def forbid(self, error: MangroveError) -> None:
+        """The broker serves it no more: readers get what has come, and then the error."""
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            log.warning("%s", error.message)
+            self._arrived.set()
             self._cut_off(self)
 
     def _take_back(self) -> list[Message]:

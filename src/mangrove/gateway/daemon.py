@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, time_ns
@@ -41,8 +41,10 @@ from mangrove.gateway.trust.keys_in_force import KeysInForce
 from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
+from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.user_login import login_of
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.security.users import GATEWAY_USER
+from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
@@ -74,7 +76,6 @@ from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_net
 
 if TYPE_CHECKING:
     from mangrove.gateway.sealing.domain_sealing import DomainSealing
-    from mangrove.host.keys.login import BrokerLogin
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +135,7 @@ class Gateway:
             Leaves(federation.topics, self._engine.is_unwanted),
             mark,
             self._hang_together,
+            users=bool(settings.keys),
         )
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
@@ -143,7 +145,7 @@ class Gateway:
                 self._name,
                 settings.head_urls,
                 together="" if settings.pair is None else f"gateways-{settings.domain}",
-                login=self._attach_login() if settings.head_is_ours else None,
+                login=self._attach_login(),
             ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
@@ -234,16 +236,9 @@ class Gateway:
         """What the engine signs with and judges by; None without keys."""
         if self._keys is None:
             return None
-        from mangrove.host.keys.shared_keys import RingSharedKeys
-
         ring = self._keys.ring
         verifier = self._sealing or ring
-        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns, RingSharedKeys(ring))
-
-    def _attach_login(self) -> Callable[[], BrokerLogin] | None:
-        """Who this gateway is where it attaches to brokers of ours; None without keys."""
-        keys = self._keys
-        return None if keys is None else lambda: keys.ring.login(GATEWAY_USER)
+        return KeyTrust(self._settings.federation.name, ring, verifier, time_ns)
 
     def _say_anew(self) -> None:
         """Other keys are in force: what this gateway said of itself is said again under them."""
@@ -282,7 +277,7 @@ class Gateway:
         return MirrorPlane(
             self._engine,
             {
-                edge: partial(attach, name, (url,), login=self._attach_login())
+                edge: partial(attach, name, (url,), login=login_of(settings.keys, GATEWAY_USER))
                 for edge, url in settings.mirror_urls.items()
             },
             self._ledger,
@@ -302,7 +297,11 @@ class Gateway:
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url, self._name, owner, ours=settings.head_is_ours
+                settings.head_client_url,
+                self._name,
+                owner,
+                ours=settings.head_is_ours,
+                login=self._client_login(HEAD),
             ),
             send=self._send_letter,
             reachable=self._reachable,
@@ -316,13 +315,24 @@ class Gateway:
         return SiteProbe(
             settings.domain,
             lambda owner: {
-                broker: kind_of(settings.head_kind).probe(broker, url, subject, owner)
+                broker: kind_of(settings.head_kind).probe(
+                    broker, url, subject, owner, self._client_login(broker)
+                )
                 for broker, url in urls.items()
             },
             lambda ingress_ms, egress_ms: self._carry_out(
                 self._engine.site_measured(ingress_ms, egress_ms, monotonic())
             ),
         )
+
+    def _attach_login(self) -> LoginSource | None:
+        """Who this gateway is where it attaches; somebody else's head knows no user of ours."""
+        return login_of(self._settings.keys, GATEWAY_USER) if self._settings.head_is_ours else None
+
+    def _client_login(self, broker: str) -> LoginSource | None:
+        """Who this gateway is at a broker as its client; somebody else's head knows no user of ours."""
+        ours = broker != HEAD or self._settings.head_is_ours
+        return login_of(self._settings.keys, PROBE_USER) if ours else None
 
     def _hang_together(self) -> tuple[float, str]:
         """When the domain's brokers were last seen to hang together, and why its interest is not known."""
@@ -509,7 +519,13 @@ class Gateway:
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(
-            urls, self._name, answers.by_subject(), self._mail, self._desk, announcement
+            urls,
+            self._name,
+            answers.by_subject(users=bool(self._settings.keys)),
+            self._mail,
+            self._desk,
+            announcement,
+            login_of(self._settings.keys, GATEWAY_USER),
         )
 
     def _sealing_figures(self) -> SealingFigures:

@@ -114,6 +114,8 @@ class DomainEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     """Where the first of two gateways listens for the second."""
     spares: tuple[BrokerEndpoints, ...] = ()
     """Edges that do not run until they are needed; they come after the others in the succession."""
+    keys: str = ""
+    """Where on this machine the keys are by which one logs in; empty: the brokers let anybody in."""
 
     @property
     def management(self) -> BrokerEndpoints:

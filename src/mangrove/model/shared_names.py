@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mangrove.model.agents.speakers import said_by
+
 # What a process of ours logs once it serves; who started it waits for that.
 GATEWAY_READY = "gateway ready"
 RECORDER_READY = "recorder ready"
@@ -57,14 +59,14 @@ def gateway_carries_subject(domain: str) -> str:
     return f"mangrove.{domain}.gateway.carries"
 
 
-def gateway_interest_subject(domain: str) -> str:
+def gateway_interest_subject(domain: str, user: str = "") -> str:
     """Where a gateway tells, on its domain's management broker, who knows what its subscribers want."""
-    return f"mangrove.{domain}.gateway.interest"
+    return said_by(user, domain, "gateway.interest")
 
 
-def gateway_asks_subject(domain: str) -> str:
+def gateway_asks_subject(domain: str, user: str = "") -> str:
     """Where a gateway hears, on its domain's management broker, who asks for more than a contract."""
-    return f"mangrove.{domain}.gateway.asks"
+    return said_by(user, domain, "gateway.asks")
 
 
 def gateway_status_subject(domain: str) -> str:

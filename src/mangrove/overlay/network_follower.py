@@ -231,6 +231,10 @@ class NetworkFollower:
         dangers, notary = self._parts.live.dangers, self._parts.notary
         if notice.told_at not in dangers.federation.domains:
             notary.refuse(peer, notice.told_at, DANGER, Refusal.IMPOSSIBLE)
+        elif dangers.too_many(notice):
+            notary.refuse(
+                peer, notice.told_at, DANGER, Refusal.IMPOSSIBLE, "more regions than one may declare"
+            )
         elif not dangers.known(notice, now, None if signed is None else signed.left_s):
             left_s = notary.time_left(peer, notice, signed)
             if left_s is not None and dangers.receive(msgspec.structs.replace(notice, left_s=left_s), now):

@@ -111,6 +111,7 @@ def _ignored(sources: StatusSources) -> dict[str, int]:
     return {
         "link-state advertisement that its sender cannot make": sources.link_state.ignored,
         "interest update that claims to be of this domain, or of none": interest.ignored_updates,
+        "interest update of a life that is not known, or over": interest.early_updates,
         "notice of an endangered region that cannot be": sources.live.dangers.ignored,
         "event that was not written down": sources.events.lost,
         **sources.ignored,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from mangrove.agent.hosting.silence import answers
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.system import BrokerAwayError
-from mangrove.model.agents.credentials import Credentials
+from mangrove.host.keys.login import LoginSource
 from mangrove.model.endpoints import BrokerEndpoints
 
 log = logging.getLogger(__name__)
@@ -31,13 +31,13 @@ class AttachmentGuard:
         self,
         broker: BrokerEndpoints,
         earlier: Sequence[BrokerEndpoints],
-        credentials: Credentials,
+        login: LoginSource,
         reload: Callable[[int], None],
     ) -> None:
         """`reload` has the broker try the earlier ones anew, beginning with the one at that position."""
         self._broker = broker
         self._earlier = earlier
-        self._system = kind_of(broker.kind).system(broker, credentials)
+        self._system = kind_of(broker.kind).system(broker, login)
         self._reload = reload
         self._first = 0
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.system import BrokerAwayError
-from mangrove.model.agents.credentials import Credentials
+from mangrove.host.keys.login import LoginSource
 from mangrove.model.endpoints import BrokerEndpoints
 
 log = logging.getLogger(__name__)
@@ -28,12 +28,10 @@ MISSES = 3
 class SilenceGuard:
     """Watches one broker on another host, for all data brokers of this host."""
 
-    def __init__(
-        self, watched: BrokerEndpoints, ours: Sequence[BrokerEndpoints], credentials: Credentials
-    ) -> None:
+    def __init__(self, watched: BrokerEndpoints, ours: Sequence[BrokerEndpoints], login: LoginSource) -> None:
         self._watched = watched
         self._ours = ours
-        self._credentials = credentials
+        self._login = login
 
     async def run(self) -> None:
         """Greet, until cancelled."""
@@ -46,7 +44,7 @@ class SilenceGuard:
             await asyncio.sleep(PERIOD_S)
 
     async def _leave(self, broker: BrokerEndpoints) -> None:
-        system = kind_of(broker.kind).system(broker, self._credentials)
+        system = kind_of(broker.kind).system(broker, self._login)
         try:
             if await system.detach(self._watched.name):
                 log.warning("%s leaves %s, which does not answer", broker.name, self._watched.name)

@@ -21,6 +21,7 @@ from nats.aio.msg import Msg
 from mangrove.agent.hosting.silence import answers
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
@@ -61,8 +62,10 @@ class Supervision:
         digest: str,
         brokers: Mapping[str, tuple[BrokerEndpoints, ManagedProcess]],
         daemons: Sequence[ManagedProcess],
+        login: LoginSource | None = None,
     ) -> None:
         """Orders are for `brokers`; what is told of is `daemons`, too."""
+        self._login = login
         self._domain = domain
         self._urls = list(management_urls)
         self._brokers = brokers
@@ -79,7 +82,7 @@ class Supervision:
         """Serve until cancelled. A management broker that is away is tried again for ever."""
         while True:
             try:
-                connection = await _connected(self._urls, reconnect=True)
+                connection = await _connected(self._urls, self._login, reconnect=True)
             except (OSError, nats.errors.Error, TimeoutError) as error:
                 log.debug("management broker: %s; trying again", error)
                 await asyncio.sleep(RETRY_S)
@@ -194,13 +197,18 @@ def disagreement(mine: HostGreeting, other: HostGreeting) -> str:
 
 
 async def check_agreement(
-    domain: str, host: str, digest: str, management_urls: Sequence[str], within_s: float = 1.0
+    domain: str,
+    host: str,
+    digest: str,
+    management_urls: Sequence[str],
+    login: LoginSource | None = None,
+    within_s: float = 1.0,
 ) -> None:
     """Refuse to join hosts that run by another file. Hosts that cannot be reached are not asked."""
     greeting = HostGreeting(host=host, digest=digest, started_at=time.time())
     try:
         async with asyncio.timeout(within_s):
-            connection = await _connected(management_urls, reconnect=False)
+            connection = await _connected(management_urls, login, reconnect=False)
     except (OSError, nats.errors.Error, TimeoutError):
         return
     try:
@@ -220,12 +228,13 @@ async def check_agreement(
         await close_in_time(connection)
 
 
-async def _connected(urls: Sequence[str], *, reconnect: bool) -> Client:
+async def _connected(urls: Sequence[str], login: LoginSource | None, *, reconnect: bool) -> Client:
     async def quiet(_: Exception) -> None:
         """A broker that is away is tried again."""
 
     return await connect_or_close(
         list(urls),
+        login=login,
         name="supervisor",
         allow_reconnect=reconnect,
         max_reconnect_attempts=-1 if reconnect else 1,

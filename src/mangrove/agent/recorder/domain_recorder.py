@@ -28,8 +28,10 @@ from mangrove.agent.recorder.rows import (
 )
 from mangrove.agent.recorder.sink import Sink
 from mangrove.broker.kinds import kind_of
+from mangrove.host.keys.user_login import login_of
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
+from mangrove.model.security.users import RECORDER_USER
 from mangrove.model.status import DomainStatus
 from mangrove.model.telemetry import (
     BROKER_SAMPLES,
@@ -61,7 +63,8 @@ class DomainRecorder:
         self._busy_percent = TAP_CPU_PERCENT_PER_CORE * cores
         self._management = ManagementConnection(endpoints)
         head = endpoints.head
-        self._tap = kind_of(head.kind).tap(head)
+        login = None if head.external else login_of(endpoints.keys, RECORDER_USER)
+        self._tap = kind_of(head.kind).tap(head, login)
         self._watches = [
             kind_of(broker.kind).subscription_watch(broker) for broker in (head, *endpoints.edges)
         ]

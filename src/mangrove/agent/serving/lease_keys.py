@@ -51,6 +51,8 @@ class Reason(StrEnum):
     FORGED_SEAL = "a seal that is not the client's"
     IMPOSSIBLE = "impossible figures"
     TOO_MANY = "too many wishes"
+    OTHER_USER = "a client of another user"
+    NO_USER = "said by nobody who has logged in"
 
 
 class RefusedError(MangroveError):
@@ -69,6 +71,8 @@ class _Known:
     key: bytes
     sequence: int
     heard_at: float
+    user: str
+    """Who registered it, where users log in."""
 
 
 _signed = msgspec.json.Decoder(Signed)
@@ -80,8 +84,10 @@ _message: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessa
 class LeaseKeys:
     """The keys of the clients of one domain, for as long as this process lives."""
 
-    def __init__(self, domain: str) -> None:
+    def __init__(self, domain: str, *, users: bool = False) -> None:
+        """Where `users` log in, only they are heard, and each for its own clients alone."""
         self._domain = domain
+        self._logged_in = users
         self._private = X25519PrivateKey.generate()
         self.exchange_key = self._private.public_key().public_bytes_raw()
         """The agent's half of every exchange."""
@@ -90,8 +96,9 @@ class LeaseKeys:
     def __len__(self) -> int:
         return len(self._known)
 
-    def open_registration(self, data: bytes) -> Registration:
-        """A registration, if its signature is that of the client whose id it names."""
+    def open_registration(self, data: bytes, user: str = "") -> Registration:
+        """A registration that a user brings, if its signature is that of the client whose id it names."""
+        self._check_login(user)
         if len(data) > MAX_MESSAGE_BYTES:
             raise RefusedError(Reason.TOO_LARGE)
         try:
@@ -110,11 +117,12 @@ class LeaseKeys:
             raise RefusedError(Reason.OTHER_DOMAIN, client)
         if len(registration.wishes) > MAX_WISHES or len(registration.ended) > MAX_WISHES:
             raise RefusedError(Reason.TOO_MANY, client)
+        self._check_user(client, user)
         self._check_sequence(client, registration.sequence)
         return registration
 
-    def admit(self, registration: Registration, now: float) -> None:
-        """From now on this client's seals are those of its registration's exchange."""
+    def admit(self, registration: Registration, now: float, user: str = "") -> None:
+        """From now on this client's seals are those of its registration's exchange, and it is this user's."""
         client = registration.client
         try:
             theirs = X25519PublicKey.from_public_bytes(registration.exchange_key)
@@ -122,13 +130,14 @@ class LeaseKeys:
         except ValueError:  # of another length, or a point that gives no secret
             raise RefusedError(Reason.BAD_EXCHANGE, client) from None
         key = lease_key(shared, client, self._domain)
-        self._known[client] = _Known(key, registration.sequence, now)
+        self._known[client] = _Known(key, registration.sequence, now, user)
         self._known.move_to_end(client)
         while len(self._known) > MAX_CLIENTS:
             self._known.popitem(last=False)
 
-    def open_message(self, data: bytes, now: float) -> ClientMessage:
-        """What a registered client says under its own seal."""
+    def open_message(self, data: bytes, now: float, user: str = "") -> ClientMessage:
+        """What a registered client says under its own seal, on its own user's subject."""
+        self._check_login(user)
         if len(data) > MAX_MESSAGE_BYTES:
             raise RefusedError(Reason.TOO_LARGE)
         try:
@@ -140,6 +149,7 @@ class LeaseKeys:
             raise RefusedError(Reason.UNKNOWN, sealed.client)
         if not is_sealed_by(known.key, sealed.body, sealed.seal):
             raise RefusedError(Reason.FORGED_SEAL, sealed.client)
+        self._check_user(sealed.client, user)
         try:
             message = _message.decode(sealed.body)
         except msgspec.DecodeError:
@@ -154,6 +164,21 @@ class LeaseKeys:
         if isinstance(message, Leave):
             del self._known[message.client]
         return message
+
+    def user_of(self, client: str) -> str:
+        """Whose client it is; empty where nobody logs in, or if it is not known."""
+        known = self._known.get(client)
+        return "" if known is None else known.user
+
+    def _check_login(self, user: str) -> None:
+        if self._logged_in and not user:
+            raise RefusedError(Reason.NO_USER)
+
+    def _check_user(self, client: str, user: str) -> None:
+        """A client belongs to the user who registered it, for as long as it is known."""
+        known = self._known.get(client)
+        if known is not None and known.user != user:
+            raise RefusedError(Reason.OTHER_USER)
 
     def prune(self, now: float) -> None:
         """Forget clients whose leases ended long ago."""

@@ -98,6 +98,7 @@ class _Asked(NamedTuple):
 
     reply: str
     registration: Registration
+    user: str
 
 
 class Shell:
@@ -221,7 +222,8 @@ class Shell:
                 case AnswerOperator(token, reply):
                     self.operators.answer(token, reply)
                 case TellClient(client, order):
-                    self.outbox.put(client_subject(self._domain, client), msgspec.json.encode(order))
+                    where = client_subject(self._domain, client, self._keys.user_of(client))
+                    self.outbox.put(where, msgspec.json.encode(order))
                 case Announce(announcement):
                     self.outbox.put(announcement_subject(self._domain), msgspec.json.encode(announcement))
                 case PushDirectory(changes):
@@ -281,18 +283,18 @@ class Shell:
 
     # -- clients ------------------------------------------------------------------------------------------
 
-    def heard_registration(self, data: bytes, reply: str) -> None:
-        """A client wants to register. Without a leader it is not answered, and goes on by itself."""
+    def heard_registration(self, data: bytes, reply: str, user: str = "") -> None:
+        """A user's client wants to register. Without a leader it is not answered, and goes on by itself."""
         if not self.leads:
             return
         try:
-            registration = self._keys.open_registration(data)
+            registration = self._keys.open_registration(data, user)
         except RefusedError as error:
             self.refused[error.reason.value] += 1
             self._respond(reply, Registered(term=self._term, problem=error.message))
             return
         self._tokens += 1
-        self._unanswered[self._tokens] = _Asked(reply, registration)
+        self._unanswered[self._tokens] = _Asked(reply, registration, user)
         if len(self._unanswered) > MAX_UNANSWERED:
             self._unanswered.popitem(last=False)
             self.refused["registrations that were not answered in time"] += 1
@@ -304,7 +306,7 @@ class Shell:
             return
         if not answer.problem:
             try:
-                self._keys.admit(asked.registration, monotonic())
+                self._keys.admit(asked.registration, monotonic(), asked.user)
             except RefusedError as error:
                 self.refused[error.reason.value] += 1
                 answer = Registered(term=answer.term, problem=error.message)
@@ -322,20 +324,20 @@ class Shell:
             payload = msgspec.json.encode(Registered(term=answer.term, problem=problem))
         self.outbox.put(reply, payload)
 
-    def heard_report(self, data: bytes) -> None:
+    def heard_report(self, data: bytes, user: str = "") -> None:
         """A client reports, confirms or leaves."""
         if not self.leads:
             return
         try:
-            message = self._keys.open_message(data, monotonic())
+            message = self._keys.open_message(data, monotonic(), user)
         except RefusedError as error:
             self.refused[error.reason.value] += 1
             if error.reason in (Reason.UNKNOWN, Reason.FORGED_SEAL):
-                self._remind(error.client)
+                self._remind(error.client, user)
             return
         self.tell(ClientSaid(message))
 
-    def _remind(self, client: str) -> None:
+    def _remind(self, client: str, user: str) -> None:
         """Tell a client that it is not known: this agent may have been started after it registered."""
         now = monotonic()
         if not (client.isascii() and client.isalnum()) or now - self._reminded.get(client, -1e9) < REMIND_S:
@@ -345,7 +347,7 @@ class Shell:
         if len(self._reminded) > MAX_REMINDED:
             self._reminded.popitem(last=False)
         order = RegisterAgain(term=self._term)
-        self.outbox.put(client_subject(self._domain, client), msgspec.json.encode(order))
+        self.outbox.put(client_subject(self._domain, client, user), msgspec.json.encode(order))
 
     @property
     def _held(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
@@ -25,7 +25,7 @@ from mangrove.broker.probing import Probe, ProbeOwner
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerSystem
-from mangrove.host.keys.login import BrokerLogin
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.process import ManagedProcess
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import BrokerEndpoints
@@ -42,18 +42,22 @@ class NatsKind:
         owner: AttachmentOwner,
         *,
         together: str = "",
-        login: Callable[[], BrokerLogin] | None = None,
+        login: LoginSource | None = None,
     ) -> Attachment:
         """A gateway's attachment to the first of these leaf-node listeners that answers."""
         return LeafAttachment(name, urls, owner, cluster=together, login=login)
 
-    def retained(self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool) -> RetainedStore:
+    def retained(
+        self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool, login: LoginSource | None = None
+    ) -> RetainedStore:
         """The retained messages of the MQTT clients of a domain whose head broker is at `url`."""
-        return NatsRetainedStore(url, name, owner, create=ours)
+        return NatsRetainedStore(url, name, owner, create=ours, login=login)
 
-    def probe(self, broker: str, url: str, subject: str, owner: ProbeOwner) -> Probe:
+    def probe(
+        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
+    ) -> Probe:
         """A plain client of the nats-server at `url`."""
-        return NatsProbe(broker, url, subject, owner)
+        return NatsProbe(broker, url, subject, owner, login)
 
     def server(
         self,
@@ -105,17 +109,15 @@ class NatsKind:
         """A broker's account of itself."""
         return await broker_status(broker, role)
 
-    def system(self, broker: BrokerEndpoints, credentials: Credentials | None) -> BrokerSystem:
+    def system(self, broker: BrokerEndpoints, login: LoginSource | None) -> BrokerSystem:
         """The system account of a broker of ours, or what somebody else's shows of itself."""
-        if credentials is None or broker.external:
+        if login is None or broker.external:
             return ForeignBroker(broker)
-        return NatsSystem(broker, credentials)
+        return NatsSystem(broker, login)
 
-    def heartbeat(
-        self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused
-    ) -> Heartbeat:
+    def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """PING and PONG, in the system account of a broker of ours."""
-        return NatsHeartbeat(broker, None if broker.external else credentials, refused)
+        return NatsHeartbeat(broker, None if broker.external else login, refused)
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""
@@ -125,6 +127,6 @@ class NatsKind:
         """Looks at who subscribes to what at a broker."""
         return SubscriptionWatch(broker)
 
-    def tap(self, head: BrokerEndpoints) -> Tap:
+    def tap(self, head: BrokerEndpoints, login: LoginSource | None = None) -> Tap:
         """A listener that samples what passes a head broker."""
-        return Tap(head.client_url)
+        return Tap(head.client_url, login=login)

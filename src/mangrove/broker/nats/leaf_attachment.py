@@ -17,7 +17,7 @@ from mangrove.broker.nats.encryption import connect_encrypted
 from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.broker.nats.mqtt import HEADER_BYTES, MqttStore
 from mangrove.broker.nats.silence import LOOK_S, Life, SilenceWatch
-from mangrove.host.keys.login import BrokerLogin
+from mangrove.host.keys.login import LoginSource
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite, WireError
 
@@ -51,7 +51,7 @@ class LeafAttachment:
         owner: AttachmentOwner,
         *,
         cluster: str = "",
-        login: Callable[[], BrokerLogin] | None = None,
+        login: LoginSource | None = None,
     ) -> None:
         """Who we are is asked of `login` whenever a connection is made, for keys change."""
         self._login = login

@@ -11,6 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.broker.probing import ProbeOwner
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.shared_names import PROBE_NAME
 
@@ -22,12 +23,15 @@ RETRY_S = 1.0
 class NatsProbe:
     """One connection, made again whenever it breaks."""
 
-    def __init__(self, broker: str, url: str, subject: str, owner: ProbeOwner) -> None:
+    def __init__(
+        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
+    ) -> None:
         """Markers on `subject` are told to the owner."""
         self._broker = broker
         self._url = url
         self._subject = subject
         self._owner = owner
+        self._login = login
         self._connection: Client | None = None
         self._warned = False
 
@@ -57,7 +61,12 @@ class NatsProbe:
             log.debug("probe of %s: %s", self._broker, error)
 
         connection = await connect_or_close(
-            self._url, name=PROBE_NAME, allow_reconnect=False, closed_cb=on_closed, error_cb=on_error
+            self._url,
+            login=self._login,
+            name=PROBE_NAME,
+            allow_reconnect=False,
+            closed_cb=on_closed,
+            error_cb=on_error,
         )
         try:
             await connection.subscribe(self._subject, cb=self._heard)

@@ -23,6 +23,7 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,21 @@ class _Session(msgspec.Struct):
 class NatsRetainedStore:
     """A client of the head broker that reads and writes the stream."""
 
-    def __init__(self, url: str, name: str, owner: RetainedStoreOwner, *, create: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        owner: RetainedStoreOwner,
+        *,
+        create: bool,
+        login: LoginSource | None = None,
+    ) -> None:
         """With `create`, the stream is made if no MQTT client has caused that yet."""
         self._url = url
         self._name = name
         self._owner = owner
         self._create = create
+        self._login = login
         self._connection: Client | None = None
         self._warned = False
 
@@ -82,7 +92,12 @@ class NatsRetainedStore:
                 self._owner.store_attached()  # something was missed
 
         connection = await connect_or_close(
-            self._url, name=self._name, allow_reconnect=False, closed_cb=on_closed, error_cb=on_error
+            self._url,
+            login=self._login,
+            name=self._name,
+            allow_reconnect=False,
+            closed_cb=on_closed,
+            error_cb=on_error,
         )
         try:
             await connection.subscribe(f"{PREFIX}>", cb=self._published)

@@ -13,7 +13,6 @@ greatest weight; how many it leaves out is known.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections import Counter
@@ -21,8 +20,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import cast
-from urllib.parse import unquote, urlsplit
 
+from mangrove import __version__
+from mangrove.broker.client_connection import BrokerAwayError
+from mangrove.broker.nats.client.greeting import (
+    ServerAddress,
+    ServerInfo,
+    connect_lines,
+    parse_address,
+    parse_info,
+)
+from mangrove.errors import MangroveError
+from mangrove.host.keys.login import BrokerLogin, LoginSource
 from mangrove.model.pattern_cover import PatternCover
 from mangrove.model.shared_names import TAP_NAME, TIME_HEADER
 from mangrove.model.subject_trie import SubjectTrie
@@ -82,11 +91,17 @@ class Tap(asyncio.Protocol):
     """One connection to a head broker. Subscribes by `follow`, is read by `take`."""
 
     def __init__(
-        self, url: str, budget_messages: int = BUDGET_MESSAGES, *, max_patterns: int = MAX_PATTERNS
+        self,
+        url: str,
+        budget_messages: int = BUDGET_MESSAGES,
+        *,
+        max_patterns: int = MAX_PATTERNS,
+        login: LoginSource | None = None,
     ) -> None:
         self.left_out = 0
         """Patterns that are wanted and not followed, because there are too many."""
         self._url = url
+        self._login = login
         self._budget_messages = budget_messages
         self._max_patterns = max_patterns
         self._transport: asyncio.Transport | None = None
@@ -104,6 +119,7 @@ class Tap(asyncio.Protocol):
         self._work = 0
         self._bytes = 0
         self._ready = asyncio.Event()
+        self._greeted: asyncio.Future[ServerInfo] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -111,22 +127,35 @@ class Tap(asyncio.Protocol):
         """Connect if needed; whether the tap is connected."""
         if self._transport is not None:
             return True
-        parts = urlsplit(self._url)
+        address = parse_address(self._url)
         self._ready = asyncio.Event()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: self, parts.hostname or "127.0.0.1", parts.port or 4222)
-                options: dict[str, object] = {"verbose": False, "headers": True, "name": TAP_NAME}
-                if parts.username:
-                    options |= {"user": unquote(parts.username), "pass": unquote(parts.password or "")}
-                self._write(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
+                self._greeted = loop.create_future()
+                await loop.create_connection(lambda: self, address.host, address.port)
+                login = None if self._login is None else self._login()
+                nonce = "" if login is None else await self._encrypted(address, login)
+                self._write(connect_lines(TAP_NAME, address, __version__, login, nonce))
                 await self._ready.wait()
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, MangroveError):
             self.close()
             return False
         self._started = time.monotonic()
         return True
+
+    async def _encrypted(self, address: ServerAddress, login: BrokerLogin) -> str:
+        """Encrypt as the login wants it; what the broker wants signed."""
+        assert self._greeted is not None
+        info = await self._greeted
+        if login.tls is not None and self._transport is not None:
+            if not (info.tls_required or info.tls_available):
+                raise BrokerAwayError(f"{address} offers no TLS")
+            loop = asyncio.get_running_loop()
+            self._transport = await loop.start_tls(
+                self._transport, self, login.tls, server_hostname=address.host
+            )
+        return info.nonce
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -248,6 +277,8 @@ class Tap(asyncio.Protocol):
             self._write(b"PONG\r\n")
         elif verb == b"PONG":
             self._ready.set()
+        elif verb == b"INFO" and self._greeted is not None and not self._greeted.done():
+            self._greeted.set_result(parse_info(rest))
         elif verb == b"-ERR":
             raise WireError(rest.decode(errors="replace"))
         return Entry(len(CRLF), None)

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,14 +18,18 @@ from mangrove.cli.running import run_async
 from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mangrove.client import Message
     from mangrove.client.connecting import Connecting
     from mangrove.client.subscription import Subscription
 
 DomainOption = Annotated[str | None, typer.Option("--domain", "-d", help="Site to connect to.")]
 ServerOption = Annotated[str | None, typer.Option("--server", help="URL of a broker, instead of a domain.")]
+CredentialsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the client to connect as. [default: MANGROVE_CREDENTIALS, or what `up` made]"
+    ),
+]
 
 
 def pub(
@@ -34,6 +39,7 @@ def pub(
     federation: FederationOption = None,
     server: ServerOption = None,
     run_dir: RunDirOption = None,
+    credentials: CredentialsOption = None,
     count: Annotated[int, typer.Option(min=1, help="How often.")] = 1,
     rate: Annotated[float, typer.Option(min=0, help="Messages per second; 0 means no pause.")] = 0.0,
     header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name:value")] = None,
@@ -46,7 +52,7 @@ def pub(
 
     async def publish() -> None:
         start = time.monotonic()
-        async with _connecting(server, domain, federation, run_dir) as connection:
+        async with _connecting(server, domain, federation, run_dir, credentials) as connection:
             for number in range(count):
                 outcome = await connection.publish(subject, payload, headers=headers)
                 outcomes[outcome.value] += 1
@@ -75,6 +81,7 @@ def sub(
     federation: FederationOption = None,
     server: ServerOption = None,
     run_dir: RunDirOption = None,
+    credentials: CredentialsOption = None,
     count: Annotated[int, typer.Option(min=0, help="Stop after so many messages; 0 means never.")] = 0,
     timeout: Annotated[float, typer.Option(min=0, help="Stop after so many seconds; 0 means never.")] = 0.0,
     queue: Annotated[str, typer.Option(help="Queue group to join.")] = "",
@@ -88,7 +95,7 @@ def sub(
 
     async def receive() -> None:
         nonlocal seen
-        async with _connecting(server, domain, federation, run_dir) as connection:
+        async with _connecting(server, domain, federation, run_dir, credentials) as connection:
             subscription = await connection.subscribe(subject, queue=queue)
             stderr_console().print(f"subscribed to {subject}; Ctrl-C stops")
             if wait:
@@ -120,13 +127,23 @@ async def _wait_until_ready(subscription: Subscription) -> None:
 
 
 def _connecting(
-    server: str | None, domain: str | None, federation: str | None, run_dir: Path | None
+    server: str | None,
+    domain: str | None,
+    federation: str | None,
+    run_dir: Path | None,
+    credentials: Path | None,
 ) -> Connecting:
     from mangrove.client import connect
 
     if server is not None:
-        return connect(server, domain=domain, name="mangrove-cli")
-    return connect(domain=domain, federation=federation, run_dir=run_dir, name="mangrove-cli")
+        return connect(server, domain=domain, name="mangrove-cli", credentials=credentials)
+    return connect(
+        domain=domain,
+        federation=federation,
+        run_dir=run_dir,
+        name="mangrove-cli",
+        credentials=credentials,
+    )
 
 
 def _headers(pairs: list[str]) -> dict[str, str]:

@@ -59,7 +59,7 @@ class Silence:
     def __init__(self, link: ManagementLink, publishing: PublishFilter) -> None:
         self._link = link
         self._questions = GatewayQuestions(link)
-        self._where = gateway_audience_subject(link.domain)
+        self._where = gateway_audience_subject(link.domain, link.user)
         self._filter = publishing
         self._client = secrets.token_urlsafe(12)
         self._own: SubjectTrie[object] = SubjectTrie()
@@ -92,7 +92,7 @@ class Silence:
     def begin(self) -> None:
         """Something is published; questions begin soon."""
         if self._task is None:
-            self._link.listen(wanted_subject(self._link.domain, self._client), self._heard)
+            self._link.listen(wanted_subject(self._link.domain, self._client, self._link.user), self._heard)
             self._link.on_lost = self._lost
             self._task = asyncio.get_running_loop().create_task(self._run(), name="ask for leave")
 

@@ -10,8 +10,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mangrove.broker.client_connection import BrokerAwayError, RawMessage
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    NoResponderError,
+    NotAllowedError,
+    RawMessage,
+)
 from mangrove.broker.client_kinds import client_connection
+from mangrove.host.keys.login import LoginSource
 from mangrove.model.broker_kinds import BrokerKind
 
 log = logging.getLogger(__name__)
@@ -26,13 +32,16 @@ PING_S, PINGS = 1.0, 2
 class ManagementLink:
     """Connects when it is first used, and for ever again; a management broker that is away hinders nobody."""
 
-    def __init__(self, domain: str, urls: Sequence[str], name: str) -> None:
+    def __init__(self, domain: str, urls: Sequence[str], name: str, login: LoginSource | None = None) -> None:
         """The management brokers of a domain are tried in turn."""
         self.domain = domain
+        self.login = login
+        self.user = "" if login is None else login().user
+        """Under whose name is spoken there; empty where nobody logs in."""
         self._on_connect: Callable[[], None] | None = None
         self.on_lost: Callable[[], None] | None = None
         """Called each time the management broker is gone."""
-        self._wire = client_connection(BrokerKind.NATS, list(urls), name, self)
+        self._wire = client_connection(BrokerKind.NATS, list(urls), name, self, login=login)
         self._connecting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._choice = len(urls) > 1
@@ -109,7 +118,11 @@ class ManagementLink:
         async with asyncio.timeout(timeout_s):
             await self._there.wait()
             payload = msgspec.json.encode(question)
-            reply: RawMessage = await self._wire.request(subject, payload, timeout_s=timeout_s)
+            try:
+                reply: RawMessage = await self._wire.request(subject, payload, timeout_s=timeout_s)
+            except NotAllowedError as error:
+                log.warning("the management broker of %s: %s", self.domain, error.message)
+                raise NoResponderError(error.message) from None
         return msgspec.json.decode(reply.data, type=answer)
 
     def say(self, subject: str, message: msgspec.Struct) -> bool:

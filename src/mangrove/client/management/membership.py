@@ -116,7 +116,7 @@ class Membership:
     def open(self) -> None:
         """Begin, in the background."""
         loop = asyncio.get_running_loop()
-        self._link.listen(client_subject(self._domain, self._identity.client), self._told)
+        self._link.listen(client_subject(self._domain, self._identity.client, self._link.user), self._told)
         self._link.listen(directory_changes_subject(self._domain), self._pushed)
         self._link.listen(announcement_subject(self._domain), self._announced)
         self._link.open(self.again)
@@ -263,7 +263,8 @@ class Membership:
             self._ended.clear()  # what ends from here on is news to whoever hears this
         try:
             signed = identity.signed(registration)
-            answer = await self._link.ask(register_subject(self._domain), signed, Registered, ANSWER_S)
+            where = register_subject(self._domain, self._link.user)
+            answer = await self._link.ask(where, signed, Registered, ANSWER_S)
             if answer.problem:
                 raise ValueError(answer.problem)
             self._reporting.key = identity.lease_key(answer.exchange_key, self._domain)

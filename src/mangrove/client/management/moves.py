@@ -168,7 +168,7 @@ class SubscriptionMoves:
             link = self._home
         elif link is None:
             link = self._foreign[order.domain] = ManagementLink(
-                order.domain, [order.management_url], SDK_NAME
+                order.domain, [order.management_url], SDK_NAME, self._home.login
             )
         readiness = Readiness(GatewayQuestions(link))
 

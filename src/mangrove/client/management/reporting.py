@@ -50,7 +50,7 @@ class Reporting:
             return False
         body = msgspec.json.encode(message)
         sealed = Sealed(client=self._identity.client, body=body, seal=seal_of(self.key, body))
-        return self._link.say(report_subject(self._link.domain), sealed)
+        return self._link.say(report_subject(self._link.domain, self._link.user), sealed)
 
     async def run(self) -> None:
         """Report once a second while there is traffic, and now and then without, until cancelled."""

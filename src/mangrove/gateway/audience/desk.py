@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import BAD_REQUEST, Leaves
+from mangrove.model.agents.speakers import ANY_USER, speaker_of
 from mangrove.model.questions.audience import (
     MAX_QUESTION_BYTES,
     MAX_SILENT_CLIENTS,
@@ -37,9 +38,18 @@ class AudienceDesk:
     """Answers questions, tells publishers when they are listened to, and lets others wait until they know."""
 
     def __init__(
-        self, domain: str, leaves: Leaves, mark: LeaveMark, completeness: Callable[[], tuple[float, str]]
+        self,
+        domain: str,
+        leaves: Leaves,
+        mark: LeaveMark,
+        completeness: Callable[[], tuple[float, str]],
+        *,
+        users: bool = False,
     ) -> None:
-        """`completeness` tells when the brokers were last seen to hang together, and what is wrong."""
+        """`completeness` tells when the brokers were last seen to hang together, and what is wrong.
+
+        Where `users` log in, each asks on a subject of its own, and none can speak for another.
+        """
         self._domain = domain
         self._leaves = leaves
         self._mark = mark
@@ -49,7 +59,7 @@ class AudienceDesk:
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._unheard = f"mangrove.{domain}.gateway.unheard"
-        self.subject = gateway_audience_subject(domain)
+        self.subject = gateway_audience_subject(domain, ANY_USER if users else "")
         self.hold(mark.left_s())
 
     def hold(self, left_s: float) -> None:
@@ -118,7 +128,7 @@ class AudienceDesk:
             pending_bytes_limit=MAX_UNREAD_BYTES,
         )
         await connection.subscribe(
-            f"{self._unheard}.*",
+            f"{self._unheard}.>",
             cb=self._not_heard,
             pending_msgs_limit=MAX_UNREAD_QUESTIONS,
             pending_bytes_limit=MAX_UNREAD_BYTES,
@@ -131,9 +141,10 @@ class AudienceDesk:
             self._filled.clear()
             while self._outbox:
                 client, notice = self._outbox.popleft()
+                user, _, name = client.rpartition(".")
                 try:
                     await connection.publish(
-                        wanted_subject(self._domain, client), notice, reply=f"{self._unheard}.{client}"
+                        wanted_subject(self._domain, name, user), notice, reply=f"{self._unheard}.{client}"
                     )
                 except (nats.errors.Error, OSError):
                     self._leaves.counts[BROKER_AWAY] += 1
@@ -143,20 +154,22 @@ class AudienceDesk:
         self._leaves.counts[UNREAD] += 1
 
     async def _asked(self, message: Msg) -> None:
-        answer = self.answer(message.data)
+        answer = self.answer(message.data, speaker_of(message.subject))
         if message.reply:  # who only gives up its leave need not wait for an answer
             await message.respond(msgspec.json.encode(answer))
 
     async def _not_heard(self, message: Msg) -> None:
         if (message.headers or {}).get("Status") == "503":
-            self._leaves.unheard(message.subject.rpartition(".")[2], monotonic())
+            self._leaves.unheard(message.subject.removeprefix(f"{self._unheard}."), monotonic())
 
-    def answer(self, request: bytes) -> AudienceAnswer:
+    def answer(self, request: bytes, user: str = "") -> AudienceAnswer:
         """Answer a publisher; who cannot be understood has no leave."""
         try:
             if len(request) > MAX_QUESTION_BYTES:
                 raise msgspec.DecodeError("too long")
             asked = msgspec.json.decode(request, type=AudienceRequest)
+            if user:
+                asked = msgspec.structs.replace(asked, client=f"{user}.{asked.client}")
         except msgspec.DecodeError:
             self._leaves.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)

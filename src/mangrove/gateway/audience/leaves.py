@@ -121,7 +121,7 @@ class Leaves:
         this answer may get lost.
         """
         self.expire(now)
-        bad = client_name_problem(request.client) or not 0 <= request.knows < MAX_NUMBER
+        bad = client_name_problem(request.client.rpartition(".")[2]) or not 0 <= request.knows < MAX_NUMBER
         if bad or len(request.subjects) > MAX_SUBJECTS_A_QUESTION:
             self.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)

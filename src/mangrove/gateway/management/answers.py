@@ -12,6 +12,7 @@ from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
 from mangrove.model.agents.names import gateway_limits_subject
+from mangrove.model.agents.speakers import ANY_USER
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
@@ -48,22 +49,32 @@ class Answers:
         self._status = status
         self._carry_out = carry_out
 
-    def by_subject(self) -> Mapping[str, Answer]:
-        """What is answered on each subject."""
+    def by_subject(self, *, users: bool = False) -> Mapping[str, Answer]:
+        """What is answered on each subject; where `users` log in, clients ask on subjects of their own."""
         domain = self._engine.domain
+        user = ANY_USER if users else ""
         return {
-            gateway_status_subject(domain): lambda _: msgspec.json.encode(self._status()),
-            gateway_topics_subject(domain): lambda request: msgspec.json.encode(self._topic_counts(request)),
-            gateway_asks_subject(domain): lambda request: msgspec.json.encode(self._ask(request)),
-            gateway_interest_subject(domain): lambda request: msgspec.json.encode(self._awareness(request)),
-            gateway_avoid_subject(domain): lambda request: msgspec.json.encode(self._avoid(request)),
-            gateway_limits_subject(domain): lambda request: msgspec.json.encode(self._limit(request)),
+            gateway_status_subject(domain): lambda request, _: msgspec.json.encode(self._status()),
+            gateway_topics_subject(domain): lambda request, _: msgspec.json.encode(
+                self._topic_counts(request)
+            ),
+            gateway_asks_subject(domain, user): lambda request, who: msgspec.json.encode(
+                self._ask(request, who)
+            ),
+            gateway_interest_subject(domain, user): lambda request, _: msgspec.json.encode(
+                self._awareness(request)
+            ),
+            gateway_avoid_subject(domain): lambda request, _: msgspec.json.encode(self._avoid(request)),
+            gateway_limits_subject(domain): lambda request, _: msgspec.json.encode(self._limit(request)),
         }
 
-    def _ask(self, request: bytes) -> AskAnswer:
-        """A session asks for more than a contract."""
+    def _ask(self, request: bytes, user: str) -> AskAnswer:
+        """A session asks for more than a contract; nobody ends or changes the sessions of another user."""
         try:
-            self._carry_out(self._engine.ask(msgspec.json.decode(request, type=AskRequest), monotonic()))
+            asked = msgspec.json.decode(request, type=AskRequest)
+            if user:
+                asked = msgspec.structs.replace(asked, session=f"{user}/{asked.session}")
+            self._carry_out(self._engine.ask(asked, monotonic()))
         except msgspec.DecodeError as error:
             return AskAnswer(refused=f"this cannot be asked for: {error}")
         except AskRefusedError as error:

@@ -13,7 +13,9 @@ from nats.aio.msg import Msg
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.pair.announcement import Announcement
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.model.agents.speakers import speaker_of
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +26,8 @@ PING_S, PINGS = 1, 3
 MAX_UNREAD_MESSAGES = 1000
 MAX_UNREAD_BYTES = 4 << 20
 
-Answer = Callable[[bytes], bytes]
+Answer = Callable[[bytes, str], bytes]
+"""Makes an answer of a question, and of the user who asks if that is known."""
 
 
 class ManagementConnection:
@@ -38,8 +41,10 @@ class ManagementConnection:
         mail: AgentMail,
         desk: AudienceDesk,
         announcement: Announcement | None = None,
+        login: LoginSource | None = None,
     ) -> None:
         """One of two gateways has an `announcement` to make."""
+        self._login = login
         self._urls = list(urls)
         self._name = name
         self._answers = answers
@@ -53,6 +58,7 @@ class ManagementConnection:
             try:
                 connection = await connect_or_close(
                     self._urls,
+                    login=self._login,
                     name=self._name,
                     max_reconnect_attempts=-1,
                     ping_interval=PING_S,
@@ -102,6 +108,6 @@ class ManagementConnection:
 
 def _responder(answer: Answer) -> Callable[[Msg], Awaitable[None]]:
     async def respond(message: Msg) -> None:
-        await message.respond(answer(message.data))
+        await message.respond(answer(message.data, speaker_of(message.subject)))
 
     return respond

@@ -13,7 +13,7 @@ from time import monotonic, time_ns
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from mangrove.gateway.sealing.key_schedule import PairKeys, Parties, nonce, pair_keys
+from mangrove.gateway.sealing.key_schedule import Parties, WrappingKey, nonce
 from mangrove.gateway.sealing.sealing_keys import SealingKeys
 from mangrove.overlay.sealing.sealed_body import (
     CONTENT_KEY_BYTES,
@@ -36,21 +36,12 @@ NO_KEY = bytes(CONTENT_KEY_BYTES + TAG_BYTES)
 class ContentKey:
     """One content key with its envelope."""
 
-    __slots__ = ("_cipher", "_counter", "envelope", "provers", "until", "version")
+    __slots__ = ("_cipher", "_counter", "envelope", "until", "version")
 
-    def __init__(
-        self,
-        cipher: AESGCM,
-        envelope: bytes,
-        provers: tuple[Callable[[bytes], bytes], ...],
-        version: int,
-        until: float,
-    ) -> None:
+    def __init__(self, cipher: AESGCM, envelope: bytes, version: int, until: float) -> None:
         self._cipher = cipher
         self._counter = 0
         self.envelope = envelope
-        self.provers = provers
-        """Make each recipient's own seal; none where there is one recipient."""
         self.version = version
         """Of the domains' keys that it was made with."""
         self.until = until
@@ -123,16 +114,10 @@ class ContentKeys:
             each if pair is None else each._replace(wrapped_key=pair[1].wrap(content_key, audience))
             for each, pair in zip(blank, pairs, strict=True)
         )
-        provers = tuple(_no_seal if pair is None else pair[1].seal_of for pair in pairs)
-        return ContentKey(
-            AESGCM(content_key),
-            envelope._replace(recipients=recipients).encode(),
-            provers if len(provers) > 1 else (),
-            self._keys.version,
-            self._clock() + LIFE_S,
-        )
+        whole = envelope._replace(recipients=recipients).encode()
+        return ContentKey(AESGCM(content_key), whole, self._keys.version, self._clock() + LIFE_S)
 
-    def _pair(self, name: str, salt: bytes) -> tuple[bytes, PairKeys] | None:
+    def _pair(self, name: str, salt: bytes) -> tuple[bytes, WrappingKey] | None:
         """The key to seal with for a domain, by its id, and what is shared with it; None if there is none."""
         own_id, other_id = self._keys.sealing_id, self._keys.newest_id_of(name)
         secret = None if other_id is None else self._keys.shared_secret(own_id, name, other_id)
@@ -141,8 +126,4 @@ class ContentKeys:
             return None
         self.without_key.discard(name)
         parties = Parties(self._federation, self._domain, name, own_id, other_id)
-        return other_id, pair_keys(secret, salt, parties)
-
-
-def _no_seal(digest: bytes) -> bytes:
-    return bytes(TAG_BYTES)
+        return other_id, WrappingKey(secret, salt, parties)

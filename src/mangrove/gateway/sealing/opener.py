@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hmac import compare_digest
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mangrove.gateway.sealing.content_keys import LIFE_S
-from mangrove.gateway.sealing.key_schedule import PairKeys, Parties, digest_of, nonce, pair_keys
+from mangrove.gateway.sealing.key_schedule import Parties, WrappingKey, nonce
 from mangrove.gateway.sealing.refusal import Refusal, UnopenedError
 from mangrove.gateway.sealing.sealing_keys import SealingKeys
 from mangrove.overlay.delivery.seen_frames import SeenSequences, Verdict
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.sealing.sealed_body import (
     Envelope,
+    Recipient,
     SealedBody,
     SealFormatError,
     bound_facts,
@@ -35,15 +35,10 @@ TOO_OLD_NS = int((LIFE_S + UNDER_WAY_S) * 1e9)
 class _Known:
     """A content key that opened a body: it is its origin's."""
 
-    __slots__ = ("cipher", "number", "opened", "other", "other_id", "pair", "place")
+    __slots__ = ("cipher", "number", "opened", "other", "other_id")
 
-    def __init__(
-        self, cipher: AESGCM, pair: PairKeys, place: int | None, number: int, other: str, other_id: bytes
-    ) -> None:
+    def __init__(self, cipher: AESGCM, number: int, other: str, other_id: bytes) -> None:
         self.cipher = cipher
-        self.pair = pair
-        self.place = place
-        """Of the own seal among several; None where there is none."""
         self.number = number
         self.other = other
         self.other_id = other_id
@@ -99,10 +94,6 @@ class Opener:
         name = (frame.origin, parts.envelope)
         known = self._known.get(name) or self._unwrapped(frame.origin, parts.envelope)
         authenticated = parts.envelope + parts.counts + bound_facts(frame)
-        if known.place is not None:
-            expected = known.pair.seal_of(digest_of(authenticated, parts.ciphertext))
-            if not compare_digest(expected, parts.seals[known.place]):
-                raise UnopenedError(Refusal.BROKEN)
         try:
             plain = known.cipher.decrypt(nonce(parts.counter), parts.ciphertext, authenticated)
         except InvalidTag:
@@ -119,8 +110,7 @@ class Opener:
             read = read_envelope(envelope)
         except SealFormatError:
             raise UnopenedError(Refusal.MALFORMED) from None
-        place = self._place(origin, read)
-        recipient = read.recipients[place]
+        recipient = self._entry(origin, read)
         destination = self._order[recipient.domain]
         own_id, other, other_id = recipient.key_id, self._order[origin], read.origin_key_id
         if origin == self._index:
@@ -129,13 +119,11 @@ class Opener:
         parties = Parties(
             self._federation, self._order[origin], destination, read.origin_key_id, recipient.key_id
         )
-        pair = pair_keys(secret, read.salt, parties)
         try:
-            content_key = pair.unwrap(recipient.wrapped_key, read.audience)
+            content_key = WrappingKey(secret, read.salt, parties).unwrap(recipient.wrapped_key, read.audience)
         except InvalidTag:
             raise UnopenedError(Refusal.BROKEN) from None
-        several = place if len(read.recipients) > 1 else None
-        return _Known(AESGCM(content_key), pair, several, read.number, other, other_id)
+        return _Known(AESGCM(content_key), read.number, other, other_id)
 
     def _forget_unbelieved(self) -> None:
         """Keys have changed: what rests on one that is not believed any more opens nothing."""
@@ -146,15 +134,15 @@ class Opener:
             if self._keys.knows(known.other, known.other_id)
         }
 
-    def _place(self, origin: int, envelope: Envelope) -> int:
-        """Which recipient's entry can be opened here: the own one, or any if this domain is the origin."""
-        for place, recipient in enumerate(envelope.recipients):
+    def _entry(self, origin: int, envelope: Envelope) -> Recipient:
+        """The recipient's entry that can be opened here: the own one, or any if this domain is the origin."""
+        for recipient in envelope.recipients:
             if recipient.domain == self._index:
-                return place
+                return recipient
             if origin == self._index and recipient.domain < len(self._order):
                 name = self._order[recipient.domain]
                 if self._keys.knows(name, recipient.key_id):
-                    return place
+                    return recipient
         raise UnopenedError(Refusal.NOT_FOR_US)
 
     def _secret(self, own_id: bytes, other: str, other_id: bytes) -> bytes:

@@ -12,14 +12,11 @@ from typing import Protocol
 from mangrove.gateway.ledger import Ledger, topics_in
 from mangrove.gateway.sealing.refusal import Refusal, UnopenedError
 from mangrove.model.status import SealingFigures
-from mangrove.model.subjects import is_internal
 from mangrove.model.topics import TopicRules
 from mangrove.overlay.engine import OverlayEngine
-from mangrove.overlay.protocol.bodies import DISCARD, Entry, WireError, parse_message_line, scan
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.sealing.sealed_body import claimed_messages, is_sealed
 
-MAX_KNOWN_LINES = 1 << 14
 TOLD_EVERY_S = 5.0
 MAX_TOLD = 256
 """Different refusals that wait to be told in the story; those beyond are only counted."""
@@ -35,10 +32,6 @@ class Opens(Protocol):
         """The body of a frame for this domain or from it."""
 
 
-class _SmuggledError(WireError):
-    """A message in a plain body that every gateway seals."""
-
-
 class SealedTraffic:
     """What a gateway does with bodies that may be sealed. Without an opener none can be opened here."""
 
@@ -48,9 +41,6 @@ class SealedTraffic:
         self._opener = opener
         self._rules: TopicRules = engine.federation.topics
         self._order = engine.federation.domain_order
-        self._watchful = self._rules.any_confidential
-        self._harmless: dict[bytes, Entry] = {}
-        """Lines that may stand in a plain body."""
         self._opened = 0
         self._turned_back = 0
         self._refused: Counter[Refusal] = Counter()
@@ -70,34 +60,10 @@ class SealedTraffic:
                 return None
             self._opened += 1
             return body
-        if self._watchful and not self._may_be_plain(frame):
+        if self._rules.contract_at(frame.topic_class).confidential:
             self._refuse(frame, Refusal.NOT_SEALED)
             return None
         return frame.body
-
-    def _may_be_plain(self, frame: Frame) -> bool:
-        """Whether nothing in a plain body should have come sealed: a gateway on the way may have made it."""
-        if self._rules.contract_at(frame.topic_class).confidential:
-            return False
-        try:
-            scan(frame.body, self._harmless, self._judge)
-        except _SmuggledError:
-            return False
-        except WireError:
-            pass  # who delivers it stops at the same place
-        return True
-
-    def _judge(self, line: bytes) -> Entry:
-        message = parse_message_line(line)
-        subject = message.subject
-        if is_internal(subject) or self._rules.contract_of(subject).confidential:
-            raise _SmuggledError(f"a plain message on {subject}")
-        entry = Entry(message.skip, DISCARD)
-        if not message.reply:
-            if len(self._harmless) >= MAX_KNOWN_LINES:
-                self._harmless.clear()
-            self._harmless[line] = entry
-        return entry
 
     # -- other ends ---------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ Everything said there is JSON, as `msgspec.json` writes it; bytes in it are base
 
 from __future__ import annotations
 
+from mangrove.model.agents.speakers import said_by, told_to
+
 AGENT_READY = "agent ready"
 """What an agent logs once it serves."""
 
@@ -30,14 +32,14 @@ def supervisors_subject(domain: str) -> str:
     return f"mangrove.{domain}.supervisor._all"
 
 
-def register_subject(domain: str) -> str:
-    """Requests: `Registration` → `Registered`."""
-    return f"mangrove.{domain}.agent.register"
+def register_subject(domain: str, user: str = "") -> str:
+    """Requests: `Registration` → `Registered`; of a `user` who has logged in, on a subject of its own."""
+    return said_by(user, domain, "agent.register")
 
 
-def report_subject(domain: str) -> str:
+def report_subject(domain: str, user: str = "") -> str:
     """Messages of clients that need no answer: `Report`, `Migrated` or `Leave`, each in a `Sealed`."""
-    return f"mangrove.{domain}.agent.reports"
+    return said_by(user, domain, "agent.reports")
 
 
 def agent_status_subject(domain: str) -> str:
@@ -75,9 +77,9 @@ def directory_changes_subject(domain: str) -> str:
     return f"mangrove.{domain}.directory"
 
 
-def client_subject(domain: str, client: str) -> str:
-    """Where one client hears from the agent: `Order`."""
-    return f"mangrove.{domain}.client.{client}"
+def client_subject(domain: str, client: str, user: str = "") -> str:
+    """Where one client hears from the agent: `Order`; if it has logged in, under its user's name."""
+    return told_to(user, domain, f"client.{client}")
 
 
 def announcement_subject(domain: str) -> str:

@@ -30,6 +30,8 @@ import re
 
 import msgspec
 
+from mangrove.model.agents.speakers import said_by, told_to
+
 LEAVE_S = 3.0
 UNHEARD_S = 0.25
 """So long after the management broker has ended its connection, every publisher has noticed."""
@@ -76,11 +78,11 @@ def client_name_problem(name: str) -> str:
     return "" if _NAME.fullmatch(name) else "a name has 8 to 64 letters, digits, hyphens or underscores"
 
 
-def gateway_audience_subject(domain: str) -> str:
+def gateway_audience_subject(domain: str, user: str = "") -> str:
     """Requests on the management broker: `AudienceRequest` → `AudienceAnswer`."""
-    return f"mangrove.{domain}.gateway.audience"
+    return said_by(user, domain, "gateway.audience")
 
 
-def wanted_subject(domain: str, client: str) -> str:
+def wanted_subject(domain: str, client: str, user: str = "") -> str:
     """Where a silent client hears `Wanted`."""
-    return f"mangrove.{domain}.wanted.{client}"
+    return told_to(user, domain, f"wanted.{client}")

@@ -29,6 +29,8 @@ from mangrove.overlay.trust.table_hash import TableHash
 
 MAX_EXAMPLES = 10
 WARN_AT = 0.8
+MAX_ASSEMBLIES = 4
+"""Snapshots that one neighbour may have begun and not ended, where domains have keys."""
 MAX_LATER = 4096
 """Changes that are kept while their base is under way."""
 
@@ -305,6 +307,7 @@ class InterestDatabase:
         assembly = self._assemblies.get(key)
         if assembly is None or assembly.stamp != (update.epoch, update.version) or update.part == 0:
             assembly = self._assemblies[key] = Assembly((update.epoch, update.version))
+            self._bound_assemblies(peer)
         if update.part == 0:
             assembly.statement = update.statement
         if update.part != assembly.parts or len(assembly.subjects) > self.max_subjects:
@@ -325,6 +328,13 @@ class InterestDatabase:
             return None, False
         self._asked = {asked for asked in self._asked if asked[1] != update.origin}
         return self._replace(update, assembly)
+
+    def _bound_assemblies(self, peer: str) -> None:
+        """An honest neighbour sends large snapshots one after the other: of many, the last ones are kept."""
+        begun = [key for key in self._assemblies if key[0] == peer]
+        for key in begun[:-MAX_ASSEMBLIES] if self._notary is not None else ():
+            del self._assemblies[key]
+            self.ignored_updates += 1
 
     def _replace(self, update: InterestUpdate, assembly: Assembly) -> tuple[InterestChange | None, bool]:
         """A snapshot is complete; changes that came meanwhile follow it."""

@@ -160,6 +160,11 @@ class EndangeredRegions:
 
     # -- from neighbours, and to them ---------------------------------------------------------------------
 
+    def too_many(self, notice: DangerNotice) -> bool:
+        """Whether a domain declares more regions than may be endangered: it must not use up others' room."""
+        told = sum(record.notice.told_at == notice.told_at for record in self._records.values())
+        return notice.name not in self._records and told >= MAX_REGIONS
+
     def known(self, notice: DangerNotice, now: float, left_s: float | None) -> bool:
         """Whether a notice is no news. The same again is some if more of its time is said to be left:
         nobody can end a region for others by saying that its time is over.

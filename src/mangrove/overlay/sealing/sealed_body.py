@@ -2,8 +2,7 @@
 
     magic "SEL1" | key number u64 | salt 16 bytes | origin's key id 8 bytes | recipients u16 |
     recipients (domain u16, key id 8 bytes, wrapped content key 48 bytes) |        the envelope, up to here
-    messages u32 | counter u64 | ciphertext, with its tag of 16 bytes |
-    seals of 16 bytes, one for each recipient, where there are several
+    messages u32 | counter u64 | ciphertext, with its tag of 16 bytes
 
 The *envelope* stays the same for as long as a content key is in use. No plain body begins as a sealed one
 does (`protocol.bodies`), so the two are told apart by their first bytes and frames need no mark. What the
@@ -26,7 +25,7 @@ KEY_ID_BYTES = 8
 SALT_BYTES = 16
 CONTENT_KEY_BYTES = 32
 TAG_BYTES = 16
-"""Of the cipher, of a wrapped key and of a recipient's own seal."""
+"""Of the cipher, and of a wrapped key."""
 MAX_RECIPIENTS = 8192
 """As many as a frame's mask has bits."""
 SHORTEST_MESSAGE_BYTES = len(b"LMSG x 0\r\n\r\n")
@@ -67,8 +66,7 @@ class Envelope(NamedTuple):
 
     @property
     def audience(self) -> bytes:
-        """Names all recipients, and the content key. A wrapped key is bound to it: else one of several
-        recipients could pass the content key on as one that the origin had made for somebody else alone."""
+        """Names all recipients, and the content key. A wrapped key is bound to it, and fits nowhere else."""
         names = b"".join(_AUDIENCE.pack(each.domain, each.key_id) for each in self.recipients)
         return self.number.to_bytes(8, "big") + names
 
@@ -85,7 +83,6 @@ class SealedBody(NamedTuple):
     messages: int
     counter: int
     ciphertext: bytes
-    seals: tuple[bytes, ...]
 
     @property
     def counts(self) -> bytes:
@@ -94,7 +91,7 @@ class SealedBody(NamedTuple):
 
     def encode(self) -> bytes:
         """As the body of a frame."""
-        return b"".join((self.envelope, self.counts, self.ciphertext, *self.seals))
+        return self.envelope + self.counts + self.ciphertext
 
 
 def is_sealed(body: bytes) -> bool:
@@ -104,9 +101,7 @@ def is_sealed(body: bytes) -> bool:
 
 def sealed_bytes(size_bytes: int, recipients: int) -> int:
     """How long a body of a size is when it is sealed for so many domains."""
-    seals = TAG_BYTES * recipients if recipients > 1 else 0
-    fixed = _START.size + COUNTS.size + TAG_BYTES
-    return fixed + _RECIPIENT.size * recipients + size_bytes + seals
+    return _START.size + _RECIPIENT.size * recipients + COUNTS.size + size_bytes + TAG_BYTES
 
 
 def take_apart(body: bytes) -> SealedBody:
@@ -114,12 +109,10 @@ def take_apart(body: bytes) -> SealedBody:
     recipients = _recipients(body)
     counts_at = _START.size + _RECIPIENT.size * recipients
     cipher_at = counts_at + COUNTS.size
-    end = len(body) - (TAG_BYTES * recipients if recipients > 1 else 0)
-    if end < cipher_at + TAG_BYTES:
+    if len(body) < cipher_at + TAG_BYTES:
         raise SealFormatError("a sealed body is cut off")
     messages, counter = COUNTS.unpack_from(body, counts_at)
-    seals = tuple(body[place : place + TAG_BYTES] for place in range(end, len(body), TAG_BYTES))
-    return SealedBody(body[:counts_at], messages, counter, body[cipher_at:end], seals)
+    return SealedBody(body[:counts_at], messages, counter, body[cipher_at:])
 
 
 def read_envelope(envelope: bytes) -> Envelope:

@@ -121,3 +121,20 @@ def test_silent_clients_are_forgotten_and_their_number_is_bounded(monkeypatch: p
     for _ in range(5):
         registered(keys, SigningClient(), now=60.0)
     assert len(keys) == 3
+
+
+def test_where_users_log_in_each_speaks_for_its_own_clients_alone() -> None:
+    keys, client = LeaseKeys("here", users=True), SigningClient()
+    signed = client.signed(client.registration("plant.>"))
+    assert refusal(lambda: keys.open_registration(signed)) is Reason.NO_USER
+    keys.admit(keys.open_registration(signed, "pump"), 0.0, "pump")
+    client.share(keys.exchange_key)
+    assert keys.user_of(client.client) == "pump"
+    again = client.signed(client.registration("plant.>"))
+    assert refusal(lambda: keys.open_registration(again, "thief")) is Reason.OTHER_USER
+    said = client.sealed(client.report())
+    assert refusal(lambda: keys.open_message(said, 1.0, "thief")) is Reason.OTHER_USER
+    assert refusal(lambda: keys.open_message(said, 1.0)) is Reason.NO_USER
+    keys.open_message(said, 1.0, "pump")
+    keys.open_message(client.sealed(client.leave()), 2.0, "pump")
+    assert keys.user_of(client.client) == ""

@@ -359,3 +359,18 @@ async def test_what_agents_say_to_each_other_and_of_the_lease_leaves_them(settin
     setting.shell.tell(TopicsCounted(span_s=1.0, sent={}, delivered={}))
     assert setting.sent() == [("mangrove.here.members.here-agent", msgspec.json.encode(beat))]
     assert down == ["here-h2-agent"]
+
+
+async def test_a_client_of_a_user_is_spoken_to_under_the_users_name(setting: Setting) -> None:
+    client, stranger = SigningClient(), SigningClient()
+    setting.shell.heard_registration(client.signed(client.registration("plant.>")), "_INBOX.1", "pump")
+    setting.sent()
+    order = RegisterAgain(term=TERM)
+    setting.brain.next = [TellClient(client.client, order)]
+    setting.shell.tell(LeadershipTaken(TERM, (), ()))
+    [(subject, _)] = setting.sent()
+    assert subject == f"mangrove.here.to.pump.client.{client.client}"
+    stranger.key = b"k" * 32
+    setting.shell.heard_report(stranger.sealed(stranger.report()), "valve")
+    [(subject, _)] = setting.sent()
+    assert subject == f"mangrove.here.to.valve.client.{stranger.client}"

@@ -20,7 +20,7 @@ from mangrove.overlay.sealing.sealed_body import (
 ENVELOPE = Envelope(
     5, b"s" * 16, b"o" * 8, (Recipient(1, b"b" * 8, b"w" * 48), Recipient(9, b"c" * 8, b"v" * 48))
 )
-BODY = SealedBody(ENVELOPE.encode(), 3, 77, b"c" * 60, (b"1" * 16, b"2" * 16))
+BODY = SealedBody(ENVELOPE.encode(), 3, 77, b"c" * 60)
 
 
 def test_what_is_read_was_written() -> None:

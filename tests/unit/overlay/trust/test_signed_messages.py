@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.kit.engines import report
+from tests.kit.engines import federation, report
 from tests.kit.signed_engines import (
     BEGAN_NS,
     SECOND_NS,
@@ -15,9 +15,10 @@ from tests.kit.signed_engines import (
     sent_to,
 )
 
-from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.questions.endangered import MAX_REGIONS, AvoidRequest
 from mangrove.overlay.engine import MISPLACED, OverlayEngine
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
+from mangrove.overlay.interest.interest_database import MAX_ASSEMBLIES
 from mangrove.overlay.protocol.control_messages import (
     DangerNotice,
     Digest,
@@ -602,3 +603,35 @@ def test_absurd_clocks_of_a_neighbour_are_not_taken_over(reader: OverlayEngine, 
     )
     with pytest.raises(FrameError):
         tell(reader, "b", Frame(FrameType.HEARTBEAT, body))
+
+
+def test_one_domain_does_not_use_up_the_room_for_regions(book: KeyBook, reader: OverlayEngine) -> None:
+    for number in range(MAX_REGIONS + 5):
+        tell(reader, "b", danger(book, notice(name=f"storm-{number}")))
+    assert len(reader.endangered(1.0)) == MAX_REGIONS
+    tell(reader, "b", danger(book, notice(name="true", told_at="d"), by="d"))
+    assert any(region.name == "true" for region in reader.endangered(1.0))
+
+
+def test_tables_that_are_begun_and_never_ended_are_bounded(book: KeyBook) -> None:
+    names = [f"s{number}" for number in range(20)]
+    shape = federation(*(("a", name) for name in names))
+    book = KeyBook(shape)
+    reader = book.engine("a")
+    for name in names:
+        tell(reader, "s0", book.ad(name, a=UP))
+        begun = msgspec.structs.replace(book.update(name, 1, ["x"], snapshot=True), last=False)
+        tell(reader, "s0", control_frame(begun))
+    assert len(reader._remote.interest._assemblies) == MAX_ASSEMBLIES
+
+
+def test_one_origin_does_not_use_up_all_labels(
+    book: KeyBook, reader: OverlayEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader._labels, "_most_of_one", 10)
+    for label in range(1, 15):
+        tell(reader, "b", signed_frame(FrameType.ROUTE, book.signed("b", setup(label=label))))
+    assert len(list(reader.transit_routes())) == 10
+    other = setup(path=["d", "a", "b"])
+    tell(reader, "d", signed_frame(FrameType.ROUTE, book.signed("d", other)))
+    assert ("d", BEGAN_NS, 1, 1, ("d", "a", "b")) in list(reader.transit_routes())

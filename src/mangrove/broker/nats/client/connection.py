@@ -14,26 +14,35 @@ from mangrove.broker.client_connection import (
     BrokerAwayError,
     ClientConnectionOwner,
     ConnectionCounts,
+    Denial,
     Form,
+    LoginRefusedError,
+    OnDenied,
     Outlet,
     RawMessage,
     Sink,
     Subscribed,
 )
+from mangrove.broker.nats.client.denials import parse_denial
 from mangrove.broker.nats.client.greeting import ServerInfo
 from mangrove.broker.nats.client.outgoing import NatsOutlet, Outgoing
 from mangrove.broker.nats.client.protocol import ClientProtocol, open_socket
 from mangrove.broker.nats.client.requests import Requests
 from mangrove.broker.nats.client.scanner import Inlet, no_message, no_sink
 from mangrove.broker.nats.client.servers import Servers
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError
+from mangrove.host.keys.login import INBOX_PREFIX, LoginSource
 
 log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.25
 ACCEPT_S = 2.0
 CLOSE_S = 2.0
+MIN_REFUSALS = 2
+"""A login that is refused so often, and by every server, is not tried again: one may be reading new keys."""
 MAX_ERROR_WORDS = 32
+MAX_DENIALS = 1_000
+"""Subjects whose denials are counted one by one."""
 
 
 class State(Enum):
@@ -54,16 +63,22 @@ class NatsClientConnection:
         name: str,
         owner: ClientConnectionOwner | None = None,
         *,
+        login: LoginSource | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Servers are tried in the order of their URLs. Those that want TLS are judged by `tls`."""
+        """Servers are tried in the order of their URLs.
+
+        A `login` is asked for at every attempt. Without one, servers that want TLS are judged by `tls`.
+        """
         try:
             self._servers = Servers(urls)
         except ValueError as error:
             raise InputError(f"cannot connect to {', '.join(urls)}: {error}") from None
         self._name = name
         self._owner = owner
+        self._login = login
         self._tls = tls
+        self._told_denials: OnDenied | None = None
         self._state = State.NEW
         self._protocol: ClientProtocol | None = None
         self._inlets: dict[int, Inlet] = {}
@@ -76,7 +91,7 @@ class NatsClientConnection:
         self._received_before = (0, 0)
         self._connection_counts = ConnectionCounts()
         self._outgoing = Outgoing(self._connection_counts)
-        self._requests = Requests(self)
+        self._requests = Requests(self, INBOX_PREFIX if login is None else login().inbox)
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -133,14 +148,20 @@ class NatsClientConnection:
 
     async def connect(self, timeout_s: float) -> None:
         """Connect to the first server that takes us; all are tried again until the time is over."""
-        why = "no answer"
+        failed = BrokerAwayError("no answer")
+        refusals = 0
         try:
             async with asyncio.timeout(timeout_s):
                 while not self.connected:
-                    why = await self._try_next() or why
+                    failed = await self._try_next() or failed
+                    refusals = refusals + 1 if isinstance(failed, LoginRefusedError) else 0
+                    if refusals >= max(len(self._servers), MIN_REFUSALS):
+                        break
         except TimeoutError:
+            pass
+        if not self.connected:
             tried = ", ".join(map(str, self._servers))
-            raise BrokerAwayError(f"cannot connect to {tried}: {why}") from None
+            raise type(failed)(f"cannot connect to {tried}: {failed.message}", hint=failed.hint) from None
 
     def go_on_at(self, urls: Iterable[str]) -> None:
         """Try these, too, when the broker is lost."""
@@ -171,30 +192,40 @@ class NatsClientConnection:
         if protocol is not None:
             await protocol.close()
 
-    async def _try_next(self) -> str:
-        """One attempt at the next server; why it failed, or an empty string."""
+    async def _try_next(self) -> BrokerAwayError | None:
+        """One attempt at the next server; why it failed, if it did."""
         address = await self._servers.next(RECONNECT_S)
         try:
             protocol = await open_socket(
-                address, self._name, self._inlets, self._outgoing, self, self._tls, ACCEPT_S
+                address,
+                self._name,
+                self._inlets,
+                self._outgoing,
+                self,
+                ACCEPT_S,
+                login=None if self._login is None else self._login(),
+                tls=self._tls,
             )
             self._info = protocol.info
             self._servers.learn(address, protocol.info.connect_urls)
             protocol.serve(self._all_subscriptions())
-        except (OSError, BrokerAwayError) as error:  # TimeoutError and ssl.SSLError are OSErrors
-            why = str(error) or "no answer"
-            log.debug("%s: %s", address, why)
-            return why
+        except (OSError, MangroveError) as error:  # TimeoutError and ssl.SSLError are OSErrors
+            log.debug("%s: %s", address, str(error) or "no answer")
+            return error if isinstance(error, BrokerAwayError) else BrokerAwayError(str(error) or "no answer")
         self._protocol = protocol
         self._url = str(address)
         self._state = State.CONNECTED
         self._connection_counts.connects += 1
         self._there.set()
-        return ""
+        return None
 
     async def _come_back(self) -> None:
+        warned = False
         while self._state is State.AWAY:
-            await self._try_next()
+            failed = await self._try_next()
+            if isinstance(failed, LoginRefusedError) and not warned:
+                warned = True
+                log.warning("%s: %s", self._servers.present, failed.message)
         if self.connected:
             log.info("connected to %s", self.url)
             if self._owner is not None:
@@ -210,6 +241,8 @@ class NatsClientConnection:
         self._received_before = self._received()
         self._protocol = None
         self._outgoing.detach()
+        for inlet in self._inlets.values():
+            inlet.denial = None  # the next broker may see it otherwise
         if self._state is State.CLOSED:
             return
         self._state = State.AWAY
@@ -221,7 +254,10 @@ class NatsClientConnection:
             self._owner.lost(self.url, reason)
 
     def complained(self, what: str) -> None:
-        """Count it, and say so."""
+        """Count it, and say so; what is not allowed is told to who asked for it."""
+        denial = parse_denial(what)
+        if denial is not None:
+            self._denied(denial)
         word = what.partition(" for ")[0].partition('"')[0].strip()[:60]
         errors = self._connection_counts.errors
         if word not in errors and len(errors) >= MAX_ERROR_WORDS:
@@ -229,6 +265,35 @@ class NatsClientConnection:
         errors[word] += 1
         if errors[word] == 1:
             log.warning("the broker %s complains: %s", self.url, what)
+
+    def _denied(self, denial: Denial) -> None:
+        denied = self._connection_counts.denied
+        key = str(denial)
+        denied[key if key in denied or len(denied) < MAX_DENIALS else "other"] += 1
+        inlet = None if denial.publishing else self._inlet_of(denial)
+        if inlet is not None:
+            inlet.denial = denial
+        self._requests.denied(denial)
+        if self._told_denials is not None:
+            self._told_denials(denial, inlet)
+
+    def _inlet_of(self, denial: Denial) -> Inlet | None:
+        """The subscription that is meant: by its number, or the last one that was asked for so."""
+        if denial.sid is not None:
+            return self._inlets.get(denial.sid)
+        for inlet in reversed(self._inlets.values()):
+            if (inlet.subject, inlet.queue) == (denial.subject, denial.queue) and inlet.denial is None:
+                return inlet
+        return None
+
+    def denial(self, subscribed: Subscribed) -> Denial | None:
+        """Why the broker does not serve a subscription, if it does not."""
+        assert isinstance(subscribed, Inlet), "a subscription of this connection"
+        return subscribed.denial
+
+    def when_denied(self, told: OnDenied | None) -> None:
+        """Whom to tell."""
+        self._told_denials = told
 
     def informed(self, info: ServerInfo) -> None:
         """Take in what is new; a server that is about to go is left, if there is another."""

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from mangrove.host.keys.login import BrokerLogin
 from mangrove.overlay.protocol.bodies import WireError
 
 DEFAULT_PORT = 4222
@@ -22,6 +23,9 @@ class ServerInfo(msgspec.Struct, frozen=True):
     max_payload: int = DEFAULT_MAX_PAYLOAD
     headers: bool = False
     tls_required: bool = False
+    tls_available: bool = False
+    nonce: str = ""
+    """What a client signs to show that it holds its key."""
     client_id: int = 0
     connect_urls: list[str] = []
     ldm: bool = False
@@ -71,8 +75,13 @@ def parse_address(url: str) -> ServerAddress:
     return ServerAddress(parts.hostname, parts.port or DEFAULT_PORT, parts.scheme == "tls", credentials)
 
 
-def connect_lines(name: str, address: ServerAddress, version: str) -> bytes:
-    """How a client introduces itself; the first PONG means that it is accepted."""
+def connect_lines(
+    name: str, address: ServerAddress, version: str, login: BrokerLogin | None = None, nonce: str = ""
+) -> bytes:
+    """How a client introduces itself; the first PONG means that it is accepted.
+
+    What the address says of the user goes before a `login`.
+    """
     options = {
         "verbose": False,
         "pedantic": False,
@@ -83,6 +92,6 @@ def connect_lines(name: str, address: ServerAddress, version: str) -> bytes:
         "no_responders": True,
         "echo": True,
         "name": name,
-        **dict(address.credentials),
+        **(dict(address.credentials) or ({} if login is None else login.shown(nonce))),
     }
     return b"CONNECT " + msgspec.json.encode(options) + b"\r\nPING\r\n"

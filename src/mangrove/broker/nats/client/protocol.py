@@ -8,10 +8,11 @@ from collections import deque
 from typing import Protocol
 
 from mangrove import __version__
-from mangrove.broker.client_connection import BrokerAwayError
+from mangrove.broker.client_connection import BrokerAwayError, LoginRefusedError
 from mangrove.broker.nats.client.greeting import ServerAddress, ServerInfo, connect_lines, parse_info
 from mangrove.broker.nats.client.outgoing import Outgoing
 from mangrove.broker.nats.client.scanner import Inlet, Scanner
+from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.sockets import expect_answers, prepare
 from mangrove.overlay.protocol.bodies import WireError
 
@@ -20,6 +21,9 @@ PING_S = 20.0
 MAX_UNANSWERED_PINGS = 2
 HOST_GONE_S = 3.0
 """A broker whose machine acknowledges nothing for so long is left for another."""
+
+CHECK_CA = "is it a broker of this federation? the authority that is believed is in ca.pem"
+GIVE_CREDENTIALS = "give a client's folder as credentials, or in MANGROVE_CREDENTIALS"
 
 
 class ProtocolOwner(Protocol):
@@ -52,6 +56,7 @@ class ClientProtocol(asyncio.Protocol):
         self._unanswered = 0
         self._serving = False
         self._end = ("", "")
+        self._user = ""
         self.info = ServerInfo()
         self.received_bytes = 0
 
@@ -62,21 +67,46 @@ class ClientProtocol(asyncio.Protocol):
 
     # -- beginning ----------------------------------------------------------------------------------------
 
-    async def introduce(self, name: str, address: ServerAddress, tls: ssl.SSLContext | None) -> None:
-        """Wait for INFO, encrypt if need be, say who we are, and wait until we are accepted."""
+    async def introduce(
+        self, name: str, address: ServerAddress, login: BrokerLogin | None, tls: ssl.SSLContext | None
+    ) -> None:
+        """Wait for INFO, encrypt if need be, say who we are, and wait until we are accepted.
+
+        Who logs in over TLS tells nothing to a server that offers none: it may be somebody else.
+        """
         self.info = await self._greeted
         if not self.info.headers:
             raise BrokerAwayError(f"the broker {self.info.version} at {address} does not support headers")
-        if (address.tls or self.info.tls_required) and self._transport is not None:
-            loop = asyncio.get_running_loop()
-            context = tls or ssl.create_default_context()
-            stream = await loop.start_tls(self._transport, self, context, server_hostname=address.host)
-            if stream is None:
-                raise BrokerAwayError(f"{address} ended the connection")
-            self._transport = prepare(stream, high_water_bytes=WRITE_HIGH_WATER_BYTES)
+        login = None if address.credentials else login
+        if login is not None and login.tls is not None:
+            if not (self.info.tls_required or self.info.tls_available):
+                raise LoginRefusedError(
+                    f"whoever answers at {address} offers no TLS; nothing is said there in the clear",
+                    hint="is it a broker of this federation, and secured?",
+                )
+            await self._encrypt(address, login.tls, CHECK_CA)
+        elif address.tls or self.info.tls_required:
+            await self._encrypt(address, tls or ssl.create_default_context(), GIVE_CREDENTIALS)
+        self._user = "" if login is None else login.user
         self._pongs.append(self._accepted)
-        self._write(connect_lines(name, address, __version__))
+        self._write(connect_lines(name, address, __version__, login, self.info.nonce))
         await self._accepted
+
+    async def _encrypt(self, address: ServerAddress, context: ssl.SSLContext, hint: str) -> None:
+        if self._transport is None:
+            raise BrokerAwayError(f"{address} ended the connection")
+        try:
+            stream = await asyncio.get_running_loop().start_tls(
+                self._transport, self, context, server_hostname=address.host
+            )
+        except ssl.SSLCertVerificationError as error:
+            raise LoginRefusedError(
+                f"the certificate of the broker at {address} is not believed: {error.verify_message}",
+                hint=hint,
+            ) from None
+        if stream is None:
+            raise BrokerAwayError(f"{address} ended the connection")
+        self._transport = prepare(stream, high_water_bytes=WRITE_HIGH_WATER_BYTES)
 
     def serve(self, first: bytes) -> None:
         """From now on the outgoing buffer is this socket's; `first` goes before it."""
@@ -206,16 +236,32 @@ class ClientProtocol(asyncio.Protocol):
         if what.lower() in _ENDS and not self._end[0]:
             self._end = (_ENDS[what.lower()], what)
         if not self._accepted.done():
-            self._accepted.set_exception(BrokerAwayError(what))
+            self._accepted.set_exception(self._refusal(what))
             self._accepted.exception()  # whether anybody waits for it or not
 
+    def _refusal(self, what: str) -> BrokerAwayError:
+        if _ENDS.get(what.lower()) != NOT_LET_IN:
+            return BrokerAwayError(what)
+        if self._user:
+            return LoginRefusedError(
+                f"the broker does not let the user {self._user!r} in",
+                hint="its key may be revoked or of another federation; ask who runs it for another",
+            )
+        return LoginRefusedError(
+            f"the broker lets nobody in without credentials that it knows ({what})",
+            hint=GIVE_CREDENTIALS,
+        )
+
+
+NOT_LET_IN = "the broker does not allow this user"
 
 _ENDS = {
     "stale connection": "the broker got no answer to its pings",
     "slow consumer": "the broker found this client too slow",
     "maximum payload violation": "a message was too large for the broker",
-    "authorization violation": "the broker does not allow this user",
-    "user authentication expired": "the broker does not allow this user",
+    "authorization violation": NOT_LET_IN,
+    "user authentication expired": NOT_LET_IN,
+    "user authentication revoked": NOT_LET_IN,
     "server shutdown": "the broker shuts down",
 }
 
@@ -226,8 +272,10 @@ async def open_socket(
     inlets: dict[int, Inlet],
     outgoing: Outgoing,
     owner: ProtocolOwner,
-    tls: ssl.SSLContext | None,
     timeout_s: float,
+    *,
+    login: BrokerLogin | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> ClientProtocol:
     """A socket that a server has accepted, or OSError or BrokerAwayError."""
     protocol = ClientProtocol(inlets, outgoing, owner)
@@ -235,7 +283,7 @@ async def open_socket(
         async with asyncio.timeout(timeout_s):
             loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: protocol, address.host, address.port)
-            await protocol.introduce(name, address, tls)
+            await protocol.introduce(name, address, login, tls)
     except BaseException:
         protocol.end("not accepted")
         raise

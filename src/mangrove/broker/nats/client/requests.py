@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 from mangrove.broker.client_connection import (
     BrokerAwayError,
     ClientConnection,
+    Denial,
     Form,
     NoResponderError,
     RawMessage,
@@ -17,14 +18,20 @@ from mangrove.broker.client_connection import (
 from mangrove.broker.message_heads import NO_RESPONDERS, status_of
 
 
+class _Asked(NamedTuple):
+    subject: str
+    answer: asyncio.Future[RawMessage]
+
+
 class Requests:
     """Those of one connection that wait for their answers."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, inbox: str) -> None:
+        """Answers come to subjects under `inbox`."""
         self._connection = connection
-        self._inbox = f"_INBOX.{secrets.token_hex(11)}."
+        self._inbox = f"{inbox}.{secrets.token_hex(11)}."
         self._numbers = itertools.count(1)
-        self._waiting: dict[str, asyncio.Future[RawMessage]] = {}
+        self._waiting: dict[str, _Asked] = {}
         self._listening = False
 
     async def ask(
@@ -36,7 +43,7 @@ class Requests:
             self._connection.subscribe(f"{self._inbox}*", self._answered)
         future: asyncio.Future[RawMessage] = asyncio.get_running_loop().create_future()
         reply = f"{self._inbox}{next(self._numbers)}"
-        self._waiting[reply] = future
+        self._waiting[reply] = _Asked(subject, future)
         try:
             self._connection.publish(subject, payload, reply=reply, head=head)
             async with asyncio.timeout(timeout_s):
@@ -47,14 +54,22 @@ class Requests:
             raise NoResponderError(f"nobody listens to {subject}")
         return form(answer.subject, answer.data, answer.head, answer.reply, origin)
 
+    def denied(self, denial: Denial) -> None:
+        """A rule forbids something: those who ask for it need not wait."""
+        ours = not denial.publishing and denial.subject == f"{self._inbox}*"
+        for reply, asked in self._waiting.items():
+            meant = denial.publishing and (denial.subject == asked.subject or denial.reply == reply)
+            if (ours or meant) and not asked.answer.done():
+                asked.answer.set_exception(denial.error)
+
     def close(self) -> None:
         """Nobody is answered any more."""
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(BrokerAwayError("the connection is closed"))
+        for asked in self._waiting.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(BrokerAwayError("the connection is closed"))
 
     def _answered(self, messages: list[RawMessage], size_bytes: int) -> None:
         for message in messages:
-            future = self._waiting.get(message.subject)
-            if future is not None and not future.done():
-                future.set_result(message)
+            asked = self._waiting.get(message.subject)
+            if asked is not None and not asked.answer.done():
+                asked.answer.set_result(message)

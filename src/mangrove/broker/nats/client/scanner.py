@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mangrove.broker.client_connection import Form, Sink
+from mangrove.broker.client_connection import Denial, Form, Sink
 from mangrove.overlay.protocol.bodies import CRLF, MAX_CONTROL_LINE_BYTES, WireError
 
 MAX_KNOWN_LINES = 1 << 15
@@ -25,7 +25,7 @@ _MIN_HEAD_BYTES = 12
 class Inlet:
     """A subscription as the scanner sees it; `messages` gathers what the present buffer holds for it."""
 
-    __slots__ = ("form", "messages", "origin", "queue", "sid", "sink", "size_bytes", "subject")
+    __slots__ = ("denial", "form", "messages", "origin", "queue", "sid", "sink", "size_bytes", "subject")
 
     def __init__(self, sid: int, subject: str, queue: str, sink: Sink, form: Form, origin: object) -> None:
         self.sid = sid
@@ -34,6 +34,8 @@ class Inlet:
         self.sink = sink
         self.form = form
         self.origin = origin
+        self.denial: Denial | None = None
+        """Why the broker does not serve it, if it said so."""
         self.messages: list[Any] = []
         self.size_bytes = 0
 

@@ -15,8 +15,9 @@ from typing import cast
 import msgspec
 
 from mangrove.broker.heartbeat import Refused
-from mangrove.broker.nats.client.greeting import parse_address
-from mangrove.model.agents.credentials import Credentials
+from mangrove.broker.nats.client.greeting import parse_address, parse_info
+from mangrove.errors import MangroveError
+from mangrove.host.keys.login import BrokerLogin, LoginSource
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.shared_names import PROBE_NAME
 
@@ -32,15 +33,14 @@ MAX_LINE_BYTES = 64 << 10
 class NatsHeartbeat(asyncio.Protocol):
     """Made with the loop running; connects at the first beat."""
 
-    def __init__(self, broker: BrokerEndpoints, credentials: Credentials | None, refused: Refused) -> None:
+    def __init__(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> None:
         self._name = broker.name
         self._address = parse_address(broker.itself.client_url)
-        self._credentials = dict(self._address.credentials)
-        if credentials is not None:
-            self._credentials = {"user": credentials.user, "pass": credentials.password}
+        self._login = login
         self._refused = refused
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._encrypting: asyncio.Task[None] | None = None
         self._closing = False
         self._line = b""
         self._greeted = False
@@ -70,11 +70,11 @@ class NatsHeartbeat(asyncio.Protocol):
     async def close(self) -> None:
         """See `Heartbeat`."""
         self._closing = True
-        task, self._connecting = self._connecting, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        for task in (self._connecting, self._encrypting):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         self._drop()
 
     # -- the connection -------------------------------------------------------------------------------------
@@ -125,17 +125,58 @@ class NatsHeartbeat(asyncio.Protocol):
             return
         elif line == b"PING":
             self._transport.write(b"PONG\r\n")
-        elif line.startswith(b"INFO ") and not self._greeted:
-            self._greet(self._transport)
+        elif line.startswith(b"INFO ") and not self._greeted and self._encrypting is None:
+            self._answer(self._transport, line.partition(b" ")[2])
         elif line.startswith(b"-ERR 'Auth"):
             if not self.silenced:
                 log.warning("%s does not let us probe it: %s", self._name, line.decode(errors="replace"))
             self.silenced = "it does not let us in"
 
-    def _greet(self, transport: asyncio.Transport) -> None:
+    def _answer(self, transport: asyncio.Transport, text: bytes) -> None:
+        """Answer the greeting, after the connection has been encrypted where it has to be."""
+        try:
+            login = None if self._login is None else self._login()
+            info = parse_info(text)
+        except MangroveError as error:
+            self._turned_away(error.message)
+            return
+        if login is None or login.tls is None:
+            self._greet(transport, login, info.nonce)
+        elif not (info.tls_required or info.tls_available):
+            self._turned_away("it offers no TLS")
+        else:
+            encrypting = self._encrypt(transport, login, info.nonce)
+            self._encrypting = asyncio.get_running_loop().create_task(encrypting, name=f"tls {self._name}")
+
+    async def _encrypt(self, transport: asyncio.Transport, login: BrokerLogin, nonce: str) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                assert login.tls is not None, "otherwise there is nothing to encrypt with"
+                stream = await loop.start_tls(transport, self, login.tls, server_hostname=self._address.host)
+        except (OSError, TimeoutError) as error:
+            log.debug("heartbeat of %s: %s", self._name, error or type(error).__name__)
+            transport.abort()
+            if self._transport is transport:
+                self._transport = None
+        else:
+            if stream is not None and self._transport is transport:
+                self._transport = stream
+                self._greet(stream, login, nonce)
+        finally:
+            self._encrypting = None
+
+    def _turned_away(self, why: str) -> None:
+        if not self.silenced:
+            log.warning("%s is not probed: %s", self._name, why)
+        self.silenced = "we do not get in"
+        self._drop()
+
+    def _greet(self, transport: asyncio.Transport, login: BrokerLogin | None, nonce: str) -> None:
         """Introduce ourselves, and have the last question answered that nobody could be asked."""
         options = {"verbose": False, "pedantic": False, "lang": "python-mangrove", "name": PROBE_NAME}
-        transport.write(b"CONNECT " + msgspec.json.encode(options | self._credentials) + b"\r\nPING\r\n")
+        shown = dict(self._address.credentials) if login is None else login.shown(nonce)
+        transport.write(b"CONNECT " + msgspec.json.encode(options | shown) + b"\r\nPING\r\n")
         self._greeted = True
         self._open = [self._asked]
 

@@ -18,9 +18,10 @@ from nats.aio.msg import Msg
 from mangrove.broker.nats.watching.connections_page import MAX_CONNECTIONS, PAGE_CONNECTIONS, ConnectionsPage
 from mangrove.broker.nats.watching.sample_clock import SampleClock
 from mangrove.broker.system import BrokerAwayError, Connections
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
-from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.load import BrokerSample
+from mangrove.model.agents.names import AGENT_USER
 from mangrove.model.agents.plain_clients import PlainClient
 from mangrove.model.endpoints import BrokerEndpoints
 
@@ -96,9 +97,9 @@ async def _quiet(_: Exception) -> None:
 class NatsSystem:
     """One connection to a nats-server of ours, made at the first question and again after it broke."""
 
-    def __init__(self, broker: BrokerEndpoints, credentials: Credentials) -> None:
+    def __init__(self, broker: BrokerEndpoints, login: LoginSource) -> None:
         self._broker = broker
-        self._credentials = credentials
+        self._login = login
         self._connection: Client | None = None
         self._connecting = asyncio.Lock()
         self._clock = SampleClock()
@@ -246,9 +247,8 @@ class NatsSystem:
                 async with asyncio.timeout(TIMEOUT_S):
                     self._connection = await connect_or_close(
                         self._broker.itself.client_url,
-                        name=self._credentials.user,
-                        user=self._credentials.user,
-                        password=self._credentials.password,
+                        login=self._login,
+                        name=AGENT_USER,
                         allow_reconnect=False,
                         max_reconnect_attempts=1,
                         reconnect_time_wait=0,

@@ -1,0 +1,91 @@
+"""Logins that are read from key files, and read again when those have changed."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from mangrove.errors import InputError
+from mangrove.host.keys.directory import ClientKeys, DomainKeys
+from mangrove.host.keys.files.guarded_file import RESTORE, read_guarded
+from mangrove.host.keys.login import BrokerLogin, LoginSource
+from mangrove.model.security.users import FIRST_CLIENT
+
+CREDENTIALS_VARIABLE = "MANGROVE_CREDENTIALS"
+
+
+class _ReadLogin:
+    """A user whose key, and whose brokers' authority, are in two files."""
+
+    def __init__(self, user: str, seed: Path, trusted: Path, root: Path) -> None:
+        self._user = user
+        self._seed = seed
+        self._trusted = trusted
+        self._root = root
+        self._seen: tuple[object, ...] = ()
+        self._login: BrokerLogin | None = None
+
+    def __call__(self) -> BrokerLogin:
+        """The login as the files say it now; InputError if they are not as they should be."""
+        seen = tuple(map(_look, (self._seed, self._trusted)))
+        if self._login is None or seen != self._seen:
+            self._login = self._read()
+            self._seen = seen
+        return self._login
+
+    def _read(self) -> BrokerLogin:
+        from mangrove.host.keys.nkey import UserKey  # loads cryptography, which only secured processes need
+
+        try:
+            key = UserKey.from_seed(read_guarded(self._seed, self._root).decode().strip())
+        except ValueError as problem:
+            raise InputError(f"{self._seed} holds no seed of a user: {problem}", hint=RESTORE) from None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_verify_locations(cadata=read_guarded(self._trusted, self._root).decode())
+        except (ValueError, ssl.SSLError):
+            raise InputError(f"{self._trusted} holds no whole certificate", hint=RESTORE) from None
+        return BrokerLogin(user=self._user, tls=context, nkey=key.public, key=key)
+
+
+def login_of(keys: str, user: str) -> LoginSource | None:
+    """How one of our users logs in at the brokers of the domain whose keys are in `keys`.
+
+    None if there are no keys: then brokers let anybody in.
+    """
+    if not keys:
+        return None
+    folder = DomainKeys(Path(keys))
+    root = folder.directory.path
+    return _ReadLogin(user, folder.user_seed(user), folder.directory.trusted, root)
+
+
+def client_login(folder: Path) -> LoginSource:
+    """How the client logs in whose folder this is; InputError if that is not what it should be."""
+    client = ClientKeys(folder.absolute())
+    login = _ReadLogin(client.name, client.seed, client.trusted, client.path)
+    login()  # what is wrong with it is told before anything is begun
+    return login
+
+
+def local_login(keys: str) -> LoginSource | None:
+    """The client that every domain has from the beginning, for who started the federation on this machine."""
+    if not keys:
+        return None
+    client = DomainKeys(Path(keys)).client(FIRST_CLIENT)
+    try:
+        return client_login(client.path)
+    except InputError as error:
+        raise InputError(
+            f"the brokers let in whom they know, and {error.message}",
+            hint=f"give a client's folder as credentials, or in {CREDENTIALS_VARIABLE}",
+        ) from None
+
+
+def _look(path: Path) -> object:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
