@@ -218,6 +218,10 @@ def test_one_site_runs_without_the_testbed(environment: dict[str, str], pair_fil
     )
     command = [sys.executable, "-c", script]
     path = str(pair_file)
+    refused = run(environment, "up", path, "--domain", "east")
+    assert refused.returncode != 0
+    assert "mangrove keys init" in refused.stderr, "a site among others does not make up keys of its own"
+    assert run(environment, "keys", "init", path).returncode == 0
     with running(environment, "up", path, "--domain", "east", command=command) as up:
         up.send_signal(signal.SIGINT)
         out, _ = up.communicate(timeout=20)
@@ -243,10 +247,13 @@ links:
     endpoints: {{north: "127.0.0.3:{first}", south: "127.0.0.4:{second}"}}
 """
     )
-    north_dir, south_dir = str(tmp_path / "north"), str(tmp_path / "south")
+    north_dir, south_dir, keys = (str(tmp_path / name) for name in ("north", "south", "keys"))
+    assert run(environment, "keys", "init", str(path), "--keys", keys).returncode == 0
+    south_site = ("--domain", "south", "--run-dir", south_dir, "--keys", keys)
+    north_site = ("--domain", "north", "--run-dir", north_dir, "--keys", keys)
     with (
-        running(environment, "up", str(path), "--domain", "south", "--run-dir", south_dir),
-        running(environment, "up", str(path), "--domain", "north", "--run-dir", north_dir) as north,
+        running(environment, "up", str(path), *south_site),
+        running(environment, "up", str(path), *north_site) as north,
     ):
         assert not any("wan" in " ".join(child.cmdline()) for child in descendants(north.pid))
         deadline = time.monotonic() + 15

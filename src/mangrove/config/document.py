@@ -651,7 +651,7 @@ class FederationDocument(Strict):
         description="Who may publish and subscribe to what: a list of rules, or the section below.",
     )
     security: Annotated[SecurityDocument, BeforeValidator(_security)] = Field(
-        default=SecurityDocument(mode=SecurityMode.NONE), description="Whether everybody proves who it is."
+        default=SecurityDocument(mode=SecurityMode.KEYS), description="Whether everybody proves who it is."
     )
 
 

@@ -226,7 +226,8 @@ def test_what_brokers_cannot_be_told_exactly_is_named() -> None:
 
 
 def test_what_is_allowed_anyway_is_told_when_the_federation_starts() -> None:
-    federation = parse_federation(FEDERATION.format(access="[{may: publish, subjects: [x]}]"), "x").require()
+    text = FEDERATION.format(access="[{may: publish, subjects: [x]}]") + "\nsecurity: none\n"
+    federation = parse_federation(text, "x").require()
     without_effect, without_keys = federation_warnings(federation)
     assert without_effect.startswith("access[0]: allows what is allowed anyway")
     assert without_keys == "access: without keys brokers know nobody: rules are kept between domains alone"

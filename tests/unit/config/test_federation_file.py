@@ -200,7 +200,7 @@ def test_limits_are_configurable_and_checked() -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "keys"),
     [
-        ("", "none", ""),
+        ("", "keys", ""),
         ("security: none", "none", ""),
         ("security: keys", "keys", ""),
         ("security: {keys: secret/ring}", "keys", str(Path("here/secret/ring").absolute())),

@@ -154,7 +154,12 @@ async def _demo(name: str, seconds: float, seed: int, directory: Path) -> list[S
         f"{len(federation.domains)} gateways, {len(federation.links)} emulated WAN links (seed {seed})"
     )
     launched = LocalFederation(
-        federation, directory, ephemeral=True, seed=seed, progress=lambda text: console.print(f"  {text}")
+        federation,
+        directory,
+        ephemeral=True,
+        secured=True,
+        seed=seed,
+        progress=lambda text: console.print(f"  {text}"),
     )
     async with launched:
         traffic = Traffic(_streams(), directory)

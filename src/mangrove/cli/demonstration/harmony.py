@@ -34,7 +34,7 @@ async def run(seconds: float, seed: int, directory: Path) -> tuple[list[Phase], 
     console.print(
         f"[bold]harmony[/bold]: five sites; Seattle publishes two topics over two paths each (seed {seed})"
     )
-    launched = LocalFederation(federation, directory, ephemeral=True, seed=seed)
+    launched = LocalFederation(federation, directory, ephemeral=True, secured=True, seed=seed)
     async with launched:
         traffic = Traffic(STREAMS, directory)
         try:
