@@ -9,11 +9,14 @@ from mangrove.model.access.permissions import EVERYTHING, PatternLists, permissi
 from mangrove.model.access.rules import Principal
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.federation import Federation
-from mangrove.model.security.users import EDGE_USER, HOST_USER, User
+from mangrove.model.security.users import EDGE_USER, HOST_USER, User, keys_only_replaced
 
 
 class BrokerKeys:
     """The keys of one domain at one moment, and which part of them each of its brokers needs."""
+
+    only_replaced = False
+    """Whether, when they were taken over last, keys ended of nobody but who has others by now."""
 
     def __init__(self, folder: str, federation: Federation, domain: str) -> None:
         """InputError if the keys in the folder are missing, damaged or open to others."""
@@ -38,7 +41,8 @@ class BrokerKeys:
 
     def renew(self) -> None:
         """Take over the keys as they are now; InputError, and those of before stay, if they are not whole."""
-        self._ring = self._ring.renewed()
+        before, self._ring = self._ring, self._ring.renewed()
+        self.only_replaced = keys_only_replaced(before.users(), self._ring.users())
 
     def nkeys(self) -> frozenset[str]:
         """All keys by which anybody may connect."""

@@ -22,6 +22,10 @@ from mangrove.model.federation import External, Federation
 
 log = logging.getLogger(__name__)
 
+RETURN_S = 1.0
+"""What a client may need to be back with its new key."""
+MAX_TURNS_S = 10.0
+
 
 class HostBrokers:
     """Those of a domain's brokers that run on one host; somebody else's are none of them."""
@@ -110,6 +114,17 @@ class HostBrokers:
         self._data_broker(broker)
         kind_of(broker.kind).reload(self.processes[broker.name])
 
+    def _turn_s(self, broker: BrokerEndpoints) -> float:
+        """When a broker reads other keys.
+
+        At once; but when keys end that were replaced, one data broker after the other: it closes the
+        connections of who showed an old one, and who is connected to two of them always keeps one.
+        """
+        if self.keys is None or not self.keys.only_replaced or broker not in self._own.succession:
+            return 0.0
+        step_s = min(RETURN_S, MAX_TURNS_S / len(self._own.succession))
+        return step_s * self._own.succession.index(broker)
+
     async def take_over_keys(self) -> None:
         """Have all read their keys again: first those that others attach to, then these side by side."""
         for broker in self._managements():
@@ -130,6 +145,7 @@ class HostBrokers:
         process = self.processes[broker.name]
         if process.pid is None:
             return  # it reads them when it starts
+        await asyncio.sleep(self._turn_s(broker))
         problem = await kind_of(broker.kind).reloaded(process)
         if problem:
             log.error("%s goes on with the keys that it had: %s", broker.name, problem)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from mangrove.model.security.identity import Role
@@ -75,3 +77,10 @@ class DomainUsers(msgspec.Struct, frozen=True, kw_only=True):
     def without(self, name: str) -> DomainUsers:
         """The same without one user."""
         return DomainUsers(users=tuple(user for user in self.users if user.name != name))
+
+
+def keys_only_replaced(before: Iterable[User], after: Iterable[User]) -> bool:
+    """Whether NKEYs have ended, and all of them of users who have others: nobody was sent away for good."""
+    now = {user.name: set(user.nkeys) for user in after}
+    ended = [user for user in before if set(user.nkeys) - now.get(user.name, set())]
+    return bool(ended) and all(set(user.nkeys) & now.get(user.name, set()) for user in ended)
