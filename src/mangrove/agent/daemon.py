@@ -36,11 +36,13 @@ from mangrove.broker.kinds import kind_of
 from mangrove.control.brain import AgentBrain
 from mangrove.control.election.score import score_of
 from mangrove.errors import MangroveError
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.host.keys.login import LoginSource, by_password
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
@@ -55,6 +57,7 @@ from mangrove.model.agents.names import (
     report_subject,
 )
 from mangrove.model.agents.speakers import ANY_USER, speaker_of, unspoken
+from mangrove.model.audit.entry import AuditKind
 from mangrove.model.security import users
 from mangrove.store.buckets import Buckets
 
@@ -79,7 +82,7 @@ PENDING_BYTES = 64 << 20
 class Agent:
     """One agent: a management connection and everything that goes over it."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, audit: AuditLog | None = None) -> None:
         domain, federation = settings.domain, settings.federation
         self._settings = settings
         self._domain = domain
@@ -102,7 +105,9 @@ class Agent:
         self._keys = LeaseKeys(domain, users=bool(settings.keys))
         self._login = login_of(settings.keys, users.AGENT_USER)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
-        self._shell = Shell(domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours)
+        self._shell = Shell(
+            domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours, audit=audit
+        )
         self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
@@ -242,9 +247,13 @@ class Agent:
 
     def _probes(self) -> BrokerProbes:
         endpoints, login = self._settings.endpoints, self._system_login()
+        foreign = external_login(self._settings.federation.domains[self._domain].external)
         return BrokerProbes(
             [
-                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, login))
+                (
+                    broker.name,
+                    partial(kind_of(broker.kind).heartbeat, broker, foreign if broker.external else login),
+                )
                 for broker in endpoints.succession
             ],
             self._shell.tell,
@@ -315,9 +324,13 @@ async def _settled(leadership: Leadership) -> None:
 
 async def _serve(settings: AgentSettings) -> None:
     check(settings)
+    audit = AuditLog.at(settings.audit_path)
+    audit.note(AuditKind.PROCESS_STARTED)
     try:
-        await Agent(settings).run()
+        await Agent(settings, audit).run()
     finally:
+        audit.note(AuditKind.PROCESS_STOPPED)
+        audit.close()
         log.info("agent stopped")
 
 

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Protocol
 
+from mangrove.gateway.trust.refusals import Audit, unheard
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.access.refusals import AccessRefusal, Crossing
 
 log = logging.getLogger(__name__)
 
+REFUSED = "access.refused"
 MAX_ROWS = 1000
 OTHERS = "(others)"
 """What is refused beyond that many combinations of a rule and a domain is counted under this name."""
-
-
-class Audit(Protocol):
-    """Where what happened to whom is kept."""
-
-    def __call__(self, kind: str, **facts: str | int) -> None:
-        """Write it down."""
-
-
-def unaudited(kind: str, **facts: str | int) -> None:
-    """Where nothing is kept."""
 
 
 @dataclass(slots=True)
@@ -36,7 +26,7 @@ class _Row:
 class BorderBook:
     """Counts in bounded memory. Of each rule and domain the first refusal is told, then the tenth, …"""
 
-    def __init__(self, audit: Audit = unaudited) -> None:
+    def __init__(self, audit: Audit = unheard) -> None:
         self._audit = audit
         self._rows: dict[tuple[str, Crossing, str], _Row] = {}
 
@@ -58,7 +48,7 @@ class BorderBook:
             rule, _, domain = key
             log.warning("%s may not %s: %s; %d so far", subject, crossing.phrase(domain), rule, row.count)
             self._audit(
-                "access refused",
+                REFUSED,
                 rule=rule,
                 crossing=crossing.value,
                 domain=domain,
