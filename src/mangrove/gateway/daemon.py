@@ -135,6 +135,8 @@ class Gateway:
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        """When the timer is served."""
         self._retained = self._make_retained() if settings.head_client_url else None
         self._probe = self._make_probe() if settings.head_client_url else None
         journal = settings.journal_path
@@ -489,9 +491,10 @@ class Gateway:
         now = monotonic()
         due = max(min(self._engine.timer(), now + MAX_TICK_S), now + MIN_TICK_S)
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._due <= due:
                 return
             self._timer.cancel()
+        self._due = due  # uvloop's handle does not tell it, if the time has passed already
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     async def run(self) -> None:

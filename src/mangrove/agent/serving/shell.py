@@ -144,6 +144,8 @@ class Shell:
         self._unanswered: OrderedDict[int, _Asked] = OrderedDict()
         self._reminded: OrderedDict[str, float] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        """When the timer is served."""
 
     def begin(
         self,
@@ -214,9 +216,10 @@ class Shell:
         now = monotonic()
         due = min(max(self._brain.timer(), now + MIN_TICK_S), now + MAX_TICK_S)
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._due <= due:
                 return
             self._timer.cancel()
+        self._due = due  # uvloop's handle does not tell it, if the time has passed already
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
