@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from tests.kit.engines import federation, learn, with_links
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
-from mangrove.gateway.head import HeadConnection, Silence
+from mangrove.gateway.access.border_book import BorderBook
+from mangrove.gateway.head import HeadConnection, LetterBox, Silence
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.model.access.rules import AccessRules
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.federation import Limits
 from mangrove.model.topics import TopicRules
@@ -93,12 +95,18 @@ class Head:
         silence: Callable[[Head], Silence] | None = None,
         attach: Callable[[AttachmentOwner], Attachment] | None = None,
         mirrors: Callable[[Head], MirrorPlane] | None = None,
+        access: AccessRules | None = None,
+        letters: LetterBox | None = None,
     ) -> None:
         """`attach` makes another broker than the fake one."""
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
-        shape = replace(shape, limits=Limits(client=client_limits or RateLimits()))
+        shape = replace(
+            shape, limits=Limits(client=client_limits or RateLimits()), access=access or AccessRules()
+        )
         self.engine: OverlayEngine = with_links(shape, "a")
         self.ledger = Ledger("a", epoch=1)
+        self.border_book = BorderBook(self._audit)
+        self.audited: list[dict[str, str | int]] = []
         self.flushed: list[tuple[int, bytes]] = []
         self.interest: list[tuple[set[str], set[str]]] = []
         self.attachments: list[FakeAttachment] = []
@@ -116,6 +124,8 @@ class Head:
             markers=markers,
             directions=directions,
             mirrors=None if mirrors is None else mirrors(self),
+            border_book=self.border_book,
+            letters=letters,
         )
 
     @property
@@ -130,6 +140,9 @@ class Head:
     def messages_out(self) -> list[bytes]:
         """What left for other domains so far."""
         return [body for _, body in self.flushed]
+
+    def _audit(self, kind: str, **facts: str | int) -> None:
+        self.audited.append({"kind": kind, **facts})
 
     def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
         self.attachments.append(FakeAttachment(owner))

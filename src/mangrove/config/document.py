@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from mangrove.model.access.rules import ANYBODY, Action, Default
 from mangrove.model.address import Address, checked_host
 from mangrove.model.balancing import Placement
 from mangrove.model.broker_kinds import BrokerKind
@@ -30,6 +31,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 MAX_MESSAGE_LIMIT_BYTES = 32 << 20
 MAX_EDGES = 64
 MAX_HOSTS = 16
+MAX_ACCESS_RULES = 100_000
 
 
 def _name(text: str) -> str:
@@ -106,6 +108,21 @@ def _window(text: str) -> str:
     return text
 
 
+def _listed(value: Any) -> Any:
+    """One is short for a list of it."""
+    return [value] if isinstance(value, str) else value
+
+
+def _names(value: Any) -> Any:
+    """One name is short for a list of it, and `*` for no condition at all."""
+    return [] if _listed(value) == [ANYBODY] else _listed(value)
+
+
+def _access(value: Any) -> Any:
+    """A list of rules is short for a section with all defaults."""
+    return {"rules": value} if isinstance(value, list) else value
+
+
 Name = Annotated[str, AfterValidator(_name)]
 Host = Annotated[str, AfterValidator(checked_host)]
 Latitude = Annotated[float, Field(ge=-90, le=90)]
@@ -115,6 +132,7 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 Resiliency = Annotated[float, Field(gt=0, lt=1)]
 Paths = Annotated[int, Field(ge=1, le=8)]
 Rate = Annotated[float, Field(gt=0, le=1e12)]
+Names = Annotated[list[str], BeforeValidator(_names)]
 
 
 class Strict(BaseModel):
@@ -515,6 +533,60 @@ class PlansDocument(Strict):
     )
 
 
+class WhoDocument(Strict):
+    """Whom a rule speaks of. What is left out, or is `*`, is anybody."""
+
+    domain: Names = Field(default=[], description="Domain, or several.")
+    role: Names = Field(
+        default=[], description="`client`, `operator`, or a role that `access.roles` defines; or several."
+    )
+    client: Names = Field(default=[], description="Name of a client as its key was issued; or several.")
+
+
+class AccessRuleDocument(Strict):
+    """Who may, or may not, publish or subscribe to what. A `may_not` wins over every `may`."""
+
+    who: WhoDocument = Field(default=WhoDocument(), description="Whom it speaks of; by default anybody.")
+    may: Annotated[list[Action], BeforeValidator(_listed)] = Field(
+        default=[], description="What they may do."
+    )
+    may_not: Annotated[list[Action], BeforeValidator(_listed)] = Field(
+        default=[], description="What they may not do; either this or `may`."
+    )
+    subjects: Annotated[list[Annotated[str, AfterValidator(_pattern)]], BeforeValidator(_listed)] = Field(
+        description="Subjects, with wildcards * and >."
+    )
+    to: Names = Field(
+        default=[],
+        description="Domains into which it may, or may not, be published; by default everywhere. A rule "
+        "with it is the gateways' alone.",
+    )
+    origin: Names = Field(
+        default=[],
+        description="Domains whose messages may, or may not, be subscribed to; by default all. A rule with "
+        "it is the gateways' alone.",
+    )
+
+
+class AccessDocument(Strict):
+    """Who may publish and subscribe to what; a list is short for `rules`."""
+
+    default: Default = Field(
+        default=Default.ALLOW, description="What holds inside a domain where no rule speaks."
+    )
+    between: Default = Field(
+        default=Default.ALLOW,
+        description="What holds between domains where no rule speaks, for subjects that leave their domain "
+        "at all; `default: deny` denies both.",
+    )
+    roles: dict[Name, Names] = Field(
+        default={}, description="Clients of each role: `name`, in any domain, or `domain/name`."
+    )
+    rules: Annotated[list[AccessRuleDocument], Field(max_length=MAX_ACCESS_RULES)] = Field(
+        default=[], description="The rules; their order does not matter."
+    )
+
+
 class SecurityDocument(Strict):
     """Whether everybody proves who it is. `security: none` and `security: keys` are short for the `mode`."""
 
@@ -574,6 +646,10 @@ class FederationDocument(Strict):
         default=CongestionDocument(), description="Who speaks less when capacity is short."
     )
     plans: PlansDocument = Field(default=PlansDocument(), description="How plans come into force.")
+    access: Annotated[AccessDocument, BeforeValidator(_access)] = Field(
+        default=AccessDocument(),
+        description="Who may publish and subscribe to what: a list of rules, or the section below.",
+    )
     security: Annotated[SecurityDocument, BeforeValidator(_security)] = Field(
         default=SecurityDocument(mode=SecurityMode.NONE), description="Whether everybody proves who it is."
     )

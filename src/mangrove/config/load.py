@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import ValidationError
 
+from mangrove.config.access_rules import access_of, access_prefix
 from mangrove.config.calibration import CalibrationFile, read_calibration
 from mangrove.config.document import (
     EdgeDocument,
@@ -24,6 +25,7 @@ from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
+from mangrove.model.access.analysis import contradictions
 from mangrove.model.address import Address
 from mangrove.model.balancing import Balancing
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
@@ -96,23 +98,27 @@ def parse_federation(text: str, source: str, directory: Path | None = None) -> R
     try:
         document = FederationDocument.model_validate(raw)
     except ValidationError as error:
-        mistakes += [_mistake(item) for item in error.errors(include_url=False)]
+        mistakes += [_mistake(item, access_prefix(raw)) for item in error.errors(include_url=False)]
     mistakes += cross_field_mistakes(raw)
     failures = read_failures(raw, directory or Path())
     calibration = read_calibration(raw, directory or Path())
     mistakes += [*failures.mistakes, *calibration.mistakes]
     federation = None
     if document is not None and not mistakes:
-        federation = _federation(document, failures, calibration, directory or Path())
+        federation = _federation(document, failures, calibration, directory or Path(), access_prefix(raw))
+        mistakes += contradictions(federation.access)
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
 
-def _mistake(item: Any) -> Mistake:
-    """A pydantic error in our words: the path, what was found, what is allowed."""
+def _mistake(item: Any, access: str) -> Mistake:
+    """A pydantic error in our words: the path, what was found, what is allowed.
+
+    Rules stand directly under `access` where that is a list.
+    """
     path = ""
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    path = path.removesuffix(".[key]")
+    path = path.removesuffix(".[key]").replace("access.rules", access, 1)
     found = item.get("input")
     match item["type"]:
         case "extra_forbidden":
@@ -148,6 +154,9 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "hosts": document.HostDocument,
         "elastic": document.ElasticDocument,
         "plans": document.PlansDocument,
+        "access": document.AccessDocument,
+        "rules": document.AccessRuleDocument,
+        "who": document.WhoDocument,
         "security": document.SecurityDocument,
     }
     for part in loc[:-1]:
@@ -197,7 +206,11 @@ def _credentials(given: ExternalCredentialsDocument | None, directory: Path) -> 
 
 
 def _federation(
-    document: FederationDocument, failures: FailuresFile, calibration: CalibrationFile, directory: Path
+    document: FederationDocument,
+    failures: FailuresFile,
+    calibration: CalibrationFile,
+    directory: Path,
+    access_place: str,
 ) -> Federation:
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
@@ -250,6 +263,7 @@ def _federation(
         balancing=msgspec.convert(document.balancing.model_dump(), Balancing),
         congestion=msgspec.convert(document.congestion.model_dump(), Congestion),
         plans=_plans(document.plans, directory),
+        access=access_of(document.access, access_place),
         security=_security(document.security, directory),
     )
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from mangrove.config.document import (
+    AccessDocument,
+    AccessRuleDocument,
     DomainDocument,
     EdgeDocument,
     ElasticDocument,
@@ -24,6 +26,7 @@ from mangrove.config.document import (
     SessionLimitsDocument,
     Strict,
     TopicDocument,
+    WhoDocument,
 )
 
 SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
@@ -41,6 +44,9 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("regions.NAME", RegionDocument),
     ("risk_groups.NAME", RiskGroupDocument),
     ("plans", PlansDocument),
+    ("access", AccessDocument),
+    ("access.rules[]", AccessRuleDocument),
+    ("access.rules[].who", WhoDocument),
     ("security", SecurityDocument),
 )
 

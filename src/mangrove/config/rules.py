@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mangrove.config.access_rules import access_mistakes
 from mangrove.config.balancing_rules import balancing_mistakes
 from mangrove.config.congestion_rules import congestion_mistakes
 from mangrove.config.contract_rules import contract_mistakes, prepare_mistakes, risk_group_mistakes
@@ -29,6 +30,7 @@ def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
     yield from prepare_mistakes(raw)
     yield from balancing_mistakes(raw)
     yield from congestion_mistakes(raw)
+    yield from access_mistakes(raw)
     yield from _external_mistakes(domains)
     yield from _security_mistakes(raw.get("security"))
     yield from host_mistakes(domains)

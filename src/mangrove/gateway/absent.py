@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from mangrove.gateway.head_queue import Waiting
 from mangrove.overlay.forwarding.flows import HOP_LIMIT
 
 
@@ -14,25 +15,27 @@ class ForAbsent:
     def __init__(self, limit_bytes: int, dropped: Callable[[bytes], None]) -> None:
         self._limit_bytes = limit_bytes
         self._dropped = dropped
-        self._kept: deque[tuple[bytes, int]] = deque()
+        self._kept: deque[Waiting] = deque()
         self._kept_bytes = 0
         self.hop_limit = HOP_LIMIT
         """What the frame had left whose messages are being taken."""
+        self.origin = ""
+        """Where it came from."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
     def take(self, messages: bytes) -> None:
         """Keep a run of messages."""
-        self._kept.append((messages, self.hop_limit))
+        self._kept.append((messages, self.hop_limit, self.origin))
         self._kept_bytes += len(messages)
         while self._kept_bytes > self._limit_bytes:
-            oldest, _ = self._kept.popleft()
+            oldest, _, _ = self._kept.popleft()
             self._kept_bytes -= len(oldest)
             self._dropped(oldest)
 
-    def take_out(self) -> list[tuple[bytes, int]]:
-        """Give up all that is kept, each with what its frame had left of hops."""
+    def take_out(self) -> list[Waiting]:
+        """Give up all that is kept."""
         kept = list(self._kept)
         self._kept.clear()
         self._kept_bytes = 0

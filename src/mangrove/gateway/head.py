@@ -19,6 +19,9 @@ from typing import Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.absent import ForAbsent
+from mangrove.gateway.access.border_book import BorderBook
+from mangrove.gateway.access.origin_tables import OriginTables
+from mangrove.gateway.access.refused_flow import MayNotEnter, MayNotLeave
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.head_subscriptions import Applied, HeadSubscriptions
 from mangrove.gateway.ledger import Ledger
@@ -27,6 +30,7 @@ from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
+from mangrove.model.access.evaluation import Decision
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.subjects import (
     LETTER_SUBJECT,
@@ -37,8 +41,9 @@ from mangrove.model.subjects import (
     group_problem,
     ingress_marker_subject,
     is_internal,
+    is_machinery,
 )
-from mangrove.model.topics import Queue
+from mangrove.model.topics import Queue, Scope
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import HOP_LIMIT, Route
 from mangrove.overlay.forwarding.retargeting import jobs_apart, retarget_body
@@ -66,7 +71,12 @@ TOO_MANY_GROUPS = f"more than {MAX_GROUPS} queue groups in one domain want it"
 ODD_GROUP = "queue group whose name cannot be told to other domains"
 MAX_WAITING_MARKERS = 64
 NO_INBOX = "a reply to a subject that nobody may answer to"
+MACHINERY = "a subject of the machinery, from another domain"
+NO_WAY_BACK = "its answers would lead astray: a reply subject that no gateway wrote"
+STAYS_HOME = "from another domain, on a topic that stays in its domain"
 INBOX_PREFIX = "_INBOX."
+FROM_HERE = ""
+"""The origin of messages of this domain that come back to it: they pass no border."""
 
 
 class Silence(Protocol):
@@ -77,6 +87,13 @@ class Silence(Protocol):
 
     def when_known(self, done: Callable[[], None]) -> None:
         """Call `done` when every publisher knows of all that was wanted so far: at once, most often."""
+
+
+class LetterBox(Protocol):
+    """Who takes what other gateways say to this one."""
+
+    def take_from(self, origin: str, messages: bytes) -> None:
+        """Letters came in a frame of a domain."""
 
 
 class HeadConnection:
@@ -92,16 +109,18 @@ class HeadConnection:
         queue_bytes: int,
         buffer_done: Callable[[], None],
         confirmed: Callable[[Applied], None],
-        letters: Flow = DISCARD,
+        letters: LetterBox | None = None,
         markers: Flow | None = None,
         directions: bytes = b"",
         silence: Silence | None = None,
         mirrors: MirrorPlane | None = None,
+        border_book: BorderBook | None = None,
     ) -> None:
         """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
 
         `directions` is the answer to clients that ask for them; empty, nobody is answered. Without `silence`,
-        no publisher is ever silent; without `mirrors`, no topic has second copies.
+        no publisher is ever silent; without `mirrors`, no topic has second copies. What the rules of access
+        refuse is entered in the `border_book`.
         """
         self._mirrors = mirrors
         if mirrors is not None:
@@ -109,12 +128,13 @@ class HeadConnection:
         self._at_head: set[str] = set()
         """Of what may be wanted at mirrors, what is wanted at the head."""
         self._engine = engine
+        self._border_book = border_book or BorderBook()
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
         self._regrouped: dict[str, None] = {}
         """Subjects whose queue groups changed while the present buffer was read."""
-        self._letters = letters
+        self._letters: Flow = DISCARD if letters is None else _Letters(self._arriving_from, letters)
         self._markers = markers
         self._directions = directions
         self._silence = silence
@@ -131,6 +151,9 @@ class HeadConnection:
         self._waiting_markers: deque[bytes] = deque(maxlen=MAX_WAITING_MARKERS)
         self._too_large = Refused(ledger, f"larger than the federation's limit of {max_message_bytes} bytes")
         self._no_inbox = Refused(ledger, NO_INBOX)
+        self._machinery = Refused(ledger, MACHINERY)
+        self._no_way_back = Refused(ledger, NO_WAY_BACK)
+        self._stays_home = Refused(ledger, STAYS_HOME)
         self._too_many_groups = Refused(ledger, TOO_MANY_GROUPS)
         self._departed: list[bytes] = []
         """Messages for queue groups that have no member here any more."""
@@ -140,7 +163,7 @@ class HeadConnection:
         )
         self.arrivals = ArrivalLimits(federation.topics, federation.congestion, ledger, self._limits_changed)
         self.sorter = LineTable(self._outbound, self._forget_lines)
-        self._inbound_lines = LineTable(self._inbound, self._forget_lines)
+        self._inbound_lines = OriginTables(engine.border, self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._for_absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
         self._attachment = attach(self)
@@ -354,13 +377,13 @@ class HeadConnection:
         self._offer_again()
         if not self.connected:
             self._given_up = True
-            for body, hop_limit in self._queue.take_out():
-                self.deliver(body, hop_limit)
+            for body, hop_limit, origin in self._queue.take_out():
+                self.deliver(body, hop_limit, origin=origin)
 
     def _offer_again(self) -> None:
         """What waits for absent subscribers goes out as far as they are back."""
-        for body, hop_limit in self._for_absent.take_out():
-            self._queue.send(body, hop_limit)
+        for body, hop_limit, origin in self._for_absent.take_out():
+            self._queue.send(body, hop_limit, origin)
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
@@ -446,24 +469,47 @@ class HeadConnection:
             if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
                 question = Question(self._attachment, reply, self._when_known)
                 return Entry(message.skip, question, once=True, booked=False)
-            if not subject or subject.startswith("$") or subject == LETTER_SUBJECT:
+            if not subject or is_machinery(subject) or not self._answerable(subject):
                 # The other side would refuse it, and with it what follows in the same frame.
                 return Entry(message.skip, self._no_inbox)
             flow = self._engine.route_reply(domain)
             routes: tuple[Route, ...] = () if flow is None else (Route(flow, ()),)
+            refused: tuple[tuple[str, Decision], ...] = ()
         else:
             routes = self._engine.route(subject)
-        if not routes:
+            refused = self._engine.refused(subject)
+        if not (routes or refused):
             return Entry(message.skip, DISCARD)
+        if reply.startswith(REPLY_PREFIX) and not self._leads_back(reply):
+            return Entry(message.skip, self._no_inbox, once=True)
         if reply and not reply.startswith(REPLY_PREFIX):
             reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
-        flow_out = self._way_out(line, message, subject, reply, routes)
+        flows = [self._way_out(line, message, subject, reply, routes)] if routes else []
+        if refused:
+            flows.append(MayNotLeave(self._border_book, line, message, subject, refused))
+        flow_out = flows[0] if len(flows) == 1 else FanOut(flows)
         if subject is not message.subject:
             return Entry(message.skip, flow_out, once=True)
-        entry = self.departures.entry(line, message, flow_out, request=bool(reply))
+        if routes:
+            entry = self.departures.entry(line, message, flow_out, request=bool(reply))
+        else:
+            entry = Entry(message.skip, flow_out, once=bool(reply), booked=False)
         if copies and self._mirrors is not None and self._mirrors.mirrored(subject):
             return self._mirrors.departure(line, message, subject, entry)
         return entry
+
+    def _leads_back(self, reply: str) -> bool:
+        """Whether a reply subject leads to a domain, so that what answers it is judged at the border."""
+        domain, _, inbox = reply[len(REPLY_PREFIX) :].partition(".")
+        return reply.startswith(REPLY_PREFIX) and bool(inbox) and domain in self._engine.federation.domains
+
+    def _answerable(self, subject: str) -> bool:
+        """Whether an answer may lead to a subject in another domain.
+
+        Where there are rules, to inboxes alone: whoever answers would else publish in the name of its own
+        domain, and under its own rights, wherever the one who asks wants.
+        """
+        return self._engine.border is None or is_internal(subject)
 
     def _way_out(
         self, line: bytes, message: Message, subject: str, reply: str, routes: tuple[Route, ...]
@@ -480,21 +526,23 @@ class HeadConnection:
 
     # -- inward -------------------------------------------------------------------------------------------
 
-    def deliver(self, body: bytes, hop_limit: int = HOP_LIMIT, topic_class: int | None = None) -> None:
+    def deliver(
+        self, body: bytes, hop_limit: int = HOP_LIMIT, topic_class: int | None = None, origin: str = FROM_HERE
+    ) -> None:
         """Hand the messages of a frame to the head broker, now or when it can take them.
 
         Second copies of mirrored topics go to the edges at once, whatever the head does.
         """
         if self._mirrors is not None and topic_class is not None:
-            body = self._mirrors.arrived(body, topic_class)
+            body = self._mirrors.arrived(body, topic_class, origin)
         if self._given_up:
             body, jobs = jobs_apart(body)
             if jobs:
-                self.retarget(jobs, self._engine.own_bit, hop_limit)
+                self.retarget(jobs, self._engine.own_bit, hop_limit, origin)
         if body:
-            self._queue.send(body, hop_limit)
+            self._queue.send(body, hop_limit, origin)
 
-    def retarget(self, body: bytes, away: int, hop_limit: int) -> bool:
+    def retarget(self, body: bytes, away: int, hop_limit: int, origin: str = FROM_HERE) -> bool:
         """Send messages for queue groups to whoever has members, as the domains `away` do not serve them.
 
         Returns False, and does nothing, if nobody has: then they must wait.
@@ -509,14 +557,15 @@ class HeadConnection:
         if outcome.malformed:
             self._ledger.refuse_body(MALFORMED)
         if home.messages:
-            self._queue.send(b"".join(home.messages), hop_limit - 1)
+            own = origin == self._engine.domain
+            self._queue.send(b"".join(home.messages), hop_limit - 1, FROM_HERE if own else origin)
         self._buffer_done()
         return True
 
-    def _hand_over(self, body: bytes, hop_limit: int) -> None:
-        self._for_absent.hop_limit = hop_limit
+    def _hand_over(self, body: bytes, hop_limit: int, origin: str) -> None:
+        self._for_absent.hop_limit, self._for_absent.origin = hop_limit, origin
         try:
-            self._inbound_lines.take(body)
+            self._inbound_lines.take(origin, body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
@@ -524,15 +573,31 @@ class HeadConnection:
         if self._departed:
             departed = b"".join(self._departed)
             self._departed.clear()
-            self.retarget(departed, self._engine.own_bit, hop_limit)
+            self.retarget(departed, self._engine.own_bit, hop_limit, origin)
 
-    def _inbound(self, line: bytes) -> Entry:
+    def _arriving_from(self) -> str:
+        """The domain whose frame is being handed over."""
+        return self._inbound_lines.origin
+
+    def _inbound(self, origin: str, line: bytes) -> Entry:
         """Where a message from another domain goes."""
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
         if message.subject == LETTER_SUBJECT:
             return Entry(message.skip, self._letters)
+        if is_machinery(message.subject):
+            return Entry(message.skip, self._machinery, once=True, booked=False)
+        if message.reply and not self._leads_back(message.reply):
+            return Entry(message.skip, self._no_way_back, once=True, booked=False)
+        if self._engine.federation.topics.contract_of(message.subject).scope is Scope.DOMAIN:
+            return Entry(message.skip, self._stays_home)
+        crosses = origin != FROM_HERE and not is_internal(message.subject)
+        if self._engine.border is not None and crosses:
+            decision = self._engine.border.entering(origin, message.subject)
+            if not decision:
+                refused = MayNotEnter(self._border_book, line, message, decision, self._arriving_from)
+                return Entry(message.skip, refused, once=bool(message.reply), booked=False)
         groups = self._engine.queue_groups(message.subject)
         rules = self._engine.federation.topics
         missing: tuple[str, ...] = ()
@@ -553,3 +618,14 @@ class HeadConnection:
         if once:
             return Entry(message.skip, outlet, once=True, booked=booked)
         return Entry(message.skip, outlet, message.subject if booked else "")
+
+
+class _Letters:
+    """The flow of letters: who they are from is not for them to say."""
+
+    def __init__(self, origin: Callable[[], str], box: LetterBox) -> None:
+        self._origin = origin
+        self._box = box
+
+    def take(self, messages: bytes) -> None:
+        self._box.take_from(self._origin(), messages)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+Waiting = tuple[bytes, int, str]
+"""A body, what its frame had left of hops, and the domain that it came from."""
+
 
 class HeadQueue:
     """Passes bodies straight on while the broker can take them, and holds them as they came while it cannot.
@@ -14,13 +17,13 @@ class HeadQueue:
     """
 
     def __init__(
-        self, limit_bytes: int, deliver: Callable[[bytes, int], None], dropped: Callable[[bytes], None]
+        self, limit_bytes: int, deliver: Callable[[bytes, int, str], None], dropped: Callable[[bytes], None]
     ) -> None:
         self._limit_bytes = limit_bytes
         self._deliver = deliver
         self._dropped = dropped
         self._open = False
-        self._held: deque[tuple[bytes, int]] = deque()
+        self._held: deque[Waiting] = deque()
         self.held_bytes = 0
 
     @property
@@ -28,22 +31,22 @@ class HeadQueue:
         """Whether nothing waits and nothing need wait."""
         return self._open and not self._held
 
-    def send(self, body: bytes, hop_limit: int) -> None:
+    def send(self, body: bytes, hop_limit: int, origin: str = "") -> None:
         """Deliver now, or when the broker can take it; `hop_limit` is what its frame had left."""
         if self._open:
-            self._deliver(body, hop_limit)
+            self._deliver(body, hop_limit, origin)
             return
-        self._held.append((body, hop_limit))
+        self._held.append((body, hop_limit, origin))
         self.held_bytes += len(body)
         while self.held_bytes > self._limit_bytes:
             self._dropped(self._pop()[0])
 
-    def _pop(self) -> tuple[bytes, int]:
-        body, hop_limit = self._held.popleft()
-        self.held_bytes -= len(body)
-        return body, hop_limit
+    def _pop(self) -> Waiting:
+        waiting = self._held.popleft()
+        self.held_bytes -= len(waiting[0])
+        return waiting
 
-    def take_out(self) -> list[tuple[bytes, int]]:
+    def take_out(self) -> list[Waiting]:
         """Give up all that waits."""
         held = list(self._held)
         self._held.clear()

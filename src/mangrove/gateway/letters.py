@@ -62,7 +62,18 @@ def read_letters(messages: bytes) -> tuple[list[Letter], int]:
         skip = parse_message_line(messages[position:eol]).skip
         try:
             letters.append(_decoder.decode(messages[eol + 2 : eol + skip - 2]))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             unreadable += 1
         position = eol + skip
     return letters, unreadable
+
+
+def sender_of(letter: Letter) -> str:
+    """The domain in whose name a letter speaks."""
+    match letter:
+        case Retained(message):
+            return message.origin
+        case Ask(asker):
+            return asker
+        case Summary() | Listing():
+            return letter.origin

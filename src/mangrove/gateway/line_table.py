@@ -20,9 +20,12 @@ class LineTable:
     judged again. `full` is called when there are too many lines, and must end in `forget`.
     """
 
-    def __init__(self, judge: Callable[[bytes], Entry], full: Callable[[], None]) -> None:
+    def __init__(
+        self, judge: Callable[[bytes], Entry], full: Callable[[], None], most_lines: int = MAX_KNOWN_LINES
+    ) -> None:
         self._judge = judge
         self._full = full
+        self._most_lines = most_lines
         self._once: list[Entry] = []
         self._lines_of: dict[bytes, list[bytes]] = {}
         """The known lines of each subject."""
@@ -35,7 +38,7 @@ class LineTable:
             if entry.booked:
                 self._once.append(entry)
             return entry
-        if len(self.known) >= MAX_KNOWN_LINES:
+        if len(self.known) >= self._most_lines:
             self._full()
         self.known[line] = entry
         self._lines_of.setdefault(line.split(b" ", 2)[1], []).append(line)

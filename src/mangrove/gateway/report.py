@@ -7,6 +7,8 @@ import msgspec
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.links.links import Links
+from mangrove.model.access.refusals import AccessRefusal
+from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.status import (
     GatewayStatus,
     LimitFigures,
@@ -38,7 +40,9 @@ def gateway_report(
     silence: SilenceFigures | None = None,
     pair: PairStatus | None = None,
     mirroring: MirrorFigures | None = None,
+    access: tuple[AccessRefusal, ...] = (),
     sealing: SealingFigures | None = None,
+    audit: AuditFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -87,7 +91,9 @@ def gateway_report(
         silence=silence or SilenceFigures(),
         pair=pair,
         mirroring=mirroring or MirrorFigures(),
+        access=access,
         sealing=sealing or SealingFigures(),
+        audit=audit or AuditFigures(),
     )
 
 

@@ -18,10 +18,22 @@ from time import time_ns
 import msgspec
 
 from mangrove.broker.retained import RetainedMessage, RetainedStore, RetainedStoreOwner, StoreError
+from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.letters import Ask, Letter, Listing, Retained, Summary, read_letters, write_letter
+from mangrove.gateway.letters import (
+    Ask,
+    Letter,
+    Listing,
+    Retained,
+    Summary,
+    read_letters,
+    sender_of,
+    write_letter,
+)
+from mangrove.model.access.refusals import Crossing
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Scope, TopicRules
+from mangrove.overlay.forwarding.border import Border
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +42,14 @@ SUMMARY_S = 10.0
 MAX_JOBS = 10_000
 LISTED = 500
 MAX_SESSIONS = 10_000
+MAX_REFUSED = 10_000
 
 SESSION_KEPT = "what other domains publish while the client of a kept MQTT session is away"
 UNREADABLE = "unreadable letter from another gateway"
 BUSY = "too many retained messages at once"
 ODD_SUBJECT = "a retained message on a subject that is too long or malformed for other domains"
 NOT_ALLOWED = "a retained message on a subject that stays in its domain"
+FOREIGN = "a letter in the name of another domain than sent it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +79,13 @@ class RetainedMirror:
         store: Callable[[RetainedStoreOwner], RetainedStore],
         send: Callable[[str, bytes], None],
         reachable: Callable[[], frozenset[str]],
+        border: Border | None = None,
+        border_book: BorderBook | None = None,
     ) -> None:
-        """`send` takes a message to another domain; `reachable` says which ones it can reach now."""
+        """`send` takes a message to another domain; `reachable` says which ones it can reach now.
+
+        What may not pass the `border` is entered in the `border_book`.
+        """
         self._domain = domain
         self._rules = rules
         self._ledger = ledger
@@ -74,10 +93,14 @@ class RetainedMirror:
         self._store = store(self)
         self._send = send
         self._reachable = reachable
+        self._border = border
+        self._border_book = border_book or BorderBook()
         self._states: dict[str, _State] = {}
         self._jobs: asyncio.Queue[Letter | _Reload] = asyncio.Queue(MAX_JOBS)
         self._told_anything = False
         self._sessions: set[str] = set()
+        self._refused: dict[tuple[str, str], int] = {}
+        """By origin and subject, what other domains retain and may not bring here: its digest."""
 
     async def run(self) -> None:
         """Keep in step until cancelled."""
@@ -122,24 +145,39 @@ class RetainedMirror:
         self._told_anything = True
         letter = write_letter(Retained(message))
         for domain in domains:
-            self._send(domain, letter)
+            if self._passes(Crossing.LEAVE, domain, message.subject):
+                self._send(domain, letter)
 
-    def _may_travel(self, subject: str) -> bool:
+    def _passes(self, crossing: Crossing, other: str, subject: str) -> bool:
+        """Whether a subject may pass to or from another domain; what may not is booked."""
+        if self._border is None:
+            return True
+        judge = self._border.leaving_for if crossing is Crossing.LEAVE else self._border.entering
+        decision = judge(other, subject)
+        if not decision:
+            self._border_book.refuse(crossing, other, subject, decision, 1)
+        return decision.allowed
+
+    def _may_travel(self, subject: str, to: str = "") -> bool:
         return (
             not is_internal(subject)
             and not subject_problem(subject, wildcards=False)
             and self._rules.contract_of(subject).scope is not Scope.DOMAIN
+            and (not to or self._border is None or self._border.leaving_for(to, subject).allowed)
         )
 
     # -- other domains ------------------------------------------------------------------------------------
 
-    def take(self, messages: bytes) -> None:
-        """Letters came."""
+    def take_from(self, origin: str, messages: bytes) -> None:
+        """Letters came in a frame of a domain, which may speak for itself alone."""
         letters, unreadable = read_letters(messages)
         if unreadable:
             self._ledger.drop_unnamed(UNREADABLE, unreadable)
         for letter in letters:
-            self._enqueue(letter)
+            if sender_of(letter) == origin:
+                self._enqueue(letter)
+            else:
+                self._ledger.drop_unnamed(FOREIGN, 1)
 
     def _enqueue(self, job: Letter | _Reload) -> None:
         try:
@@ -188,6 +226,9 @@ class RetainedMirror:
         if not self._may_travel(message.subject) or message.origin == self._domain:
             self._ledger.drop_unnamed(NOT_ALLOWED, 1)
             return
+        if not self._passes(Crossing.ENTER, message.origin, message.subject):
+            self._note_refused(message)
+            return
         state = _State(message.origin, message.version, _digest(message))
         known = self._states.get(message.subject)
         if known is not None:
@@ -206,7 +247,7 @@ class RetainedMirror:
         own = []
         async for message in self._store.read():
             own_word = not message.origin and message.payload and not self._too_large(message)
-            if own_word and self._may_travel(message.subject):
+            if own_word and self._may_travel(message.subject, asker):
                 own.append(message.subject)
                 self._tell(msgspec.structs.replace(message, origin=self._domain), only)
         own.sort()
@@ -217,17 +258,29 @@ class RetainedMirror:
             self._send(asker, write_letter(Listing(self._domain, after, up_to, subjects)))
             after = up_to
 
+    def _note_refused(self, message: RetainedMessage) -> None:
+        """Remember what was refused, so that it is not taken for something that got lost."""
+        key = (message.origin, message.subject)
+        if not message.payload:
+            self._refused.pop(key, None)
+        elif len(self._refused) < MAX_REFUSED:
+            self._refused[key] = _digest(message)
+
     async def _clear(self, listing: Listing) -> None:
         """Take back what the origin no longer has."""
         listed = frozenset(listing.subjects)
+
+        def taken_back(subject: str) -> bool:
+            in_range = listing.after < subject and (not listing.up_to or subject <= listing.up_to)
+            return in_range and subject not in listed
+
+        for key in list(self._refused):
+            if key[0] == listing.origin and taken_back(key[1]):
+                del self._refused[key]
         gone = [
             subject
             for subject, state in self._states.items()
-            if state.origin == listing.origin
-            and state.digest
-            and subject not in listed
-            and listing.after < subject
-            and (not listing.up_to or subject <= listing.up_to)
+            if state.origin == listing.origin and state.digest and taken_back(subject)
         ]
         for subject in gone:
             await self._keep(
@@ -251,20 +304,23 @@ class RetainedMirror:
             before = now_reachable
 
     def _summarise_to(self, domains: frozenset[str]) -> None:
-        figures = self._figures(self._domain)
-        if not figures[0] and not self._told_anything:
-            return
-        letter = write_letter(Summary(self._domain, *figures))
+        same = self._figures(self._domain) if self._border is None else None
         for domain in domains:
-            self._send(domain, letter)
+            figures = same or self._figures(self._domain, domain)
+            if figures[0] or self._told_anything:
+                self._send(domain, write_letter(Summary(self._domain, *figures)))
 
-    def _figures(self, origin: str) -> tuple[int, int]:
-        """How many subjects a domain has a message for, and a digest of them all."""
+    def _figures(self, origin: str, to: str = "") -> tuple[int, int]:
+        """How many subjects a domain has a message for that may go to another, and a digest of them all."""
         count = digest = 0
         for subject, state in self._states.items():
-            if state.origin == origin and state.digest and self._may_travel(subject):
+            if state.origin == origin and state.digest and self._may_travel(subject, to):
                 count += 1
                 digest ^= state.digest
+        for (refused_from, _), refused in self._refused.items():
+            if refused_from == origin:
+                count += 1
+                digest ^= refused
         return count, digest
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mangrove.model.access.analysis import access_warnings
 from mangrove.model.federation import Federation, great_circle_km
 from mangrove.model.topics import Contract, TopicRules
 
@@ -15,12 +16,13 @@ the change that makes it work."""
 
 
 def federation_warnings(federation: Federation) -> tuple[str, ...]:
-    """Everything that the contracts of a federation ask for and cannot get."""
+    """Everything that a federation asks for and cannot get, and rules that have no effect."""
     return (
         *contract_warnings(federation.topics),
         *_mirror_warnings(federation),
         *_separation_warnings(federation),
         *_secret_warnings(federation),
+        *access_warnings(federation.access),
     )
 
 

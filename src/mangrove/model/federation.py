@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from mangrove.model.access.rules import AccessRules
 from mangrove.model.address import Address
 from mangrove.model.balancing import Balancing, Placement
 from mangrove.model.broker_kinds import BrokerKind
@@ -217,6 +218,9 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     balancing: Balancing = Balancing()
     congestion: Congestion = Congestion()
     plans: PlanRules = PlanRules()
+    access: AccessRules = AccessRules()
+    """Not part of what all gateways must agree on: each keeps to its own, and what one lets out another may
+    refuse."""
     security: Security = Security()
 
     @property

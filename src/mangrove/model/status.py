@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
@@ -370,6 +372,9 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     head_broker: str = ""
     """The name of the broker that the gateway is attached to, or was last: the head, or who succeeded it."""
     mirroring: MirrorFigures = MirrorFigures()
+    access: tuple[AccessRefusal, ...] = ()
+    """What the rules of access kept from passing the border of the domain; the most first."""
+    audit: AuditFigures = AuditFigures()
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):

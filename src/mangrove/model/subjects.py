@@ -115,3 +115,9 @@ def is_internal(subject: str) -> bool:
     reply subjects, which travel by their own rule.
     """
     return subject.startswith(("$", "_"))
+
+
+def is_machinery(subject: str) -> bool:
+    """Whether a subject belongs to brokers or to gateways: nobody's reply may lead there, nor a message from
+    another domain."""
+    return subject.startswith(("$", "_MG"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mangrove.errors import MangroveError
+from mangrove.model.access.evaluation import Decision
 from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
@@ -31,6 +32,7 @@ from mangrove.overlay.events.happenings import (
     LinkFailed,
     LinkRecovered,
 )
+from mangrove.overlay.forwarding.border import border_of
 from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
@@ -137,9 +139,13 @@ class OverlayEngine:
         self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
         self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
         self._nearest = NearestDomains(self._live)
-        self._flows = FlowTable(domain, federation.domain_order, federation.topics, self._nearest)
+        self.border = border_of(domain, federation.domain_order, federation.access)
+        """What may pass between this domain and the others; None where everything may."""
+        self._flows = FlowTable(
+            domain, federation.domain_order, federation.topics, self._nearest, self.border
+        )
         self._local = LocalInterest()
-        self._remote = RemoteInterest(domain, federation, epoch, self._flows, self._notary)
+        self._remote = RemoteInterest(domain, federation, epoch, self._flows, self.border, self._notary)
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(
             domain, federation, self._neighbours, self._link_state, secured=self._notary.secured
@@ -331,6 +337,10 @@ class OverlayEngine:
         """
         return self._flows.routes_of(subject, self._local.groups_for)
 
+    def refused(self, subject: str) -> tuple[tuple[str, Decision], ...]:
+        """The domains that want a literal subject and may not have it, with what forbids it."""
+        return self._flows.refused(subject)
+
     def retarget(self, subject: str, groups: tuple[str, ...], away: int, hop_limit: int) -> Retargeted:
         """Who serves queue groups of a message that the domains `away` (bits) do not serve after all."""
         if hop_limit <= 1:
@@ -445,7 +455,7 @@ class OverlayEngine:
     def interest_stamp(self, subject: str, group: str) -> tuple[int, int] | None:
         """A version of the own interest that holds a want and was told; None if it was not told yet."""
         own = self._remote.interest.own
-        told = want(subject, group) in own.table or self.federation.topics.stays_home(subject)
+        told = want(subject, group) in own.table or self._remote.stays_home(subject)
         return own.stamp if told else None
 
     def unaware(self, stamp: tuple[int, int]) -> tuple[str, ...]:
@@ -579,6 +589,7 @@ class OverlayEngine:
             self._network.ignored
             + self._labels.ignored
             + self._routes.ignored
+            + self._remote.ignored
             + self._notary.refusals.counts,
             self._asks,
         )

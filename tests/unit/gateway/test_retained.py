@@ -63,7 +63,7 @@ class Domains:
 
         def send(domain: str, letter: bytes) -> None:
             if domain not in self.away and name not in self.away:
-                self.mirrors[domain].take(letter)
+                self.mirrors[domain].take_from(name, letter)
 
         def reachable() -> frozenset[str]:
             return frozenset() if name in self.away else frozenset(self.ledgers) - self.away - {name}
@@ -138,7 +138,7 @@ async def test_what_stays_home_is_neither_told_nor_taken() -> None:
         domains.stores["a"].publish("plant.valve", b"open")
         message = RetainedMessage(subject="plant.valve", payload=b"shut", origin="a", version=9)
         for forged in (message, RetainedMessage(subject="$JS.x", payload=b"y", origin="a", version=9)):
-            domains.mirrors["b"].take(write_letter(Retained(forged)))
+            domains.mirrors["b"].take_from("a", write_letter(Retained(forged)))
         await asyncio.sleep(0.05)
         assert domains.visible("b") == {}
         assert domains.ledgers["b"].dropped == {NOT_ALLOWED: 2}
@@ -148,7 +148,7 @@ async def test_what_cannot_be_kept_or_read_or_sent_is_counted() -> None:
     async with Domains("a", "b") as domains:
         domains.stores["b"].broken = True
         domains.stores["a"].publish("x", b"1")
-        domains.mirrors["b"].take(b"LMSG _MGL 3\r\nabc\r\n")
+        domains.mirrors["b"].take_from("a", b"LMSG _MGL 3\r\nabc\r\n")
         domains.stores["a"].publish("y", b"z" * 101)
         await asyncio.sleep(0.05)
         dropped = domains.ledgers["b"].dropped

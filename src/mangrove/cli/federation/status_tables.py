@@ -59,6 +59,7 @@ def show_status(found: FederationStatus, console: Console) -> None:
         arrivals_table,
         _busiest,
         _drops,
+        _refused,
         _others,
     ):
         table = make(found)
@@ -261,6 +262,21 @@ def _drops(found: FederationStatus) -> Table:
     for domain, gateway in answering(found):
         for drop in gateway.drops:
             table.add(domain, drop.topic, f"{drop.count:,}", drop.reason)
+    return table
+
+
+def _refused(found: FederationStatus) -> Table:
+    table = Table(
+        "Refused by access rules",
+        name_column("gateway"),
+        name_column("rule"),
+        number_column("count"),
+        details_column("what"),
+    )
+    for domain, gateway in answering(found):
+        for each in gateway.access:
+            what = f"may not {each.crossing.phrase(each.domain)}, such as {each.example}"
+            table.add(domain, each.rule, f"{each.count:,}", what)
     return table
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from time import monotonic
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
+from mangrove.gateway.access.origin_tables import OriginTables
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mirroring.edge_attachment import EdgeAttachment
@@ -75,7 +76,7 @@ class MirrorPlane:
         """What a gateway that stands by would have sent; the one that carries most likely has."""
         self._passing = Gathered()
         """What of the body at hand goes to the head."""
-        self._arriving_lines = LineTable(self._arrival, self._forget_arrivals)
+        self._arriving_lines = OriginTables(engine.border, self._arrival, self._forget_arrivals)
         self._outbound: Callable[[bytes], Entry] = _nowhere
         self._wanted_changed: Callable[[str], None] = _untold
         self.edges = [
@@ -240,7 +241,7 @@ class MirrorPlane:
 
     # -- inward ---------------------------------------------------------------------------------------------
 
-    def arrived(self, body: bytes, topic_class: int) -> bytes:
+    def arrived(self, body: bytes, topic_class: int, origin: str = "") -> bytes:
         """What of a frame's body goes to the head; the copies have gone to the edges that want them.
 
         Bodies of topics that are not mirrored are not looked into.
@@ -249,15 +250,18 @@ class MirrorPlane:
             return body
         self._passing.messages.clear()
         try:
-            self._arriving_lines.take(body)
+            self._arriving_lines.take(origin, body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
         return b"".join(self._passing.messages)
 
-    def _arrival(self, line: bytes) -> Entry:
+    def _arrival(self, origin: str, line: bytes) -> Entry:
         message = parse_message_line(line)
         contract = self._rules.contract_of(message.subject)
+        border = self._engine.border
+        if origin and border is not None and not border.entering(origin, message.subject):
+            return Entry(message.skip, self._passing)  # where it is refused and booked
         if not contract.mirror or not may_have_id(message):
             return Entry(message.skip, self._passing)
         copies = self._copies(line, message, contract)

@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, KeysView
 from typing import NamedTuple
 
+from mangrove.model.access.evaluation import Decision
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Order, Queue, Scope, TopicRules
+from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors
 
@@ -144,12 +146,18 @@ class FlowTable:
     """Finds the flow of a subject from what the other domains want."""
 
     def __init__(
-        self, domain: str, order: tuple[str, ...], rules: TopicRules, nearest: NearestDomains
+        self,
+        domain: str,
+        order: tuple[str, ...],
+        rules: TopicRules,
+        nearest: NearestDomains,
+        border: Border | None = None,
     ) -> None:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
         self._any_confidential = rules.any_confidential
         self._nearest = nearest
+        self._border = border
         self._wanted_by: dict[str, int] = {}
         """The domains, as bits, with plain subscribers to a subject or pattern; none where only groups want
         it. Most are literal, and only looked up."""
@@ -225,7 +233,7 @@ class FlowTable:
         contract = self._rules.contract_at(topic_class)
         if is_internal(subject) or contract.scope is Scope.DOMAIN:
             return ()
-        plain, members = self._wanting(subject)
+        plain, members = self._served(subject)
         key = FlowKey(0, topic_class, confidential=contract.confidential)
         if not members:
             return (Route(self._flow(key._replace(destinations=plain)), ()),) if plain else ()
@@ -246,7 +254,7 @@ class FlowTable:
         Where nobody else can be reached the messages wait for one that has members. Plain subscribers in
         the domains `away` are still to get the message; those elsewhere had their own copy.
         """
-        plain, members = self._wanting(subject)
+        plain, members = self._served(subject)
         serving: dict[int, list[str]] = {}
         waiting: dict[int, list[str]] = {}
         lost: list[str] = []
@@ -264,6 +272,27 @@ class FlowTable:
         key = FlowKey(0, topic_class, retargeted=True, hop_limit=hop_limit, confidential=confidential)
         routes = self._routes(plain & away, waiting, key)
         return routes + self._routes(0, serving, key._replace(hop_limit=hop_limit - 1)), tuple(lost)
+
+    def refused(self, subject: str) -> tuple[tuple[str, Decision], ...]:
+        """The domains that want a literal subject and may not have it, and by which rule."""
+        if self._border is None or self._rules.contract_of(subject).scope is Scope.DOMAIN:
+            return ()
+        plain, members = self._wanting(subject)
+        for bits in members.values():
+            plain |= bits
+        refused = self._border.leaving(subject).refused
+        return tuple(
+            (name, refused[bit]) for name, bit in self._bit_of.items() if bit & plain and bit in refused
+        )
+
+    def _served(self, subject: str) -> tuple[int, dict[str, int]]:
+        """Of the domains that want a literal subject, those that may have it."""
+        plain, members = self._wanting(subject)
+        if self._border is None:
+            return plain, members
+        allowed = self._border.leaving(subject).allowed
+        left = {group: bits & allowed for group, bits in members.items() if bits & allowed}
+        return plain & allowed, left
 
     def _wanting(self, subject: str) -> tuple[int, dict[str, int]]:
         """The domains with plain subscribers to a literal subject, and those with members of each group."""

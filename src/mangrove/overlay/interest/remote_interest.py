@@ -6,19 +6,22 @@ so much and no more, so that a storm of subscriptions in one domain delays nobod
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from mangrove.model.federation import Federation
+from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.instructions import ChangeSubscriptions, ConfirmSubscriptions, ForgetRoutes, Instruction
-from mangrove.overlay.interest.interest_database import InterestChange, InterestDatabase
+from mangrove.overlay.interest.interest_database import DomainInterest, InterestChange, InterestDatabase
 from mangrove.overlay.interest.snapshots import SLICE_SUBJECTS, Snapshot
 from mangrove.overlay.interest.wanted_classes import WantedClasses
 from mangrove.overlay.interest.wants import parts, subject_of
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 from mangrove.overlay.trust.notary import Notary
+
+MAY_NOT_LEAVE = "interest of another domain in what may not leave this one"
 
 
 class _Work:
@@ -42,11 +45,15 @@ class RemoteInterest:
         federation: Federation,
         epoch: int,
         flows: FlowTable,
+        border: Border | None = None,
         notary: Notary | None = None,
     ) -> None:
+        """What may not pass the `border` is neither asked for nor listened to."""
         self._domain = domain
         self._rules = federation.topics
         self._flows = flows
+        self._border = border
+        self.ignored: Counter[str] = Counter()
         self._work: deque[_Work] = deque()
         self._budget = SLICE_SUBJECTS
         self.classes = WantedClasses(federation.topics)
@@ -76,23 +83,39 @@ class RemoteInterest:
         if self._work:
             return signed
         wanted: dict[str, int] = {}
-        for domain, interest in self.interest.domains():
-            for subject in map(subject_of, interest.subjects if domain != self._domain else ()):
+        for _, interest in self._heeded():
+            for subject in map(subject_of, interest.subjects):
                 wanted[subject] = wanted.get(subject, 0) + 1
         found = signed
         if wanted.keys() != self._flows.subjects():
             found.append("subscriptions differ from what other domains want")
         if self._flows.wanted != sum(wanted.values()):
             found.append(f"{self._flows.wanted} wants in the flow table, {sum(wanted.values())} known")
-        others = (item for item in self.interest.domains() if item[0] != self._domain)
-        if self.classes.keys() != self.classes.counted_anew(others):
+        if self.classes.keys() != self.classes.counted_anew(self._heeded()):
             found.append("the contracts that are wanted were miscounted")
         return found
 
+    def _heeded(self) -> Iterator[tuple[str, DomainInterest]]:
+        """What the other domains want, as far as it may go there."""
+        for domain, known in self.interest.domains():
+            if domain != self._domain:
+                heeded = [wanted for wanted in known.subjects if self._tells(domain, wanted)]
+                yield domain, DomainInterest(known.epoch, known.version, heeded)
+
+    def stays_home(self, pattern: str) -> bool:
+        """Whether nothing under a pattern can come from other domains, so that they need not know of it."""
+        if self._rules.stays_home(pattern):
+            return True
+        return self._border is not None and not self._border.hears(pattern)
+
+    def _tells(self, domain: str, wanted: str) -> bool:
+        """Whether anything of what a domain wants may go there."""
+        return self._border is None or self._border.tells(domain, subject_of(wanted))
+
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:
-        """The own subscribers changed; the update to flood. Topics that stay home are not told."""
+        """The own subscribers changed; the update to flood. What cannot come is not asked for."""
         return self.interest.change_local(
-            (wanted for wanted in added if not self._rules.stays_home(subject_of(wanted))), removed
+            (wanted for wanted in added if not self.stays_home(subject_of(wanted))), removed
         )
 
     def digest(self) -> Digest:
@@ -122,19 +145,23 @@ class RemoteInterest:
         finished: dict[str, tuple[int, int]] = {}
         while self._work and self._budget > 0:
             work = self._work[0]
-            wanted = [parts(each) for each in _take(work.added, self._budget)]
+            taken = _take(work.added, self._budget)
+            wanted = [parts(each) for each in taken if self._tells(work.domain, each)]
+            if len(wanted) < len(taken):
+                self.ignored[MAY_NOT_LEAVE] += len(taken) - len(wanted)
             for subject, group in wanted:
                 if self._flows.want(work.domain, subject, group):
                     add.append(subject)
                 self.classes.want(work.domain, subject)
-            forgotten = [parts(each) for each in _take(work.removed, self._budget - len(wanted))]
+            gone = _take(work.removed, self._budget - len(taken))
+            forgotten = [parts(each) for each in gone if self._tells(work.domain, each)]
             for subject, group in forgotten:
                 if self._flows.forget(work.domain, subject, group):
                     remove.append(subject)
                 self.classes.forget(work.domain, subject)
             changed += [subject for subject, _ in wanted]
             changed += [subject for subject, _ in forgotten]
-            self._budget -= max(1, len(wanted) + len(forgotten))
+            self._budget -= max(1, len(taken) + len(gone))
             if not (work.added or work.removed):
                 self.applied[work.domain] = finished[work.domain] = work.stamp
                 self._work.popleft()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
@@ -92,6 +93,10 @@ class ForeignBroker:
         """Nobody of ours decides that."""
         raise BrokerAwayError(f"{self._broker.name} is run by somebody else: it stays attached to {other}")
 
+    async def expel(self, keys: Collection[str]) -> int:
+        """Not ours to do."""
+        raise BrokerAwayError(f"{self._broker.name} is run by somebody else, with {len(keys)} keys or others")
+
     async def close(self) -> None:
         """Nothing is kept open."""
 
@@ -101,5 +106,5 @@ class ForeignBroker:
             if page is None:
                 raise BrokerAwayError(f"the monitoring page of {self._broker.name} does not answer")
             return msgspec.json.decode(page, type=kind)
-        except (PageTooLargeError, msgspec.DecodeError) as error:
+        except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from datetime import datetime
 
 import msgspec
@@ -112,7 +113,7 @@ class NatsSystem:
         asked = time.monotonic()
         try:
             answer = _statistics.decode(await self._ask(STATISTICS, b""))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         taken_at = self._clock.taken_at(asked, time.monotonic(), answer.server.time)
         self._server_id = answer.server.id
@@ -158,7 +159,7 @@ class NatsSystem:
         request = msgspec.json.encode({"cid": cid})
         try:
             answer = _kicked.decode(await self._ask(await self._subject("KICK"), request))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         if answer.error is not None:
             raise BrokerAwayError(f"{self._broker.name} does not disconnect: {answer.error.description}")
@@ -174,6 +175,17 @@ class NatsSystem:
             await self.kick(cid)
         return bool(joined)
 
+    async def expel(self, keys: Collection[str]) -> int:
+        """Disconnect leaf nodes that came by another key than these; the broker's own remotes have none."""
+        sent_away = 0
+        for leaf in await self._leaf_nodes():
+            if not leaf.is_spoke:
+                page = await self._page({"cid": leaf.id, "auth": True})
+                for cid in page.attached_by_others(keys):
+                    await self.kick(cid)
+                    sent_away += 1
+        return sent_away
+
     async def close(self) -> None:
         """Let go of the broker."""
         connection, self._connection = self._connection, None
@@ -184,7 +196,7 @@ class NatsSystem:
     async def _leaf_nodes(self) -> tuple[_LeafNode, ...]:
         try:
             return _leaf_nodes.decode(await self._ask(await self._subject("LEAFZ"), b"")).data.leafs
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
 
     # -- questions ----------------------------------------------------------------------------------------
@@ -197,7 +209,7 @@ class NatsSystem:
             answer = _connections.decode(
                 await self._ask(await self._subject("CONNZ"), msgspec.json.encode(question))
             )
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         if answer.data is None:
             reason = answer.error.description if answer.error is not None else "no reason given"

@@ -1,0 +1,1 @@
+"""`mangrove access`: what the rules of access say."""

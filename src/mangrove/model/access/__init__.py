@@ -1,0 +1,1 @@
+"""Who may publish and subscribe to what: rules, what they decide, and what they mean to a broker."""
