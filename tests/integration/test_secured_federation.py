@@ -46,6 +46,8 @@ topics:
   - {match: "twice.>", mirror: true}
   - {match: "seldom.>", rate_msg_s: 2}
   - {match: "asked.>", limits: {deadline_ms: 50}}
+access:
+  - {who: {client: client}, may_not: [publish, subscribe], subjects: ["closed.>"]}
 """
 
 
@@ -128,6 +130,16 @@ async def test_contracts_hold_as_without_keys(two: Secured) -> None:
         with pytest.raises(AskRefusedError, match="beyond"):
             await reader.subscribe("asked.a", deadline_ms=1)
         assert here.denied == reader.denied == {}
+
+
+async def test_what_the_file_forbids_is_an_error_of_the_client(two: Secured) -> None:
+    async with two.connect("here") as here:
+        with pytest.raises(mangrove.NotAllowedError, match=r"subscribe to closed\.a"):
+            await here.subscribe("closed.a")
+        await here.publish("closed.a", b"in vain")
+        with pytest.raises(mangrove.NotAllowedError, match=r"publish on closed\.a"):
+            await here.flush()
+        assert dict(here.denied) == {"subscribe closed.a": 1, "publish closed.a": 1}
 
 
 async def test_subscribers_move_when_their_edge_goes(two: Secured) -> None:
