@@ -140,7 +140,8 @@ class Site:
         described = {each.name: each.kind for each in (*self._own.succession, *self._own.managements)}
         logs = {name: (described[name], self._run.log(name)) for name in self.brokers}
         where = f"{self.domain}-{self.host}" if self._own.on_several_hosts else self.domain
-        return BrokerRefusals(logs, str(self._run.audit_of(f"{where}-brokers")))
+        path, keys = str(self._run.audit_of(f"{where}-brokers")), self._brokers.keys
+        return BrokerRefusals(logs, path) if keys is None else BrokerRefusals(logs, path, keys.name_of)
 
     def _guards(self) -> Iterator[SilenceGuard | AttachmentGuard]:
         """For each broker on another host, and for each of this host that has a choice where to attach."""

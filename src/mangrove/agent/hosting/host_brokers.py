@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.security import BrokerSecurity
+from mangrove.broker.system import BrokerAwayError
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
@@ -117,9 +118,11 @@ class HostBrokers:
             self._data_broker(broker)
             if broker is self._own.head:
                 await self._reloaded(broker)
+                await self._expel(broker)
             else:
-                edges.append(self._reloaded(broker))
-        await asyncio.gather(*edges)
+                edges.append(broker)
+        await asyncio.gather(*map(self._reloaded, edges))
+        await asyncio.gather(*map(self._expel, edges))
 
     async def _reloaded(self, broker: BrokerEndpoints) -> None:
         process = self.processes[broker.name]
@@ -128,3 +131,17 @@ class HostBrokers:
         problem = await kind_of(broker.kind).reloaded(process)
         if problem:
             log.error("%s goes on with the keys that it had: %s", broker.name, problem)
+
+    async def _expel(self, broker: BrokerEndpoints) -> None:
+        """Send away who is attached by a key that is believed no more."""
+        if self.keys is None or self.processes[broker.name].pid is None:
+            return
+        system = kind_of(broker.kind).system(broker, self.keys.login)
+        try:
+            sent_away = await system.expel(self.keys.nkeys())
+            if sent_away:
+                log.warning("%s sends %d away, attached by keys of before", broker.name, sent_away)
+        except BrokerAwayError as error:
+            log.error("%s may have somebody attached by a key of before: %s", broker.name, error.message)
+        finally:
+            await system.close()
