@@ -30,6 +30,7 @@ from mangrove.model.topics import TopicRules
 from mangrove.overlay.events.happenings import KINDS
 
 HOST = "127.0.0.1"
+PROBE = b"?"
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ class LineOfSites(dict[str, LineSite]):
         self.key_directory = keys
 
     async def leads(self, publisher: Client, subscriber: Client, subject: str) -> None:
-        """Subscribe for a moment, until something that is published arrives: then interest has spread."""
+        """Wait until a probe arrives: then interest has spread, also that of earlier subscriptions."""
         heard = await subscriber.subscribe(subject)
 
         async def arrived() -> bool:
-            await publisher.publish(subject, b"?")
+            await publisher.publish(subject, PROBE)
             await asyncio.sleep(0.02)
             return heard.pending_msgs > 0
 

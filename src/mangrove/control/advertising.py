@@ -48,6 +48,7 @@ NOT_A_NEIGHBOUR = "from a domain that is not linked"
 UNKNOWN_SOURCE = "about a domain that is not in the federation"
 BAD_SUBJECT = "about a topic that cannot be published"
 NOT_FEDERATED = "about a topic that never leaves its domain"
+CONFIDENTIAL = "about a topic that is confidential"
 FROM_THE_FUTURE = "epoch far ahead of the clock"
 SOURCE_GONE = "about a domain that is not heard of"
 TOO_MANY = "more topics than are kept"
@@ -83,7 +84,7 @@ class Advertising:
         """So many SDK clients publish each of these topics here, by the leases that they hold; 0: no more."""
         for topic, publishers in counts.items():
             problem = self._topic_problem(topic)
-            if problem == NOT_FEDERATED:
+            if problem in (NOT_FEDERATED, CONFIDENTIAL):
                 if not self._local.set_publishers_at_home(topic, publishers):
                     self.refused[TOO_MANY] += 1
             elif problem or (publishers and not self._has_room(topic)):
@@ -99,6 +100,8 @@ class Advertising:
         topics = []
         for topic, count in sent.items():
             problem = self._topic_problem(topic) or ("" if self._has_room(topic) else TOO_MANY)
+            if problem == CONFIDENTIAL:
+                continue  # it travels, and nobody is told
             if problem:
                 self.refused[problem] += 1
             elif count > 0:
@@ -113,9 +116,10 @@ class Advertising:
     def _topic_problem(self, topic: str) -> str:
         if subject_problem(topic, wildcards=False):
             return BAD_SUBJECT
-        if is_internal(topic) or self._federation.topics.contract_of(topic).scope is Scope.DOMAIN:
+        contract = self._federation.topics.contract_of(topic)
+        if is_internal(topic) or contract.scope is Scope.DOMAIN:
             return NOT_FEDERATED
-        return ""
+        return CONFIDENTIAL if contract.confidential else ""
 
     def _follow_local(self, topics: Iterable[str], now: float) -> None:
         """Advertise or withdraw topics of this domain, if what was said of them is not so any more."""

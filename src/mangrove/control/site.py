@@ -105,12 +105,14 @@ class Site:
         return any(broker.startswith(f"{peer}-") for peer in self.neighbours)
 
     def may_leave(self, topic: str) -> bool:
-        """Whether a topic's clients could be served in another domain and miss nothing.
+        """Whether a topic's clients could be served in another domain, miss nothing and tell nothing.
 
-        False as soon as a part of the pattern is certain to stay at home.
+        False as soon as a part of the pattern is certain to stay at home, or is confidential: where a client
+        is served its messages are read.
         """
         for contract in self.federation.topics.contracts:
-            if contract.scope is Scope.DOMAIN and overlaps(contract.match, topic):
+            stays = contract.scope is Scope.DOMAIN or contract.confidential
+            if stays and overlaps(contract.match, topic):
                 return False
             if covers(contract.match, topic):
                 return True

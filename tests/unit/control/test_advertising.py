@@ -51,6 +51,20 @@ def claim(topic: str, source: str, epoch: int = EPOCH, published: bool = True) -
     return Advertise(topics=(Advertisement(topic, source, epoch, published),), beats={source: BEAT})
 
 
+def test_confidential_topics_are_known_at_home_and_told_to_nobody() -> None:
+    rules = TopicRules((Contract(match="secret.>", confidential=True),))
+    b = Advertising(federation(("a", "b"), ("b", "c"), topics=rules), "b", clock_shift_s=WALL_S, now=0.0)
+    for peer in "ac":
+        b.neighbour_online(peer, 0.0, restarted=True)
+    assert not told(b.set_publishers({"secret.x": 1}, 1.0))
+    assert not told(b.counted({"secret.x": 5, "secret.y": 5}, 2.0))
+    assert not b.refused
+    found = told(b.counted({"open": 5}, 3.0))
+    assert [(peer, each.topic) for peer in found for each in found[peer]] == [("a", "open"), ("c", "open")]
+    assert not told(b.handle("a", claim("secret.z", "a"), 4.0))
+    assert b.refused == {"about a topic that is confidential": 1}
+
+
 def test_erratum_a1_the_advertisement_of_a_second_source_passes_through() -> None:
     """Line a - b - c: as printed, b would not pass on to a what c publishes, since a publishes it as well."""
     b = middle()
