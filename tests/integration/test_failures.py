@@ -284,7 +284,9 @@ async def test_two_gateways_of_one_domain_are_reported_on_both_sides(chain: Runn
     settings = read_settings(chain.launched.run.settings(gateway_process("denver")), GatewaySettings)
     with PortReservation() as ports:
         listen = (Address("127.0.0.1", ports.take("127.0.0.1")),)
-        second = msgspec.structs.replace(settings, listen=listen, management_urls=(), events_path="")
+        second = msgspec.structs.replace(
+            settings, listen=listen, management_urls=(), events_path="", audit_path=""
+        )
         path = tmp_path / "second.json"
         path.write_bytes(msgspec.json.encode(second))
         impostor = ManagedProcess(

@@ -6,7 +6,7 @@ from io import StringIO
 
 import msgspec
 import pytest
-from benchmarks import avoid, failover, limits, overload, sdk, storm
+from benchmarks import avoid, failover, limits, overload, sdk, security, storm
 from rich.console import Console
 
 from mangrove.testbed.accounting import Figures
@@ -69,6 +69,14 @@ def test_each_bar_of_failover_is_judged(flaws: dict[str, dict[str, Figures]], wo
     problems = failover.missed(failover_result(**flaws))
     assert len(problems) == (0 if words is None else 1)
     assert words is None or words in problems[0]
+
+
+def test_links_with_keys_are_judged_by_their_ratio_and_by_the_ring() -> None:
+    phases = failover_result(hole={"paths: 1": flawed(longest_gap_ms=200.0)})["phases"]
+    result: dict[str, object] = {"throughput": {"ratio": 0.74}, "ring": phases}
+    assert [problem.partition(" ")[0] for problem in security.missed(result)] == ["throughput", "black"]
+    good: dict[str, object] = {"throughput": {"ratio": 0.75}, "ring": failover_result()["phases"]}
+    assert security.missed(good) == []
 
 
 @pytest.mark.parametrize(
