@@ -141,8 +141,8 @@ class Head:
         """What left for other domains so far."""
         return [body for _, body in self.flushed]
 
-    def _audit(self, kind: str, **facts: str | int) -> None:
-        self.audited.append({"kind": kind, **facts})
+    def _audit(self, **facts: str | int) -> None:
+        self.audited.append(dict(facts))
 
     def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
         self.attachments.append(FakeAttachment(owner))

@@ -19,11 +19,11 @@ OTHERS = "(others)"
 class Audit(Protocol):
     """Where what happened to whom is kept."""
 
-    def __call__(self, kind: str, **facts: str | int) -> None:
+    def __call__(self, **facts: str | int) -> None:
         """Write it down."""
 
 
-def unaudited(kind: str, **facts: str | int) -> None:
+def unaudited(**facts: str | int) -> None:
     """Where nothing is kept."""
 
 
@@ -58,7 +58,6 @@ class BorderBook:
             rule, _, domain = key
             log.warning("%s may not %s: %s; %d so far", subject, crossing.phrase(domain), rule, row.count)
             self._audit(
-                "access refused",
                 rule=rule,
                 crossing=crossing.value,
                 domain=domain,
