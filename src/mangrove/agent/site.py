@@ -22,7 +22,7 @@ from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource, by_password
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
