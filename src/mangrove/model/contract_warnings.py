@@ -23,6 +23,7 @@ def federation_warnings(federation: Federation) -> tuple[str, ...]:
         *_separation_warnings(federation),
         *access_warnings(federation.access),
         *_secret_warnings(federation),
+        *_unproven_warnings(federation),
     )
 
 
@@ -34,6 +35,15 @@ def contract_warnings(rules: TopicRules) -> tuple[str, ...]:
         for key, instead in NOT_IN_FORCE.items()
         if getattr(contract, key)
     )
+
+
+def _unproven_warnings(federation: Federation) -> Iterator[str]:
+    """Rules about clients, where brokers do not know who a client is."""
+    access = federation.access
+    if access and not federation.security.secured:
+        single = [rule.place for rule in access.rules if not rule.who.whole_domains]
+        named = f", and those that name roles or clients ({single[0]}, …) not at all" if single else ""
+        yield f"access: without keys brokers know nobody: rules are kept between domains alone{named}"
 
 
 def _mirror_warnings(federation: Federation) -> Iterator[str]:
