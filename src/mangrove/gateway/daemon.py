@@ -126,7 +126,7 @@ class Gateway:
         self._partnership: Partnership | None = None
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
-        self._border_book = BorderBook(partial(self._audit.note, AuditKind.ACCESS_REFUSED))
+        self._border_book = BorderBook(self._audit)
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
         self._stimuli: StimuliFile | None = None
         self._sealing = self._make_sealing()

@@ -118,7 +118,7 @@ async def test_a_refusal_is_audited_the_first_time_and_at_every_power_of_ten() -
     head = await head_with(NOT_FROM_B)
     for _ in range(25):
         head.connection.deliver(message("news.x"), origin="b")
-    facts = {"rule": "access[0]", "crossing": "enter", "domain": "b"}
+    facts = {"kind": "access refused", "rule": "access[0]", "crossing": "enter", "domain": "b"}
     assert head.audited == [{**facts, "subject": "news.x", "count": count} for count in (1, 10)]
 
 
