@@ -28,11 +28,16 @@ def careless_context(
     if version is not None:
         context.maximum_version = version
     if key is not None:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(certificate_pem(*chain) + key_pem(key))
-            file.flush()
-            context.load_cert_chain(file.name)
+        load_chain(context, *chain, key=key)
     return context
+
+
+def load_chain(context: ssl.SSLContext, *chain: x509.Certificate, key: PrivateKey) -> None:
+    """Show these certificates."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate_pem(*chain) + key_pem(key))
+        file.flush()
+        context.load_cert_chain(file.name)
 
 
 def issued(

@@ -95,7 +95,9 @@ async def _up(
 
     from mangrove.agent.recording import Recording
     from mangrove.config import read_federation
+    from mangrove.host.audit.operator_audit import note_operator
     from mangrove.host.run_directory import RunDirectory, default_run_directory
+    from mangrove.model.audit.entry import AuditKind
     from mangrove.model.contract_warnings import federation_warnings
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
@@ -140,10 +142,13 @@ async def _up(
             show_endpoints(launched.runtime(), domain)
         console.print(f"Running. Logs: {run.logs}. Look at it with `mangrove status`; Ctrl-C stops it.")
         console.print(note)
+        where = {"domain": domain or "", "host": host or ""}
+        note_operator(run, AuditKind.FEDERATION_STARTED, file=str(file), secured=secured, **where)
         try:
             await launched.until_refused()
         finally:
             console.print("Stopping …")
+            note_operator(run, AuditKind.FEDERATION_STOPPED)
             recording.begin_stop()
 
 

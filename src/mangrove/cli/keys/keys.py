@@ -12,6 +12,7 @@ import typer
 from mangrove.cli.keys.location import KeysOption, key_directory
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.model.audit.entry import AuditKind, Fact
 
 if TYPE_CHECKING:
     from mangrove.host.keys.inspection import KeysReport
@@ -50,6 +51,8 @@ def init(file: FileArgument, keys: KeysOption = None, as_json: JsonOption = Fals
         console.print(f"  made for {text}", soft_wrap=True, markup=False)
 
     make_keys(federation, directory, progress=progress)
+    if made:
+        _note(directory, AuditKind.KEYS_MADE, made="; ".join(made))
     report = inspect_keys(directory)
     if as_json:
         print_json({"directory": str(directory), "generation": report.generation, "made": made})
@@ -75,6 +78,7 @@ def issue(
 
     _, directory = _place(file, keys)
     folder = issue_client(directory, domain, client, role=role).path
+    _note(directory, AuditKind.KEY_ISSUED, domain=domain, client=client, role=role)
     if as_json:
         print_json({"client": client, "domain": domain, "role": role, "folder": str(folder)})
         return
@@ -105,6 +109,7 @@ def revoke(
             f"The other sites will not speak with {domain} until it has new keys. Go on?", abort=True
         )
     end(directory, domain, client=client or "")
+    _note(directory, AuditKind.KEY_REVOKED, domain=domain, client=client or "")
     report = inspect_keys(directory)
     if as_json:
         print_json({"domain": domain, "client": client, "number": report.revocations})
@@ -171,6 +176,7 @@ def rotate(
             console.print(f"  waiting {wait_s:g} s, so that all have it …")
             time.sleep(wait_s or 0.0)
         step.take(directory)
+        _note(directory, AuditKind.KEY_ROTATED, step=step.said)
         done.append(step)
         console.print(f"  {step.said}", soft_wrap=True, markup=False)
     left = planned[len(done) :]
@@ -219,6 +225,7 @@ def export(
     federation, directory = _place(file, keys)
     check_choice(federation, domain, host)
     files = export_site(directory, federation, domain, host, to)
+    _note(directory, AuditKind.KEYS_EXPORTED, domain=domain, host=host or "", to=str(to))
     if as_json:
         print_json({"archive": str(to), "domain": domain, "host": host, "files": files})
         return
@@ -226,6 +233,12 @@ def export(
     out.print(f"{len(files)} files for {domain}: {to}", soft_wrap=True, markup=False)
     out.print("There:  mkdir -m 700 -p KEYS && tar -xf ARCHIVE -C KEYS && rm ARCHIVE")
     out.print(f"        mangrove up FILE --domain {domain} --keys KEYS", markup=False)
+
+
+def _note(directory: Path, kind: AuditKind, **facts: Fact) -> None:
+    from mangrove.host.audit.operator_audit import note_operator, run_of_keys
+
+    note_operator(run_of_keys(directory), kind, **facts)
 
 
 def _place(file: Path, keys: Path | None) -> tuple[Federation, Path]:

@@ -102,7 +102,7 @@ class Answers:
         """Where messages on a subject may not go."""
         try:
             subject = msgspec.json.decode(request, type=AccessRequest).subject
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return AccessAnswer(problem=f"the question cannot be read: {error}")
         if problem := subject_problem(subject, wildcards=False):
             return AccessAnswer(problem=f"that is no subject: {problem}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from pathlib import Path
 
 from mangrove.host.audit.audit_file import AuditFile
 from mangrove.host.run_directory import RunDirectory
@@ -17,6 +18,12 @@ def note_operator(run: RunDirectory, kind: AuditKind, **facts: Fact) -> None:
     """Write down what a command did, and who called it. Nothing is left out, however many there are."""
     with AuditFile(run.audit_of(OPERATOR), OPERATOR) as file:
         file.write(kind, clean_facts({"by": user_name(), **facts}))
+
+
+def run_of_keys(directory: Path) -> RunDirectory:
+    """Where it is written down what was done to a key directory: with its run, or else in itself."""
+    run = RunDirectory(directory.parent)
+    return run if run.keys == directory else RunDirectory(directory)
 
 
 def user_name() -> str:
