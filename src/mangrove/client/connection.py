@@ -31,6 +31,7 @@ from mangrove.errors import InputError, MangroveError
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.mirrors.modes import told_modes
+from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
 from mangrove.model.questions.session_quality import Quality, Role
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
@@ -62,6 +63,7 @@ class Connection(PublishingConnection):
         super().__init__(publisher, publishing or PublishFilter(), link, managed)
         questions = None if link is None else GatewayQuestions(link)
         self._link = link
+        self._questions = questions
         self._readiness = None if questions is None else Readiness(questions)
         self._asks = None if questions is None else Asks(questions)
         self._pool = pool
@@ -289,6 +291,22 @@ class Connection(PublishingConnection):
         check_subject(subject, wildcards=True)
         own = (each for each in self._legs if (each.subject, each.queue) == (subject, queue))
         await self._ready(subject, queue, timeout, next(own, None))
+
+    async def refusals(self, subject: str) -> dict[str, str]:
+        """The domains that may not have what is published on a subject, and why, by the access rules.
+
+        What a client may not publish at all its broker refuses; this tells what stays behind at the gateway.
+        """
+        check_subject(subject, wildcards=False)
+        if self._questions is None:
+            raise _unknown_gateway("tells where messages may go")
+        where = gateway_access_subject(self._questions.domain, self._questions.user)
+        answer = await self._questions.ask(where, AccessRequest(subject=subject), AccessAnswer)
+        if answer is None:
+            raise TimeoutError(f"the gateway of {self._questions.domain} does not answer")
+        if answer.problem:
+            raise MangroveError(answer.problem)
+        return answer.refused
 
     async def _ready(
         self, subject: str, queue: str, timeout: float, subscription: Subscription | None

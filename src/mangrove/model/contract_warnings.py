@@ -22,6 +22,8 @@ def federation_warnings(federation: Federation) -> tuple[str, ...]:
         *_mirror_warnings(federation),
         *_separation_warnings(federation),
         *access_warnings(federation.access),
+        *_secret_warnings(federation),
+        *_unproven_warnings(federation),
     )
 
 
@@ -33,6 +35,15 @@ def contract_warnings(rules: TopicRules) -> tuple[str, ...]:
         for key, instead in NOT_IN_FORCE.items()
         if getattr(contract, key)
     )
+
+
+def _unproven_warnings(federation: Federation) -> Iterator[str]:
+    """Rules about clients, where brokers do not know who a client is."""
+    access = federation.access
+    if access and not federation.security.secured:
+        single = [rule.place for rule in access.rules if not rule.who.whole_domains]
+        named = f", and those that name roles or clients ({single[0]}, …) not at all" if single else ""
+        yield f"access: without keys brokers know nobody: rules are kept between domains alone{named}"
 
 
 def _mirror_warnings(federation: Federation) -> Iterator[str]:
@@ -55,6 +66,19 @@ def _mirror_warnings(federation: Federation) -> Iterator[str]:
                 yield f"{where} {', '.join(few)}: it takes two edges"
             if together:
                 yield f"{where} {', '.join(together)}: all edges are on one host"
+
+
+def _secret_warnings(federation: Federation) -> Iterator[str]:
+    """Passwords that stand in the file: they are in the settings of processes as well."""
+    for name, domain in federation.domains.items():
+        external = domain.external
+        if external is not None and any(
+            "@" in url for url in (external.head, external.leaf, *external.edges)
+        ):
+            yield (
+                f"domains.{name}.external: a URL has a user in it; put the password into a file, "
+                "and name that under `credentials`"
+            )
 
 
 def _separation_warnings(federation: Federation) -> Iterator[str]:

@@ -18,6 +18,8 @@ from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair
+from mangrove.model.subjects import is_internal
+from mangrove.model.topics import Scope
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.delivery.seen_frames import Verdict
@@ -94,6 +96,7 @@ from mangrove.overlay.trust.trust import Trust
 from mangrove.routing.failover.gateway_tables import GatewayTables
 
 MISPLACED = "in the name of a domain that cannot have sent it this way"
+STAYS_HOME = "it stays in its domain"
 FALSE_ORIGIN = "in the name of a domain that did not send it"
 SENT_BEFORE = "turned back to an origin that does not know it any more"
 
@@ -340,6 +343,16 @@ class OverlayEngine:
     def refused(self, subject: str) -> tuple[tuple[str, Decision], ...]:
         """The domains that want a literal subject and may not have it, with what forbids it."""
         return self._flows.refused(subject)
+
+    def refusals(self, subject: str) -> dict[str, str]:
+        """The domains that may not have a literal subject, whether they want it or not, and why."""
+        others = [name for name in self.federation.domain_order if name != self.domain]
+        if is_internal(subject) or self.federation.topics.contract_of(subject).scope is Scope.DOMAIN:
+            return dict.fromkeys(others, STAYS_HOME)
+        if self.border is None:
+            return {}
+        decisions = {name: self.border.leaving_for(name, subject) for name in others}
+        return {name: decision.reason for name, decision in decisions.items() if not decision}
 
     def retarget(self, subject: str, groups: tuple[str, ...], away: int, hop_limit: int) -> Retargeted:
         """Who serves queue groups of a message that the domains `away` (bits) do not serve after all."""

@@ -227,8 +227,20 @@ def test_what_brokers_cannot_be_told_exactly_is_named() -> None:
 
 def test_what_is_allowed_anyway_is_told_when_the_federation_starts() -> None:
     federation = parse_federation(FEDERATION.format(access="[{may: publish, subjects: [x]}]"), "x").require()
-    (warning,) = federation_warnings(federation)
-    assert warning.startswith("access[0]: allows what is allowed anyway")
+    without_effect, without_keys = federation_warnings(federation)
+    assert without_effect.startswith("access[0]: allows what is allowed anyway")
+    assert without_keys == "access: without keys brokers know nobody: rules are kept between domains alone"
+
+
+@pytest.mark.parametrize("security", ["none", "keys"])
+def test_rules_about_clients_need_keys(security: str) -> None:
+    text = FEDERATION.format(access="[{who: {client: x}, may_not: publish, subjects: [x]}]")
+    federation = parse_federation(f"{text}security: {security}\n", "x").require()
+    named = (
+        "rules are kept between domains alone, and those that name roles or clients (access[0], …) not at all"
+    )
+    told = [each for each in federation_warnings(federation) if each.endswith(named)]
+    assert len(told) == (security == "none")
 
 
 def test_of_very_many_warnings_the_first_are_told() -> None:

@@ -53,6 +53,14 @@ async def test_what_may_not_leave_at_all_is_counted_and_not_booked_as_sent() -> 
     assert (head.ledger.sent.topics, head.ledger.sent.requests) == ({}, 0)
 
 
+@pytest.mark.parametrize("subject", ["_INBOX.x", "$MQTT.msgs.x", "$foo.bar", "plant.valve"])
+async def test_what_stays_home_anyway_is_no_refusal(subject: str) -> None:
+    head = await head_with(SECRET, TopicRules((Contract(match="plant.>", scope=Scope.DOMAIN),)))
+    head.wanted_by("b", ">")
+    head.broker.publish(message(subject))
+    assert (head.flushed, refused(head), head.ledger.dropped) == ([], {}, {})
+
+
 async def test_interest_in_what_may_not_leave_is_not_listened_to() -> None:
     head = await head_with(NOT_TO_B)
     assert not head.engine.wanted_elsewhere()

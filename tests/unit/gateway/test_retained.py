@@ -6,13 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from tests.kit.access import rule, rules
 from tests.kit.waiting import eventually
 
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
+from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.letters import Ask, Letter, Listing, Retained, Summary, read_letters, write_letter
-from mangrove.gateway.retained import NOT_ALLOWED, SESSION_KEPT, UNREADABLE, RetainedMirror
+from mangrove.gateway.retained import FOREIGN, NOT_ALLOWED, SESSION_KEPT, UNREADABLE, RetainedMirror
+from mangrove.model.access.refusals import Crossing
+from mangrove.model.access.rules import AccessRules, Action
 from mangrove.model.topics import Contract, Scope, TopicRules
+from mangrove.overlay.forwarding.border import border_of
 
 RULES = TopicRules((Contract(match="plant.>", scope=Scope.DOMAIN),))
 
@@ -50,7 +55,10 @@ class MemoryStore:
 class Domains:
     """Domains whose letters reach each other unless one of them is away."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, access: dict[str, AccessRules] | None = None) -> None:
+        """`access` are the rules of each domain's gateway, which may differ."""
+        self.access = access or {}
+        self.books = {name: BorderBook() for name in names}
         self.away: set[str] = set()
         self.ledgers = {name: Ledger(name, 1) for name in names}
         self.stores: dict[str, MemoryStore] = {}
@@ -76,6 +84,8 @@ class Domains:
             store=store,
             send=send,
             reachable=reachable,
+            border=border_of(name, tuple(sorted(self.ledgers)), self.access.get(name, AccessRules())),
+            border_book=self.books[name],
         )
 
     def visible(self, name: str) -> dict[str, bytes]:
@@ -142,6 +152,51 @@ async def test_what_stays_home_is_neither_told_nor_taken() -> None:
         await asyncio.sleep(0.05)
         assert domains.visible("b") == {}
         assert domains.ledgers["b"].dropped == {NOT_ALLOWED: 2}
+
+
+NOT_TO_B = rules(rule("may_not", "news.>", actions=(Action.PUBLISH,), domain="a", to=("b",)))
+
+
+async def test_what_may_not_leave_for_a_domain_is_told_to_the_others_alone() -> None:
+    names = ("a", "b", "c")
+    async with Domains(*names, access=dict.fromkeys(names, NOT_TO_B)) as domains:
+        domains.stores["a"].publish("news.x", b"1")
+        domains.stores["a"].publish("other", b"2")
+        all_of_it = {"news.x": b"1", "other": b"2"}
+        await domains.see(a=all_of_it, b={"other": b"2"}, c=all_of_it)
+        (row,) = domains.books["a"].figures()
+        assert (row.rule, row.crossing, row.domain, row.count) == ("access[0]", Crossing.LEAVE, "b", 1)
+        domains.mirrors["a"]._summarise_to(frozenset("bc"))
+        await asyncio.sleep(0.05)
+        assert domains.visible("b") == {"other": b"2"}, "nobody thinks that something got lost"
+        assert not domains.books["b"].figures()
+
+
+async def test_what_a_gateway_should_not_have_told_is_refused_and_not_asked_for_again() -> None:
+    async with Domains("a", "b", access={"b": NOT_TO_B}) as domains:
+        domains.stores["b"].publish("news.x", b"own", 1)
+        domains.stores["a"].publish("news.x", b"1", 2)
+        domains.stores["a"].publish("news.y", b"2", 2)
+        await asyncio.sleep(0.05)
+        assert domains.visible("b") == {"news.x": b"own"}, "it does not take the place of the own"
+        before = domains.books["b"].total
+        domains.mirrors["a"]._summarise_to(frozenset("b"))
+        await asyncio.sleep(0.05)
+        assert domains.books["b"].total == before == 2
+        domains.stores["a"].publish("news.y", b"", 3)
+        domains.mirrors["a"]._summarise_to(frozenset("b"))
+        await asyncio.sleep(0.05)
+        assert domains.mirrors["b"]._figures("a") == domains.mirrors["a"]._figures("a")
+
+
+async def test_a_letter_speaks_for_the_domain_whose_frame_it_came_in() -> None:
+    async with Domains("a", "b", "c") as domains:
+        forged = RetainedMessage(subject="x", payload=b"y", origin="c", version=9)
+        for letter in (Retained(forged), Summary("c", 1, 1), Ask("c"), Listing("c", "", "", [])):
+            domains.mirrors["b"].take_from("a", write_letter(letter))
+        await asyncio.sleep(0.05)
+        assert domains.visible("b") == {}
+        assert domains.ledgers["b"].dropped == {FOREIGN: 4}
 
 
 async def test_what_cannot_be_kept_or_read_or_sent_is_counted() -> None:

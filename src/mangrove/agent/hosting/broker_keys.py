@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mangrove.broker.security import BrokerSecurity, Rights, Subjects
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.access.permissions import EVERYTHING, PatternLists, permissions_of
 from mangrove.model.access.rules import Principal
 from mangrove.model.endpoints import BrokerEndpoints
@@ -43,6 +43,10 @@ class BrokerKeys:
     def nkeys(self) -> frozenset[str]:
         """All keys by which anybody may connect."""
         return frozenset(nkey for user in self._ring.users() for nkey in user.nkeys)
+
+    def name_of(self, nkey: str) -> str:
+        """Who connects by a key; the key itself if it is nobody's, or nobody's any more."""
+        return next((user.name for user in self._ring.users() if nkey in user.nkeys), nkey)
 
     def of(self, broker: BrokerEndpoints, *, attaches: bool) -> BrokerSecurity:
         """What one broker is secured with; `attaches`: to another broker of the domain."""

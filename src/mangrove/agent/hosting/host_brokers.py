@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
 
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerAwayError
+from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
-from mangrove.model.federation import Federation
+from mangrove.model.federation import External, Federation
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +97,7 @@ class HostBrokers:
         if self._own.head.external:
             external = self._federation.domains[self._own.domain].external
             assert external is not None
-            return (external.leaf,)
+            return (_with_password(external),)
         if edge.behind is not None:
             scheme = BROKER_URLS[edge.kind].attach_scheme
             return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
@@ -156,3 +158,13 @@ class HostBrokers:
             log.error("%s may have somebody attached by a key of before: %s", broker.name, error.message)
         finally:
             await system.close()
+
+
+def _with_password(external: External) -> str:
+    """Where an edge of ours attaches to somebody else's head; only the broker's own file has it."""
+    login = external_login(external)
+    if login is None:
+        return external.leaf
+    shown, parts = login(), urlsplit(external.leaf)
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{quote(shown.user, safe='')}:{quote(shown.password, safe='')}@{place}"

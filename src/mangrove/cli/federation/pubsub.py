@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ from mangrove.cli.running import run_async
 from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
 
 if TYPE_CHECKING:
-    from mangrove.client import Message
+    from mangrove.client import Connection, Message
     from mangrove.client.connecting import Connecting
     from mangrove.client.subscription import Subscription
 
@@ -49,6 +50,7 @@ def pub(
     payload = sys.stdin.buffer.read() if data in (None, "-") else str(data).encode()
     headers = _headers(header or [])
     outcomes: Counter[str] = Counter()
+    refused: dict[str, str] = {}
 
     async def publish() -> None:
         start = time.monotonic()
@@ -59,20 +61,33 @@ def pub(
                 if rate:
                     await asyncio.sleep(max(0.0, start + (number + 1) / rate - time.monotonic()))
             await connection.flush()
+            if server is None:
+                refused.update(await _refusals(connection, subject))
 
     run_async(publish())
     sent, limited, unwanted = (outcomes[key] for key in ("sent", "limited", "unwanted"))
     if as_json:
         withheld = {key: outcomes[key] for key in ("limited", "unwanted") if outcomes[key]}
-        print_json({"subject": subject, "published": sent, "bytes": len(payload), **withheld})
+        rules = {"refused": refused} if refused else {}
+        print_json({"subject": subject, "published": sent, "bytes": len(payload), **withheld, **rules})
     else:
         stderr_console().print(f"published {sent} × {len(payload)} bytes on {subject}")
         if limited:
             stderr_console().print(f"{limited} were not sent: the limit of {subject} is reached")
         if unwanted:
             stderr_console().print(f"{unwanted} were not sent: nobody in the federation subscribes")
+        for why in dict.fromkeys(refused.values()):
+            domains = ", ".join(name for name, reason in refused.items() if reason == why)
+            stderr_console().print(f"it does not reach {domains}: {why}", markup=False)
     if limited:
         raise typer.Exit(EXIT_NEGATIVE)
+
+
+async def _refusals(connection: Connection, subject: str) -> dict[str, str]:
+    """Where what was published may not go; nothing if nobody knows."""
+    with suppress(TimeoutError, MangroveError):
+        return await connection.refusals(subject)
+    return {}
 
 
 def sub(

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Protocol
 
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.access.refusals import AccessRefusal, Crossing
+from mangrove.model.audit.entry import AuditKind
 
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 1000
 OTHERS = "(others)"
 """What is refused beyond that many combinations of a rule and a domain is counted under this name."""
-
-
-class Audit(Protocol):
-    """Where what happened to whom is kept."""
-
-    def __call__(self, kind: str, **facts: str | int) -> None:
-        """Write it down."""
-
-
-def unaudited(kind: str, **facts: str | int) -> None:
-    """Where nothing is kept."""
 
 
 @dataclass(slots=True)
@@ -36,8 +26,8 @@ class _Row:
 class BorderBook:
     """Counts in bounded memory. Of each rule and domain the first refusal is told, then the tenth, …"""
 
-    def __init__(self, audit: Audit = unaudited) -> None:
-        self._audit = audit
+    def __init__(self, audit: AuditLog | None = None) -> None:
+        self._audit = audit or AuditLog()
         self._rows: dict[tuple[str, Crossing, str], _Row] = {}
 
     @property
@@ -57,8 +47,8 @@ class BorderBook:
         if len(str(row.count)) > len(str(before)) or not before:
             rule, _, domain = key
             log.warning("%s may not %s: %s; %d so far", subject, crossing.phrase(domain), rule, row.count)
-            self._audit(
-                "access refused",
+            self._audit.note(
+                AuditKind.ACCESS_REFUSED,
                 rule=rule,
                 crossing=crossing.value,
                 domain=domain,

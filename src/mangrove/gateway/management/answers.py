@@ -14,6 +14,7 @@ from mangrove.gateway.management.broker_connection import Answer
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.speakers import ANY_USER
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
+from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest
@@ -23,6 +24,7 @@ from mangrove.model.shared_names import (
     gateway_status_subject,
 )
 from mangrove.model.status import GatewayStatus
+from mangrove.model.subjects import subject_problem
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
@@ -66,6 +68,9 @@ class Answers:
             ),
             gateway_avoid_subject(domain): lambda request, _: msgspec.json.encode(self._avoid(request)),
             gateway_limits_subject(domain): lambda request, _: msgspec.json.encode(self._limit(request)),
+            gateway_access_subject(domain, user): lambda request, _: msgspec.json.encode(
+                self._access(request)
+            ),
         }
 
     def _ask(self, request: bytes, user: str) -> AskAnswer:
@@ -92,6 +97,16 @@ class Answers:
             return AvoidAnswer(problem=error.message, hint=error.hint)
         active = {region.name: region for region in self._engine.endangered(monotonic())}
         return AvoidAnswer(region=active.get(asked.name))
+
+    def _access(self, request: bytes) -> AccessAnswer:
+        """Where messages on a subject may not go."""
+        try:
+            subject = msgspec.json.decode(request, type=AccessRequest).subject
+        except msgspec.DecodeError as error:
+            return AccessAnswer(problem=f"the question cannot be read: {error}")
+        if problem := subject_problem(subject, wildcards=False):
+            return AccessAnswer(problem=f"that is no subject: {problem}")
+        return AccessAnswer(refused=self._engine.refusals(subject))
 
     def _limit(self, request: bytes) -> GatewayLimited:
         """The agent says how much may enter the domain."""

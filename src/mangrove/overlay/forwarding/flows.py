@@ -274,8 +274,13 @@ class FlowTable:
         return routes + self._routes(0, serving, key._replace(hop_limit=hop_limit - 1)), tuple(lost)
 
     def refused(self, subject: str) -> tuple[tuple[str, Decision], ...]:
-        """The domains that want a literal subject and may not have it, and by which rule."""
-        if self._border is None or self._rules.contract_of(subject).scope is Scope.DOMAIN:
+        """The domains that want a literal subject and may not have it, and by which rule.
+
+        Of what stays in its domain anyway, nobody is refused anything: who wants `>` does not mean that.
+        """
+        if self._border is None or is_internal(subject):
+            return ()
+        if self._rules.contract_of(subject).scope is Scope.DOMAIN:
             return ()
         plain, members = self._wanting(subject)
         for bits in members.values():

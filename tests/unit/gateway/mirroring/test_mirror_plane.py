@@ -6,9 +6,11 @@ from functools import partial
 from time import monotonic
 
 import pytest
+from tests.kit.access import rule, rules
 from tests.kit.attachments import FakeAttachment, Head, identified, message
 
 from mangrove.gateway.mirroring.mirror_plane import UNREADABLE, MirrorPlane
+from mangrove.model.access.rules import AccessRules, Action
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_PREFIX
 from mangrove.model.topics import Contract, Mirror, TopicRules
 
@@ -25,9 +27,11 @@ TWICE, READY, ONCE = 0, 1, 3
 class Mirrored:
     """A head connection with two edges for second copies, all in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: AccessRules | None = None) -> None:
         self.edges: dict[str, FakeAttachment] = {}
-        self.head = Head(rules=RULES, max_message_bytes=200, queue_bytes=100_000, mirrors=self._mirrors)
+        self.head = Head(
+            rules=RULES, max_message_bytes=200, queue_bytes=100_000, mirrors=self._mirrors, access=access
+        )
         self.plane = self._plane
         for edge in self.plane.edges:
             edge.attached()
@@ -91,6 +95,29 @@ def test_a_limit_counts_a_message_once_and_a_copy_does_not_slip_by() -> None:
     assert out < 10
     assert site.head.ledger.sent.topics == {"limited.x": out}
     assert sum(site.head.ledger.dropped.values()) == 10 - out, "each is dropped once"
+
+
+def test_what_may_not_leave_leaves_by_no_copy_and_is_counted_once() -> None:
+    site = Mirrored(rules(rule("may_not", "twice.x", actions=(Action.PUBLISH,))))
+    site.head.wanted_by("b", "twice.>")
+    site.edges["edge1"].publish(numbered(f"{MIRROR_PREFIX}twice.x", 1))
+    site.head.broker.publish(numbered("twice.x", 1), numbered("twice.y", 2))
+    assert site.head.messages_out() == [numbered("twice.y", 2)]
+    assert [row.count for row in site.head.border_book.figures()] == [1]
+
+
+def test_what_may_not_enter_reaches_neither_the_head_nor_an_edge() -> None:
+    site = Mirrored(rules(rule("may_not", "twice.x", actions=(Action.PUBLISH,), domain="b")))
+    site.edges["edge2"].subscribers((f"{MIRROR_PREFIX}twice.*", "", True))
+    for origin in ("b", "c"):
+        body = numbered("twice.x", 1, origin.encode()) + numbered("twice.y", ord(origin))
+        site.head.connection.deliver(body, topic_class=TWICE, origin=origin)
+    assert b"".join(site.head.broker.written) == (
+        numbered("twice.y", ord("b")) + numbered("twice.x", 1, b"c") + numbered("twice.y", ord("c"))
+    )
+    copies = b"".join(site.edges["edge2"].written)
+    assert (copies.count(b"twice.x "), copies.count(b"twice.y ")) == (1, 2)
+    assert [row.count for row in site.head.border_book.figures()] == [1]
 
 
 @pytest.mark.parametrize(
