@@ -44,7 +44,7 @@ class SecuredDomain:
         self.endpoints = endpoints
         self.brokers = brokers
         assert brokers.keys is not None
-        self.guard = KeysGuard(brokers.keys, brokers.take_over_keys)
+        self.guard = KeysGuard(brokers, brokers.keys)
 
     def login(self, user: str) -> LoginSource:
         """Who a user of ours is, as its key says now."""

@@ -133,7 +133,7 @@ class Site:
         refusals = self._refusals()
         self._tasks.append(run(refusals.run(), name=f"refusals of {self.domain}"))
         if self._brokers.keys is not None:
-            guard = KeysGuard(self._brokers.keys, self._brokers.take_over_keys)
+            guard = KeysGuard(self._brokers, self._brokers.keys)
             self._tasks.append(run(guard.run(), name=f"keys of {self.domain}"))
 
     def _refusals(self) -> BrokerRefusals:

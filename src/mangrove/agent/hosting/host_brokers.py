@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 RETURN_S = 1.0
 """What a client may need to be back with its new key."""
 MAX_TURNS_S = 10.0
+EXPELLED_APART_S = 1.0
 
 
 class HostBrokers:
@@ -135,11 +136,9 @@ class HostBrokers:
             self._data_broker(broker)
             if broker is self._own.head:
                 await self._reloaded(broker)
-                await self._expel(broker)
             else:
                 edges.append(broker)
         await asyncio.gather(*map(self._reloaded, edges))
-        await asyncio.gather(*map(self._expel, edges))
 
     async def _reloaded(self, broker: BrokerEndpoints) -> None:
         process = self.processes[broker.name]
@@ -150,8 +149,19 @@ class HostBrokers:
         if problem:
             log.error("%s goes on with the keys that it had: %s", broker.name, problem)
 
+    async def expel(self) -> None:
+        """Send away who is attached by a key that is believed no more, from one broker after the other.
+
+        A gateway comes back at once with its new key. It is never away from the primary and the mirror of a
+        topic at the same time, also where they are on different hosts: each waits for its place in the order.
+        """
+        for position, broker in enumerate(self._own.succession):
+            if self.is_here(broker):
+                await self._expel(broker)
+            if position < len(self._own.succession) - 1:
+                await asyncio.sleep(EXPELLED_APART_S)
+
     async def _expel(self, broker: BrokerEndpoints) -> None:
-        """Send away who is attached by a key that is believed no more."""
         if self.keys is None or self.processes[broker.name].pid is None:
             return
         system = kind_of(broker.kind).system(broker, self.keys.login)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 from mangrove.agent.hosting.broker_keys import BrokerKeys
+from mangrove.agent.hosting.host_brokers import HostBrokers
 from mangrove.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -21,13 +21,21 @@ LOOK_S = 0.3
 class KeysGuard:
     """Watches the key directory of one domain."""
 
-    def __init__(self, keys: BrokerKeys, take_over: Callable[[], Awaitable[None]]) -> None:
-        """`take_over` renders the keys for all brokers of this host and has them read that."""
+    def __init__(self, brokers: HostBrokers, keys: BrokerKeys) -> None:
+        self._brokers = brokers
         self._keys = keys
-        self._take_over = take_over
+        self._expelling: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Look, until cancelled. Keys that are not whole are left alone, and said so once."""
+        try:
+            await self._look()
+        finally:
+            if self._expelling is not None:
+                self._expelling.cancel()
+                await asyncio.gather(self._expelling, return_exceptions=True)
+
+    async def _look(self) -> None:
         said = ""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -42,4 +50,7 @@ class KeysGuard:
                 continue
             said = ""
             log.info("the brokers take over the keys of generation %d", self._keys.generation)
-            await self._take_over()
+            if self._expelling is not None:
+                self._expelling.cancel()
+            await self._brokers.take_over_keys()
+            self._expelling = asyncio.create_task(self._brokers.expel(), name="expel")
