@@ -13,6 +13,7 @@ from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.head import HeadConnection, LetterBox, Silence
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.rules import AccessRules
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.federation import Limits
@@ -97,6 +98,7 @@ class Head:
         mirrors: Callable[[Head], MirrorPlane] | None = None,
         access: AccessRules | None = None,
         letters: LetterBox | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`attach` makes another broker than the fake one."""
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
@@ -105,8 +107,7 @@ class Head:
         )
         self.engine: OverlayEngine = with_links(shape, "a")
         self.ledger = Ledger("a", epoch=1)
-        self.border_book = BorderBook(self._audit)
-        self.audited: list[dict[str, str | int]] = []
+        self.border_book = BorderBook(audit)
         self.flushed: list[tuple[int, bytes]] = []
         self.interest: list[tuple[set[str], set[str]]] = []
         self.attachments: list[FakeAttachment] = []
@@ -140,9 +141,6 @@ class Head:
     def messages_out(self) -> list[bytes]:
         """What left for other domains so far."""
         return [body for _, body in self.flushed]
-
-    def _audit(self, kind: str, **facts: str | int) -> None:
-        self.audited.append({"kind": kind, **facts})
 
     def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
         self.attachments.append(FakeAttachment(owner))

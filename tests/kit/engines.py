@@ -16,6 +16,7 @@ from mangrove.overlay.protocol.control_messages import (
     LinkStateAd,
     control_frame,
 )
+from mangrove.overlay.trust.trust import Trust
 
 
 def federation(*pairs: tuple[str, str], topics: TopicRules | None = None) -> Federation:
@@ -28,13 +29,13 @@ def federation(*pairs: tuple[str, str], topics: TopicRules | None = None) -> Fed
     )
 
 
-def engine(shape: Federation, domain: str, epoch: int = 1) -> OverlayEngine:
-    return OverlayEngine(shape, domain, epoch)
+def engine(shape: Federation, domain: str, epoch: int = 1, trust: Trust | None = None) -> OverlayEngine:
+    return OverlayEngine(shape, domain, epoch, trust=trust)
 
 
-def with_links(shape: Federation, domain: str) -> OverlayEngine:
+def with_links(shape: Federation, domain: str, trust: Trust | None = None) -> OverlayEngine:
     """An engine whose links have all passed their tests."""
-    made = engine(shape, domain)
+    made = engine(shape, domain, trust=trust)
     for link in shape.links_of(domain):
         peer = link.other(domain)
         made.peer_up(peer, now=0.0)

@@ -11,6 +11,7 @@ from tests.kit.waiting import eventually
 
 from mangrove.gateway.links.links import Links
 from mangrove.gateway.trust.keys_in_force import KeysInForce
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.ports import PortReservation
 from mangrove.model.address import Address
 from mangrove.model.federation import Federation
@@ -32,14 +33,14 @@ class LinkedGateway:
         self.keys = keys
         self.engine = OverlayEngine(shape, domain, epoch)
         self.delivered: list[bytes] = []
-        self.audited: list[tuple[str, dict[str, object]]] = []
+        self.audit = AuditLog()
         self.links = Links(
             self.engine,
             tuple(link.other(domain) for link in shape.links_of(domain)),
             carry_out=self._carry_out,
             attached=self._tick,
             keys=keys,
-            audit=lambda kind, **facts: self.audited.append((kind, facts)),
+            audit=self.audit,
         )
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []

@@ -36,6 +36,7 @@ from mangrove.broker.kinds import kind_of
 from mangrove.control.brain import AgentBrain
 from mangrove.control.election.score import score_of
 from mangrove.errors import MangroveError
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
@@ -55,6 +56,7 @@ from mangrove.model.agents.names import (
     report_subject,
 )
 from mangrove.model.agents.speakers import ANY_USER, speaker_of, unspoken
+from mangrove.model.audit.entry import AuditKind
 from mangrove.model.security import users
 from mangrove.store.buckets import Buckets
 
@@ -79,7 +81,7 @@ PENDING_BYTES = 64 << 20
 class Agent:
     """One agent: a management connection and everything that goes over it."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, audit: AuditLog | None = None) -> None:
         domain, federation = settings.domain, settings.federation
         self._settings = settings
         self._domain = domain
@@ -102,7 +104,9 @@ class Agent:
         self._keys = LeaseKeys(domain, users=bool(settings.keys))
         self._login = login_of(settings.keys, users.AGENT_USER)
         neighbours = [link.other(domain) for link in federation.links_of(domain)]
-        self._shell = Shell(domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours)
+        self._shell = Shell(
+            domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours, audit=audit
+        )
         self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._later: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
@@ -315,9 +319,13 @@ async def _settled(leadership: Leadership) -> None:
 
 async def _serve(settings: AgentSettings) -> None:
     check(settings)
+    audit = AuditLog.at(settings.audit_path)
+    audit.note(AuditKind.PROCESS_STARTED)
     try:
-        await Agent(settings).run()
+        await Agent(settings, audit).run()
     finally:
+        audit.note(AuditKind.PROCESS_STOPPED)
+        audit.close()
         log.info("agent stopped")
 
 

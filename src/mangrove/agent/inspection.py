@@ -10,6 +10,7 @@ import msgspec
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
+from mangrove.model.audit.entry import AuditHead
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
 from mangrove.model.hosting.broker_status import BrokerStatus
@@ -103,6 +104,18 @@ async def _seen_from_their_hosts(
 
 async def _broker_status(broker: BrokerEndpoints, role: str) -> BrokerStatus:
     return await kind_of(broker.kind).status(broker, role)
+
+
+async def audit_heads(runtime: Runtime) -> list[AuditHead]:
+    """The ends of their audit logs, as the gateways and leading agents that answer hold them in memory."""
+
+    async def of(endpoints: DomainEndpoints) -> list[AuditHead]:
+        async with ManagementConnection(endpoints) as management:
+            found = await asyncio.gather(management.gateway_status(), management.agent_status())
+        return [each.audit.head for each in found if each is not None and each.audit.head is not None]
+
+    found = await asyncio.gather(*map(of, runtime.domains.values()))
+    return [head for heads in found for head in heads]
 
 
 async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:

@@ -121,7 +121,9 @@ class ManagementConnection:
         found: list[HostAnswer] = []
         if not expected:
             return found
-        with contextlib.suppress(nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError):
+        with contextlib.suppress(
+            nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError
+        ):
             connection = await self._connected()
             inbox = connection.new_inbox()
             answers = await connection.subscribe(inbox)
@@ -151,7 +153,7 @@ class ManagementConnection:
             connection = await self._connected()
             answer = await connection.request(subject, request, timeout=timeout_s)
             return msgspec.json.decode(answer.data, type=kind)
-        except (nats.errors.Error, OSError, msgspec.DecodeError):
+        except (nats.errors.Error, OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     async def _connected(self) -> Client:

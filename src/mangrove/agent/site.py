@@ -13,6 +13,7 @@ import msgspec
 
 from mangrove.agent.hosting.attachment import AttachmentGuard
 from mangrove.agent.hosting.broker_keys import BrokerKeys
+from mangrove.agent.hosting.broker_refusals import BrokerRefusals
 from mangrove.agent.hosting.host_brokers import HostBrokers
 from mangrove.agent.hosting.keys_guard import KeysGuard
 from mangrove.agent.hosting.silence import SilenceGuard
@@ -129,9 +130,17 @@ class Site:
         run = asyncio.get_running_loop().create_task
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
         self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
+        refusals = self._refusals()
+        self._tasks.append(run(refusals.run(), name=f"refusals of {self.domain}"))
         if self._brokers.keys is not None:
             guard = KeysGuard(self._brokers.keys, self._brokers.take_over_keys)
             self._tasks.append(run(guard.run(), name=f"keys of {self.domain}"))
+
+    def _refusals(self) -> BrokerRefusals:
+        described = {each.name: each.kind for each in (*self._own.succession, *self._own.managements)}
+        logs = {name: (described[name], self._run.log(name)) for name in self.brokers}
+        where = f"{self.domain}-{self.host}" if self._own.on_several_hosts else self.domain
+        return BrokerRefusals(logs, str(self._run.audit_of(f"{where}-brokers")))
 
     def _guards(self) -> Iterator[SilenceGuard | AttachmentGuard]:
         """For each broker on another host, and for each of this host that has a choice where to attach."""
@@ -241,6 +250,7 @@ class Site:
             calls=tuple(calls),
             pair=self._pair(number, name),
             events_path=str(self._run.events_of(recorded_as)),
+            audit_path=str(self._run.audit_of(name)),
             journal_path=str(self._run.journal_of(recorded_as)),
             stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
         )
@@ -272,6 +282,7 @@ class Site:
             system_user=self._system_user,
             keys=self._keys,
             events_path=str(self._run.events_of(name)),
+            audit_path=str(self._run.audit_of(name)),
         )
         path = self._run.settings(name)
         write_private(path, msgspec.json.encode(settings))

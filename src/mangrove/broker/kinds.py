@@ -13,6 +13,7 @@ from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.broker.heartbeat import Heartbeat, Refused
 from mangrove.broker.nats.kind import NatsKind
 from mangrove.broker.probing import Probe, ProbeOwner
+from mangrove.broker.refusals import Refusal
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerSystem
@@ -100,6 +101,9 @@ class Kind(Protocol):
 
     def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """How an agent notices that a broker has died; made while the loop runs."""
+
+    def refusal(self, line: bytes) -> Refusal | None:
+        """Whom the broker turned away, if a line of its log tells of that."""
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""

@@ -10,6 +10,7 @@ import typer
 
 from mangrove.cli.access import access
 from mangrove.cli.agents import leader, pause
+from mangrove.cli.audit import audit
 from mangrove.cli.demonstration import demo
 from mangrove.cli.federation import avoid, broker, directory, link, load, pubsub, replay, status, story, up
 from mangrove.cli.keys import keys
@@ -44,6 +45,7 @@ app.command("avoid")(avoid.avoid)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(access.app, name="access")
+app.add_typer(audit.app, name="audit")
 app.add_typer(keys.app, name="keys")
 app.add_typer(plan.app, name="plan")
 app.add_typer(route.app, name="route")

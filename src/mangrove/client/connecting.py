@@ -220,7 +220,7 @@ async def _ask_directions(wire: ClientConnection) -> Directions | None:
         return msgspec.json.decode(answer.data, type=Directions).seen_from(wire.url)
     except (BrokerAwayError, NoResponderError, NotAllowedError, TimeoutError):
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         log.warning("directions that cannot be read are ignored: %s", error)
         return None
 

@@ -30,5 +30,5 @@ class GatewayQuestions:
             return await self._link.ask(subject, question, answer, timeout_s)
         except (BrokerAwayError, NoResponderError, TimeoutError):
             return None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MangroveError(f"the gateway of {self.domain} answered nonsense: {error}") from None

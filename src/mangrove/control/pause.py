@@ -46,7 +46,7 @@ class Pause:
         for record in records:
             try:
                 self._stored = _decoder.decode(record)
-            except msgspec.DecodeError:  # another's
+            except (msgspec.DecodeError, UnicodeDecodeError):  # another's
                 continue
         self._wanted = self._stored
         self._write = -1

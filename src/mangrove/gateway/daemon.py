@@ -39,11 +39,12 @@ from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.gateway.trust.keys_in_force import KeysInForce
-from mangrove.gateway.trust.refusals import Audit, unheard
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.keys.user_login import login_of
+from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
@@ -52,6 +53,7 @@ from mangrove.model.shared_names import (
 from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.events.happenings import StatementRefused
 from mangrove.overlay.instructions import (
     ChangeSubscriptions,
     CloseLink,
@@ -104,12 +106,16 @@ class Gateway:
         tables: GatewayTables | None = None,
         *,
         keys: KeysInForce | None = None,
-        audit: Audit = unheard,
+        audit: AuditLog | None = None,
     ) -> None:
-        """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured."""
+        """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured.
+
+        The audit log is that of the process.
+        """
         federation = settings.federation
         self._settings = settings
         self._order = federation.domain_order
+        self._audit = audit or AuditLog()
         second = settings.pair is not None and settings.pair.number == 2
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
         """What this gateway calls itself at brokers."""
@@ -178,7 +184,7 @@ class Gateway:
             pair=pair,
             keys=keys,
             keys_changed=self._say_anew,
-            audit=audit,
+            audit=self._audit,
         )
         if pair is not None:
             self._partnership = Partnership(
@@ -457,9 +463,20 @@ class Gateway:
             self._timer = None
         self._carry_out(self._engine.handle_timer(monotonic()))
         self._sealed.tell(monotonic())
-        self._event_file.write(self._engine.take_events())
+        self._write_events()
         self._head.arrivals.expire(monotonic())
+        self._audit.settle()
         self._set_timer()
+
+    def _write_events(self) -> None:
+        """For the story; what was not believed also goes into the audit log."""
+        events = self._engine.take_events()
+        self._event_file.write(events)
+        for event in events:
+            match event.happening:
+                case StatementRefused(peer=peer, origin=origin, what=what, reason=reason, count=count):
+                    facts: dict[str, Fact] = {"peer": peer, "origin": origin, "what": what, "reason": reason}
+                    self._audit.add(AuditKind.MESSAGE_REFUSED, facts, count)
 
     def _set_timer(self) -> None:
         """Come back when something is due; never later than was said before."""
@@ -489,7 +506,7 @@ class Gateway:
         except* DisplacedError:
             log.warning("displaced by the other gateway of %s", self._settings.domain)
         finally:
-            self._event_file.write(self._engine.take_events())
+            self._write_events()
             if self._timer is not None:
                 self._timer.cancel()
             self._desk.close()
@@ -559,8 +576,9 @@ class Gateway:
             silence=self._desk.figures(),
             pair=None if self._pair is None else self._pair.status(),
             mirroring=None if self._mirrors is None else self._mirrors.figures(),
-            access=self._border_book.figures(),
             sealing=self._sealing_figures(),
+            access=self._border_book.figures(),
+            audit=self._audit.figures(),
         )
 
 
@@ -568,25 +586,32 @@ async def _serve(settings: GatewaySettings) -> None:
     # The working set is long-lived; fewer collections mean fewer pauses in the data path.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    keys = KeysInForce.read(settings.keys) if settings.keys else None
-    following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
+    audit = AuditLog.at(settings.audit_path)
+    audit.note(AuditKind.PROCESS_STARTED)
+    following = None
     try:
+        keys = KeysInForce.read(settings.keys, audit) if settings.keys else None
+        following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns(), keys=keys).run()
+            await Gateway(settings, epoch=time_ns(), keys=keys, audit=audit).run()
         else:
-            pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys)
-            await _serve_in_turn(settings, pair, keys)
+            pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys, audit=audit)
+            await _serve_in_turn(settings, pair, keys, audit)
     finally:
         if following is not None:
             following.cancel()
+        audit.note(AuditKind.PROCESS_STOPPED)
+        audit.close()
         log.info("gateway stopped")
 
 
-async def _serve_in_turn(settings: GatewaySettings, pair: Pair, keys: KeysInForce | None) -> None:
+async def _serve_in_turn(
+    settings: GatewaySettings, pair: Pair, keys: KeysInForce | None, audit: AuditLog
+) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
+        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -595,7 +620,7 @@ async def _serve_in_turn(settings: GatewaySettings, pair: Pair, keys: KeysInForc
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys)
+            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit)
             pair.let_go()
 
 

@@ -62,7 +62,7 @@ def read_letters(messages: bytes) -> tuple[list[Letter], int]:
         skip = parse_message_line(messages[position:eol]).skip
         try:
             letters.append(_decoder.decode(messages[eol + 2 : eol + skip - 2]))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             unreadable += 1
         position = eol + skip
     return letters, unreadable

@@ -8,6 +8,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.links.links import Links
 from mangrove.model.access.refusals import AccessRefusal
+from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.status import (
     GatewayStatus,
     LimitFigures,
@@ -41,6 +42,7 @@ def gateway_report(
     mirroring: MirrorFigures | None = None,
     access: tuple[AccessRefusal, ...] = (),
     sealing: SealingFigures | None = None,
+    audit: AuditFigures | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -91,6 +93,7 @@ def gateway_report(
         mirroring=mirroring or MirrorFigures(),
         access=access,
         sealing=sealing or SealingFigures(),
+        audit=audit or AuditFigures(),
     )
 
 

@@ -165,7 +165,7 @@ def _stimuli(path: Path, records: Iterator[bytes]) -> Iterator[tuple[Stimulus, i
     for number, record in enumerate(records):
         try:
             yield _stimulus_decoder.decode(record)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: record {number} is not a stimulus: {error}") from None
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.log_limit import LogLimit
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -24,7 +25,7 @@ def read_settings(path: Path, kind: type[S]) -> S:
     """A settings file as the process that starts this one wrote it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the settings {path}: {error}", hint=WRITTEN_BY) from None
 
 
@@ -35,6 +36,8 @@ def run_daemon(kind: type[S], serve: Callable[[S], Coroutine[None, None, None]])
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LogLimit())
     try:
         settings = read_settings(Path(sys.argv[1]), kind)
         uvloop.run(_until_told(serve(settings)))

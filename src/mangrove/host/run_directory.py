@@ -68,6 +68,17 @@ class RunDirectory:
         """The ring of what a gateway's engine was told last, to be replayed."""
         return self.path / "stimuli" / f"{domain}.ring"
 
+    # -- audit --------------------------------------------------------------------------------------------
+
+    @property
+    def audit(self) -> Path:
+        """The folder where processes write down who connected, was refused, or changed something."""
+        return self.path / "audit"
+
+    def audit_of(self, process: str) -> Path:
+        """The audit log of one process; full files have a number after this name."""
+        return self.audit / f"{process}.jsonl"
+
     # -- keys ---------------------------------------------------------------------------------------------
 
     @property

@@ -51,7 +51,7 @@ def read_runtime(run: RunDirectory) -> Runtime:
     """The runtime file of a directory."""
     try:
         return msgspec.json.decode(run.runtime.read_bytes(), type=Runtime)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {run.runtime}: {error}") from None
 
 

@@ -49,6 +49,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...]
     events_path: str = ""
     journal_path: str = ""
+    audit_path: str = ""
+    """Where to write down who connected and was refused; empty: nowhere."""
     stimuli_path: str = ""
     """Where to record what the engine is told; empty: nowhere."""
     head_kind: BrokerKind = BrokerKind.NATS

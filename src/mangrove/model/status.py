@@ -6,6 +6,7 @@ import msgspec
 
 from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.agents.status import AgentStatus
+from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import HostStatus
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
@@ -373,6 +374,7 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     mirroring: MirrorFigures = MirrorFigures()
     access: tuple[AccessRefusal, ...] = ()
     """What the rules of access kept from passing the border of the domain; the most first."""
+    audit: AuditFigures = AuditFigures()
 
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):

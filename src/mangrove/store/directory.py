@@ -32,7 +32,7 @@ def usable(values: Iterable[bytes], domain: str) -> StoredDirectory:
     for value in values:
         try:
             record = read_record(value)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             unusable += 1
             continue
         if record.domain == domain and record.topic and record.epoch >= 0:

@@ -78,7 +78,7 @@ async def _raise_first(bucket: KeyValue, term: int) -> int:
             found = msgspec.json.decode(entry.value or b"", type=_Raised).term
         except nats.js.errors.KeyDeletedError as deleted:
             revision = deleted.entry.revision or 0
-        except (nats.js.errors.KeyNotFoundError, msgspec.DecodeError):
+        except (nats.js.errors.KeyNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             pass
         if found > term:
             raise FencedError(f"an agent leads in term {found}, which is after {term}")

@@ -37,7 +37,7 @@ class StoredLease:
                 return None, 0
             try:
                 return _decoder.decode(entry.value or b""), entry.revision or 0
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 return None, entry.revision or 0
 
     async def put(self, record: LeaseRecord, last: int) -> int | None:

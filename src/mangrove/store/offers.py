@@ -75,6 +75,6 @@ class OfferReader:
             return None
         try:
             return _decoder.decode(message.data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.unreadable += 1
             return None

@@ -272,7 +272,7 @@ class Wan:
     def _answer(self, line: bytes) -> Answer:
         try:
             change = msgspec.json.decode(line, type=ShapeChange)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return Answer(error=f"not a request: {error}")
         link = self._links.get(change.link)
         if link is None:

@@ -53,6 +53,8 @@ async def carry_out(pipe: Pipe, answers: dict[str, Any]) -> None:
         while True:
             await ready.wait()
             ready.clear()
+            if not pipe.poll():  # said twice of one command: to wait for another would hold up everything
+                continue
             command, argument = pipe.recv()
             answer = await answers[command](argument)
             os.set_blocking(pipe.fileno(), True)  # the loop made it not so: a long answer would be cut

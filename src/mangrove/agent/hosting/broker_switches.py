@@ -59,7 +59,7 @@ class BrokerSwitches:
                 problem = _answer.decode(reply.data).problem
             except (nats.errors.Error, OSError):
                 problem = f"nobody answers on host {host}" if host else "nobody answers"
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 problem = "its supervisor's answer cannot be read"
             if problem:
                 self._refused[f"brokers not switched: {order.action.value}"] += 1

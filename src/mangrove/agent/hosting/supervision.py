@@ -107,7 +107,7 @@ class Supervision:
     async def _heard(self, message: Msg) -> None:
         try:
             request = _request.decode(message.data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             log.warning("a request that cannot be read: %s", error)
             return
         problem = ""
@@ -128,11 +128,11 @@ class Supervision:
         return tuple(await asyncio.gather(*(kind_of(each.kind).status(each, "") for each in brokers)))
 
     async def _heard_leader(self, message: Msg) -> None:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             self._announced(_announcement.decode(message.data).term)
 
     async def _answered(self, message: Msg) -> None:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             self._judge(_answer.decode(message.data).greeting)
 
     def _judge(self, other: HostGreeting) -> None:

@@ -35,7 +35,7 @@ class GatewayCounts:
                 request = msgspec.json.encode(TopicCountsRequest(cursor=self._cursor))
                 answer = await self._connection.request(self._subject, request, timeout=TIMEOUT_S)
                 counts = _decoder.decode(answer.data)
-            except (nats.errors.Error, OSError, msgspec.DecodeError):
+            except (nats.errors.Error, OSError, msgspec.DecodeError, UnicodeDecodeError):
                 continue
             known, self._cursor = self._cursor is not None, counts.cursor
             if known and counts.span_s > 0.0:

@@ -52,7 +52,7 @@ class GatewayLimiter:
             except (nats.errors.Error, OSError):
                 self._refused["limits that the gateway did not answer"] += 1
                 continue
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 self._refused["answers of the gateway that cannot be read"] += 1
                 continue
             now = monotonic()

@@ -104,7 +104,7 @@ class LeaseKeys:
         try:
             signed = _signed.decode(data)
             registration = _registration.decode(signed.body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(Reason.UNREADABLE) from None
         client = registration.client
         if client != client_id(registration.public_key):
@@ -142,7 +142,7 @@ class LeaseKeys:
             raise RefusedError(Reason.TOO_LARGE)
         try:
             sealed = _sealed.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(Reason.UNREADABLE) from None
         known = self._known.get(sealed.client)
         if known is None:
@@ -152,7 +152,7 @@ class LeaseKeys:
         self._check_user(sealed.client, user)
         try:
             message = _message.decode(sealed.body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(Reason.UNREADABLE) from None
         if message.client != sealed.client:
             raise RefusedError(Reason.FORGED_ID)

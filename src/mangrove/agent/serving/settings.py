@@ -24,6 +24,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     keys: str = ""
     """The folder with the keys of the domain; empty: nobody proves who it is."""
     events_path: str = ""
+    audit_path: str = ""
     power: float | None = None
     """Computing power of its machine, if not what that says of itself."""
 

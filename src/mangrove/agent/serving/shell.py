@@ -57,6 +57,7 @@ from mangrove.control.stimuli import (
     PeerSaid,
     Stimulus,
 )
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.event_file import EventFile
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryChanges, DirectoryQuestion
 from mangrove.model.agents.load import LoadState
@@ -72,6 +73,7 @@ from mangrove.model.agents.peers import MAX_PEER_MESSAGE_BYTES, PeerMessage
 from mangrove.model.agents.registration import RegisterAgain, Registered, Registration
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
+from mangrove.model.audit.entry import AuditKind
 from mangrove.model.hosting.supervision import BrokerAction
 
 log = logging.getLogger(__name__)
@@ -113,8 +115,10 @@ class Shell:
         *,
         agent: str = "",
         neighbours: Iterable[str] = (),
+        audit: AuditLog | None = None,
     ) -> None:
         """`neighbours` are the linked domains, whose agents are listened to."""
+        self.audit = audit or AuditLog()
         self._domain = domain
         self._agent = agent
         self._brain = brain
@@ -124,7 +128,7 @@ class Shell:
         self.refused: Counter[str] = Counter()
         """What was refused, dropped or not sent, by reason."""
         self.outbox = Outbox(self.refused, lambda: self.leads_in)
-        self.operators = Operators(self.outbox, self.tell, self.refused)
+        self.operators = Operators(self.outbox, self.tell, self.refused, self.audit)
         self.cases = CaseComputer(self.tell)
         self.gateway = GatewayLimiter(domain, self.tell, self.refused)
         self.switches: BrokerSwitches | None = None
@@ -200,6 +204,7 @@ class Shell:
         now = monotonic()
         self._notice_the_end(now)
         self._keys.prune(now)
+        self.audit.settle()
         self._carry_out(self._brain.handle_timer(now))
         self._look_ahead()
 
@@ -290,7 +295,7 @@ class Shell:
         try:
             registration = self._keys.open_registration(data, user)
         except RefusedError as error:
-            self.refused[error.reason.value] += 1
+            self._refuse(error)
             self._respond(reply, Registered(term=self._term, problem=error.message))
             return
         self._tokens += 1
@@ -308,7 +313,7 @@ class Shell:
             try:
                 self._keys.admit(asked.registration, monotonic(), asked.user)
             except RefusedError as error:
-                self.refused[error.reason.value] += 1
+                self._refuse(error)
                 answer = Registered(term=answer.term, problem=error.message)
         self._respond(asked.reply, msgspec.structs.replace(answer, exchange_key=self._keys.exchange_key))
 
@@ -331,11 +336,17 @@ class Shell:
         try:
             message = self._keys.open_message(data, monotonic(), user)
         except RefusedError as error:
-            self.refused[error.reason.value] += 1
+            self._refuse(error)
             if error.reason in (Reason.UNKNOWN, Reason.FORGED_SEAL):
                 self._remind(error.client, user)
             return
         self.tell(ClientSaid(message))
+
+    def _refuse(self, error: RefusedError) -> None:
+        """Count what is not believed; a client that is not known yet is no attempt at anything."""
+        self.refused[error.reason.value] += 1
+        if error.reason is not Reason.UNKNOWN:
+            self.audit.note(AuditKind.REGISTRATION_REFUSED, client=error.client, reason=error.reason.value)
 
     def _remind(self, client: str, user: str) -> None:
         """Tell a client that it is not known: this agent may have been started after it registered."""
@@ -371,7 +382,7 @@ class Shell:
             return
         try:
             message = _peer_message.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.refused[Reason.UNREADABLE.value] += 1
             return
         self.tell(PeerSaid(peer, message))
@@ -387,7 +398,7 @@ class Shell:
             return
         try:
             message = _member_message.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.refused[Reason.UNREADABLE.value] += 1
             return
         if message.agent != agent:
@@ -413,7 +424,7 @@ class Shell:
         """Somebody says what a broker can carry from now on; the answer names what is wrong, if anything."""
         try:
             told = _capacity.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.refused[Reason.UNREADABLE.value] += 1
             return msgspec.json.encode(CapacityTaken(problem=f"it cannot be read: {error}"))
         problem = self._brain.capacity_problem(told)
@@ -438,13 +449,14 @@ class Shell:
             leader=self._lease.leader if self._lease is not None else "",
             refused=dict(Counter(told.refused) + self.refused),
             store_problem=told.store_problem or problem,
+            audit=self.audit.figures(),
         )
 
     def directory_page(self, data: bytes) -> bytes | None:
         """The answer to a question about the directory, as large as a message can be; None to nonsense."""
         try:
             question = _question.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.refused[Reason.UNREADABLE.value] += 1
             return None
         limit = min(max(question.limit, 1), MAX_PAGE)

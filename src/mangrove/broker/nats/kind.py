@@ -14,6 +14,7 @@ from mangrove.broker.nats.leaf_attachment import LeafAttachment
 from mangrove.broker.nats.monitoring import broker_status
 from mangrove.broker.nats.probe import NatsProbe
 from mangrove.broker.nats.reach import leaf_problem
+from mangrove.broker.nats.refusals import read_refusal
 from mangrove.broker.nats.retained import NatsRetainedStore
 from mangrove.broker.nats.server import nats_server, reload_server
 from mangrove.broker.nats.subscriptions import SubscriptionWatch
@@ -22,6 +23,7 @@ from mangrove.broker.nats.watching.foreign import ForeignBroker
 from mangrove.broker.nats.watching.heartbeat import NatsHeartbeat
 from mangrove.broker.nats.watching.system import NatsSystem
 from mangrove.broker.probing import Probe, ProbeOwner
+from mangrove.broker.refusals import Refusal
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerSystem
@@ -118,6 +120,10 @@ class NatsKind:
     def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """PING and PONG, in the system account of a broker of ours."""
         return NatsHeartbeat(broker, None if broker.external else login, refused)
+
+    def refusal(self, line: bytes) -> Refusal | None:
+        """Whom a nats-server turned away, from its log."""
+        return read_refusal(line)
 
     async def attach_problem(self, url: str) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""

@@ -333,7 +333,7 @@ class LeafProtocol(asyncio.Protocol):
     def _greet(self, text: bytes) -> None:
         try:
             info = msgspec.json.decode(text, type=BrokerInfo)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise WireError(f"malformed INFO from the broker: {error}") from None
         first = not self.info.version
         self.info = info

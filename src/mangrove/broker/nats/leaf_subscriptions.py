@@ -22,7 +22,7 @@ async def leaf_subscriptions(broker: BrokerEndpoints) -> list[frozenset[str]]:
     try:
         page = await fetch(f"{broker.monitor_url}/leafz?subs=1")
         leafz = _Leafz() if page is None else msgspec.json.decode(page, type=_Leafz)
-    except (PageTooLargeError, msgspec.DecodeError):
+    except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError):
         return []
     return [frozenset(leaf.subscriptions_list) for leaf in leafz.leafs]
 

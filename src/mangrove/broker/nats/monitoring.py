@@ -109,7 +109,7 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
             return known  # it runs on another machine, and somebody else's page is at this address here
         leaves = await fetch(f"{endpoints.monitor_url}/leafz") if role != "head" else None
         leafz = _Leafz() if leaves is None else msgspec.json.decode(leaves, type=_Leafz)
-    except (PageTooLargeError, msgspec.DecodeError):
+    except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError):
         return known
     figures = msgspec.structs.asdict(varz.figures())
     above = next((leaf.name for leaf in leafz.leafs if leaf.is_spoke), "")

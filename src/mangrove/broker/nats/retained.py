@@ -176,7 +176,7 @@ class NatsRetainedStore:
     async def _session_stored(self, stored: Msg) -> None:
         try:
             session = msgspec.json.decode(stored.data, type=_Session)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return
         if not session.clean and any(session.subs.values()):
             self._owner.session_kept(session.id)

@@ -177,7 +177,7 @@ async def _connections(
         left_bytes -= len(page)
         try:
             connz = msgspec.json.decode(page, type=_Connz)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{url}: {error}") from None
         for connection in connz.connections:
             yield connection

@@ -124,7 +124,7 @@ class Silence:
     def _heard(self, data: bytes) -> None:
         try:
             wanted = _wanted.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         self._knows = wanted.number  # a gateway that has started anew counts anew

@@ -300,7 +300,7 @@ class Membership:
     def _told(self, data: bytes) -> None:
         try:
             order = _order.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         if isinstance(order, RegisterAgain):
@@ -322,7 +322,7 @@ class Membership:
     def _pushed(self, data: bytes) -> None:
         try:
             changes = _changes.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         if changes.term < self.term:
@@ -338,7 +338,7 @@ class Membership:
     def _announced(self, data: bytes) -> None:
         try:
             started = _started.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.ignored["unreadable"] += 1
             return
         if started.term <= self.term or not math.isfinite(started.spread_s):

@@ -35,7 +35,7 @@ def decode(data: bytes) -> Iterable[tuple[str, bytes]]:
     """Subjects and ids that make sense; ValueError if nothing does."""
     try:
         told = _newest.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     pairs = list(told.ids.items())[:MAX_SUBJECTS]
     return [(subject, identity.encode()) for subject, identity in pairs if len(identity) == ID_BYTES]

@@ -121,7 +121,7 @@ class ElasticDepartment:
         for value in records:
             try:
                 off = _decoder.decode(value).off
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 continue  # somebody else's
         for broker in off:
             if broker in self._brokers:

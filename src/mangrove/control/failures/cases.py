@@ -93,7 +93,7 @@ class CaseBook:
         for value in records:
             try:
                 schema = _header.decode(value).schema
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 continue  # somebody else's
             why = self._take_up(value, schema, now)
             if why:
@@ -105,7 +105,7 @@ class CaseBook:
             return f"they are of schema {schema}, this release has {SCHEMA}"
         try:
             found = _decoder.decode(value)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return f"they cannot be read ({error})"
         if found.topology != self._topology:
             return "they were made for other brokers, capacities, hosts or contracts"

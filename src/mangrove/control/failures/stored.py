@@ -43,7 +43,7 @@ def failures_in(records: Iterable[bytes]) -> dict[str, StoredFailure]:
     for value in records:
         try:
             found = _decoder.decode(value).brokers
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # somebody else's
     return found
 

@@ -118,7 +118,7 @@ class PlanDepartment:
         for value in records:
             try:
                 record = _record.decode(value)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 continue  # somebody else's
             if isinstance(record, StoredPlan):
                 stored.append(record)

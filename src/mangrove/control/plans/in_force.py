@@ -38,7 +38,7 @@ def decoded(body: bytes) -> PlanDecision | None:
     """From what was replicated; None if it is nothing that this version can use."""
     try:
         return _decoder.decode(unpacked(body))
-    except (PackingError, msgspec.DecodeError):
+    except (PackingError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -61,7 +61,7 @@ def found_policies(records: Iterable[bytes]) -> FoundPolicies:
     for record in records:
         try:
             stored = _decoder.decode(record)
-        except msgspec.DecodeError:  # another's
+        except (msgspec.DecodeError, UnicodeDecodeError):  # another's
             continue
         match stored:
             case StoredCommitted():

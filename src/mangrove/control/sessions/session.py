@@ -181,5 +181,5 @@ def decode(value: bytes) -> Record | None:
     """From the store; None if it is nothing that this version wrote."""
     try:
         return _decoder.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None

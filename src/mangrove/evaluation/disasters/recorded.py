@@ -54,7 +54,7 @@ def recorded_disasters(file: Path | None = None) -> tuple[RecordedDisaster, ...]
         listed = msgspec.json.decode(data, type=DisasterList)
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from error
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{name}: {error}") from error
     _check(name, listed.disasters)
     return listed.disasters

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from mangrove.gateway.trust.refusals import Audit, unheard
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.access.refusals import AccessRefusal, Crossing
+from mangrove.model.audit.entry import AuditKind
 
 log = logging.getLogger(__name__)
 
-REFUSED = "access.refused"
 MAX_ROWS = 1000
 OTHERS = "(others)"
 """What is refused beyond that many combinations of a rule and a domain is counted under this name."""
@@ -24,10 +24,10 @@ class _Row:
 
 
 class BorderBook:
-    """Counts in bounded memory. Of each rule and domain the first refusal is told, then the tenth, …"""
+    """Counts in bounded memory. Of each rule and domain the first refusal is logged, then the tenth, …"""
 
-    def __init__(self, audit: Audit = unheard) -> None:
-        self._audit = audit
+    def __init__(self, audit: AuditLog | None = None) -> None:
+        self._audit = audit or AuditLog()
         self._rows: dict[tuple[str, Crossing, str], _Row] = {}
 
     @property
@@ -44,17 +44,11 @@ class BorderBook:
                 key = (OTHERS, crossing, OTHERS)
             row = self._rows.setdefault(key, _Row(0, subject))
         before, row.count = row.count, row.count + count
+        rule, _, domain = key
         if len(str(row.count)) > len(str(before)) or not before:
-            rule, _, domain = key
             log.warning("%s may not %s: %s; %d so far", subject, crossing.phrase(domain), rule, row.count)
-            self._audit(
-                REFUSED,
-                rule=rule,
-                crossing=crossing.value,
-                domain=domain,
-                subject=subject,
-                count=row.count,
-            )
+        facts = {"rule": rule, "crossing": crossing.value, "domain": domain, "such_as": row.example}
+        self._audit.add(AuditKind.ACCESS_REFUSED, {**facts}, count)
 
     def figures(self) -> tuple[AccessRefusal, ...]:
         """What was refused, the most first."""

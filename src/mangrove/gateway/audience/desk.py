@@ -170,7 +170,7 @@ class AudienceDesk:
             asked = msgspec.json.decode(request, type=AudienceRequest)
             if user:
                 asked = msgspec.structs.replace(asked, client=f"{user}.{asked.client}")
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._leaves.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)
         now = monotonic()

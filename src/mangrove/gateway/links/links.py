@@ -26,18 +26,11 @@ from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.trust.admission import Admission
 from mangrove.gateway.trust.keys_in_force import KeysInForce
-from mangrove.gateway.trust.refusals import (
-    DOWN,
-    RENEWED,
-    UP,
-    Audit,
-    Refusal,
-    Refusals,
-    RefusedError,
-    unheard,
-)
+from mangrove.gateway.trust.refusals import Refusal, Refusals, RefusedError
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.tls_channel import RECORD_BYTES
 from mangrove.model.address import Address
+from mangrove.model.audit.entry import AuditKind
 from mangrove.model.gateway_settings import Call
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
@@ -70,7 +63,7 @@ class Links:
         pair: Pair | None = None,
         keys: KeysInForce | None = None,
         keys_changed: Callable[[], None] = lambda: None,
-        audit: Audit = unheard,
+        audit: AuditLog | None = None,
     ) -> None:
         """The `pair` hears of later gateways of the own domain, and of all words about interest.
 
@@ -81,7 +74,7 @@ class Links:
         self.peers = frozenset(peers)
         self.admission: Admission[LinkConnection] = Admission(_addresses_of_neighbours(engine, peers))
         self.refusals = Refusals(audit)
-        self._audit = audit
+        self._audit = audit or AuditLog()
         self._pair = pair
         self._held: dict[str, LinkConnection] = {}
         """Neighbours that wait for this gateway to take over."""
@@ -261,7 +254,8 @@ class Links:
         link.connects += 1
         link.last_error = ""
         log.info("link to %s is up", peer)
-        self._audit(UP, peer=peer, address=connection.address, proven=connection.proof is not None)
+        proven = connection.proof is not None
+        self._audit.note(AuditKind.LINK_OPENED, peer=peer, address=connection.address, proven=proven)
         self._carry_out(self.engine.peer_up(peer, monotonic(), successor=successor))
         link.resume(monotonic())
         self._attached()
@@ -293,7 +287,7 @@ class Links:
         link.connection = connection
         link.renewals += 1
         log.info("link to %s is renewed", peer)
-        self._audit(RENEWED, peer=peer, address=connection.address)
+        self._audit.note(AuditKind.LINK_RENEWED, peer=peer, address=connection.address)
         link.resume(monotonic())
         return link
 
@@ -314,7 +308,7 @@ class Links:
             link.shut()
             link.last_error = reason
             log.warning("link to %s is down: %s", who, reason)
-            self._audit(DOWN, peer=who, reason=reason)
+            self._audit.note(AuditKind.LINK_CLOSED, peer=who, reason=reason)
             self._carry_out(self.engine.peer_down(link.peer, monotonic(), reason))
 
     def drop(self, peer: str, reason: str) -> None:
@@ -325,7 +319,7 @@ class Links:
         link.last_error = reason
         if connection is not None:
             log.warning("link to %s is down: %s", peer, reason)
-            self._audit(DOWN, peer=peer, reason=reason)
+            self._audit.note(AuditKind.LINK_CLOSED, peer=peer, reason=reason)
             connection.abort(reason)
 
     def received(self, peer: str, frames: list[Frame]) -> None:

@@ -80,7 +80,7 @@ class Answers:
             if user:
                 asked = msgspec.structs.replace(asked, session=f"{user}/{asked.session}")
             self._carry_out(self._engine.ask(asked, monotonic()))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return AskAnswer(refused=f"this cannot be asked for: {error}")
         except AskRefusedError as error:
             return AskAnswer(refused=error.message, hint=error.hint)
@@ -91,7 +91,7 @@ class Answers:
         try:
             asked = msgspec.json.decode(request, type=AvoidRequest)
             self._carry_out(self._engine.avoid(asked, monotonic()))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return AvoidAnswer(problem=f"the request cannot be read: {error}")
         except InputError as error:
             return AvoidAnswer(problem=error.message, hint=error.hint)
@@ -112,7 +112,7 @@ class Answers:
         """The agent says how much may enter the domain."""
         try:
             limits = msgspec.json.decode(request, type=GatewayLimits)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return GatewayLimited(epoch=-1, problem=f"the limits cannot be read: {error}")
         return self._head.arrivals.order(limits, monotonic())
 
@@ -120,7 +120,7 @@ class Answers:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
         try:
             asked = msgspec.json.decode(request, type=InterestRequest)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return InterestAnswer(stamp=None)
         stamp = asked.stamp
         if stamp is None or stamp[0] != self._engine.epoch:
@@ -133,7 +133,7 @@ class Answers:
         """What was counted since the reader's cursor; a request that cannot be read has none."""
         try:
             cursor = msgspec.json.decode(request, type=TopicCountsRequest).cursor
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             cursor = None
         self._head.book()
         return self._ledger.history.since(cursor, monotonic() - self._started)

@@ -47,5 +47,5 @@ class Announcement:
     async def _heard(self, message: Msg) -> None:
         try:
             self._pair.learned(msgspec.json.decode(message.data, type=Carries).epoch)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._pair.ignored += 1

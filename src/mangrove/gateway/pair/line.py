@@ -19,7 +19,8 @@ from mangrove.gateway.pair.line_connection import LineConnection
 from mangrove.gateway.trust.admission import Admission
 from mangrove.gateway.trust.keys_in_force import LOOK_EVERY_S, KeysInForce
 from mangrove.gateway.trust.proven_stream import ProvenStream
-from mangrove.gateway.trust.refusals import Audit, Refusal, Refusals, RefusedError, unheard
+from mangrove.gateway.trust.refusals import Refusal, Refusals, RefusedError
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.address import Address
 from mangrove.model.gateway_settings import PairSettings
 from mangrove.overlay.pair.messages import Ending, PairGoodbye, PairHello, RecordKind, word_record
@@ -55,7 +56,7 @@ class PairLine:
         owner: LineOwner,
         *,
         keys: KeysInForce | None = None,
-        audit: Audit = unheard,
+        audit: AuditLog | None = None,
     ) -> None:
         self._settings = settings
         self._hello = hello

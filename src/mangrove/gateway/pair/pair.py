@@ -16,7 +16,7 @@ import msgspec
 
 from mangrove.gateway.pair.line import PairLine
 from mangrove.gateway.trust.keys_in_force import KeysInForce
-from mangrove.gateway.trust.refusals import Audit, unheard
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.federation import Federation
 from mangrove.model.gateway_settings import PairSettings
 from mangrove.model.status import PairStatus
@@ -90,7 +90,7 @@ class Pair:
         domain: str,
         *,
         keys: KeysInForce | None = None,
-        audit: Audit = unheard,
+        audit: AuditLog | None = None,
     ) -> None:
         self.settings = settings
         self._roles = PairRoles(settings.number, monotonic())

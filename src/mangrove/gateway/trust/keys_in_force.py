@@ -8,6 +8,8 @@ import ssl
 from typing import TYPE_CHECKING
 
 from mangrove.errors import InputError
+from mangrove.host.audit.audit_log import AuditLog
+from mangrove.model.audit.entry import AuditKind
 
 if TYPE_CHECKING:
     from mangrove.host.keys.ring import KeyRing
@@ -23,8 +25,9 @@ class KeysInForce:
     What cannot be read leaves the ring before it in force, and is told once.
     """
 
-    def __init__(self, ring: KeyRing) -> None:
+    def __init__(self, ring: KeyRing, audit: AuditLog | None = None) -> None:
         self.ring = ring
+        self._audit = audit or AuditLog()
         self.problem = ""
         """Why changed files are not in force; empty if they are."""
         self.generation = 0
@@ -32,11 +35,11 @@ class KeysInForce:
         self._server, self._client = _contexts(ring)
 
     @classmethod
-    def read(cls, folder: str) -> KeysInForce:
+    def read(cls, folder: str, audit: AuditLog | None = None) -> KeysInForce:
         """The keys in a domain's folder; InputError with the place and the remedy."""
         from mangrove.host.keys.ring import KeyRing
 
-        return cls(KeyRing.read(folder))
+        return cls(KeyRing.read(folder), audit)
 
     def context(self, *, server_side: bool) -> ssl.SSLContext:
         """For a new connection."""
@@ -58,12 +61,14 @@ class KeysInForce:
             if str(error) != self.problem:
                 self.problem = str(error)
                 log.error("the keys have changed and cannot be used, those before stay: %s", error)
+                self._audit.note(AuditKind.KEYS_REFUSED, problem=str(error))
             return False
         self.problem = ""
         self.ring = ring
         self._server, self._client = contexts
         self.generation += 1
         log.info("other keys are in force")
+        self._audit.note(AuditKind.KEYS_TAKEN_OVER, generation=ring.generation)
         return True
 
 

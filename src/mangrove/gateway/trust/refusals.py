@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from enum import StrEnum
 
+from mangrove.host.audit.audit_log import AuditLog
+from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.overlay.protocol.frames import FrameError
 
 log = logging.getLogger(__name__)
-
-Audit = Callable[..., None]
-"""`audit(kind, **facts)`: writes down what is worth an operator's look."""
 
 ONE_BY_ONE = 5
 """Of each reason, in each period."""
 PERIOD_S = 1.0
 MAX_ADDRESSES = 8
-
-REFUSED = "link.refused"
-UP = "link.up"
-DOWN = "link.down"
-RENEWED = "link.renewed"
 
 
 class Refusal(StrEnum):
@@ -47,16 +40,11 @@ class Refusal(StrEnum):
     BROKEN = "the connection ended before it had greeted"
 
 
-def unheard(kind: str, **facts: object) -> None:
-    """Nobody audits."""
-    del kind, facts
-
-
 class Refusals:
     """Counts, and tells in measure. `flush` is called about once a second."""
 
-    def __init__(self, audit: Audit = unheard, *, what: str = "connection") -> None:
-        self._audit = audit
+    def __init__(self, audit: AuditLog | None = None, *, what: str = "connection") -> None:
+        self._audit = audit or AuditLog()
         self._what = what
         self.counts: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
@@ -74,23 +62,33 @@ class Refusals:
         if self._told[reason] < ONE_BY_ONE:
             self._told[reason] += 1
             log.warning("refused the %s with %s: %s", self._what, who, detail or reason.value)
-            self._audit(REFUSED, what=self._what, reason=reason.value, who=who, detail=detail, times=1)
+            self._write_down(reason, _without_port(who), detail, 1)
             return
         self._untold[reason] += 1
         names = self._addresses.setdefault(reason, [])
-        name = who.rpartition(":")[0] or who
+        name = _without_port(who)
         if name not in names and len(names) < MAX_ADDRESSES:
             names.append(name)
+
+    def _write_down(self, reason: Refusal, who: str, detail: str, times: int) -> None:
+        facts: dict[str, Fact] = {"what": self._what, "who": who, "reason": reason.value}
+        if detail:
+            facts["detail"] = detail
+        self._audit.add(AuditKind.CONNECTION_REFUSED, facts, times)
 
     def flush(self) -> None:
         """A period ends: tell how many there were beyond those that were told one by one."""
         for reason, times in self._untold.items():
             names = ", ".join(self._addresses.get(reason, ()))
             log.warning("refused %d more %ss with %s: %s", times, self._what, names, reason)
-            self._audit(REFUSED, what=self._what, reason=str(reason), who=names, detail="", times=times)
+            self._write_down(Refusal(reason), names, "", times)
         self._told.clear()
         self._untold.clear()
         self._addresses.clear()
+
+
+def _without_port(who: str) -> str:
+    return who.rpartition(":")[0] or who
 
 
 class RefusedError(FrameError):

@@ -66,7 +66,7 @@ def read_revocations(
     try:
         written = msgspec.json.decode(content, type=SignedRevocations)
         signature = base64.b64decode(written.signature, validate=True)
-    except (msgspec.DecodeError, binascii.Error):
+    except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error):
         raise InputError(f"{path} is not what `mangrove keys` wrote", hint=RESTORE) from None
     if written.list.federation != federation:
         raise InputError(

@@ -261,7 +261,7 @@ def read_users(keys: DomainKeys) -> DomainUsers:
     """The users of a domain, those included who were revoked since."""
     try:
         return msgspec.json.decode(read_guarded(keys.users, keys.directory.path), type=DomainUsers)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError(f"{keys.users} is not what `mangrove keys` wrote", hint=RESTORE) from None
 
 

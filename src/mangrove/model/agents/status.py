@@ -7,6 +7,7 @@ import msgspec
 from mangrove.model.agents.failures import FailureStatus
 from mangrove.model.agents.load import BrokerLoad, ClusterLoad
 from mangrove.model.agents.usefulness import CongestionStatus
+from mangrove.model.audit.entry import AuditFigures
 
 
 class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,3 +109,4 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the policy in force; 0: none."""
     paused: PauseStatus | None = None
     failures: FailureStatus = FailureStatus()
+    audit: AuditFigures = AuditFigures()

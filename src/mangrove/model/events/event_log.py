@@ -68,7 +68,7 @@ def read_event(line: bytes, kinds: Kinds) -> Event | None:
         if kind is None:
             return None
         happening = msgspec.convert(found.details, kind)
-    except msgspec.DecodeError:  # a ValidationError is one too
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a ValidationError is one too
         return None
     return Event(id=found.id, at=found.at, cause=found.cause, happening=happening)
 
@@ -77,7 +77,7 @@ def event_number(line: bytes) -> int | None:
     """The number of the event on a line, of whatever kind it is; None if the line is cut off."""
     try:
         number = _decoder.decode(line).id.rpartition("-")[2]
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return int(number) if number.isascii() and number.isdigit() else None
 

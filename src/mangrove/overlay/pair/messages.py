@@ -124,8 +124,11 @@ def word_record(word: Word) -> bytes:
 
 def read_word(kind: RecordKind, body: bytes) -> Word:
     """What a record says, or FrameError."""
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise FrameError(f"a record of the kind {kind.name} says nothing")
     try:
-        return _DECODERS[kind].decode(body)
+        return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(f"malformed {kind.name} of the other gateway: {error}") from None
 

@@ -111,7 +111,7 @@ class LineRelay:
     def _answer(self, line: bytes) -> Answer:
         try:
             change = msgspec.json.decode(line, type=BandwidthChange)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return Answer(error=f"not a request: {error}")
         lines = self.lines.get(change.broker)
         if lines is None:

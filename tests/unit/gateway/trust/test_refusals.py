@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
-from mangrove.gateway.trust.refusals import ONE_BY_ONE, REFUSED, Refusal, Refusals
+from mangrove.gateway.trust.refusals import ONE_BY_ONE, Refusal, Refusals
+from mangrove.host.audit.audit_log import AuditLog
+from mangrove.host.audit.reading import read_chain
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.audit.entry import AuditKind
 
 
-def test_a_flood_is_counted_whole_and_told_in_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
-    audited: list[dict[str, object]] = []
-    refusals = Refusals(lambda kind, **facts: audited.append({"kind": kind, **facts}))
+def test_a_flood_is_counted_whole_and_told_in_a_few_lines(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    run = RunDirectory(tmp_path)
+    audit = AuditLog.at(str(run.audit_of("b-gateway")))
+    refusals = Refusals(audit)
     with caplog.at_level(logging.WARNING):
         for number in range(1000):
             refusals.note(Refusal.SLOW, f"192.0.2.{number % 20}:{number}", "no HELLO within 5 s")
@@ -21,9 +29,12 @@ def test_a_flood_is_counted_whole_and_told_in_a_few_lines(caplog: pytest.LogCapt
     assert refusals.counts == {Refusal.SLOW: 1000, Refusal.NO_TLS: 1}
     assert refusals.total == 1001
     assert len(caplog.records) == ONE_BY_ONE + 2
-    assert sum(int(str(each["times"])) for each in audited) == 1001
-    assert {each["kind"] for each in audited} == {REFUSED}
-    assert len(str(audited[-1]["who"])) < 200
+    audit.close()
+    entries = read_chain(run, "b-gateway")
+    assert sum(entry.times for entry in entries) == 1001
+    assert len(entries) < 10
+    assert {entry.kind for entry in entries} == {AuditKind.CONNECTION_REFUSED}
+    assert not any(":" in str(entry.facts["who"]) for entry in entries), "a port is another each time"
 
 
 def test_after_a_while_each_is_told_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -36,7 +36,7 @@ def parse_info(text: bytes) -> ServerInfo:
     """An INFO line's document, or WireError."""
     try:
         info = msgspec.json.decode(text, type=ServerInfo)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WireError(f"malformed INFO from the broker: {error}") from None
     if info.max_payload <= 0:
         raise WireError(f"the broker says that messages may have {info.max_payload} bytes")

@@ -101,5 +101,5 @@ class ForeignBroker:
             if page is None:
                 raise BrokerAwayError(f"the monitoring page of {self._broker.name} does not answer")
             return msgspec.json.decode(page, type=kind)
-        except (PageTooLargeError, msgspec.DecodeError) as error:
+        except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None

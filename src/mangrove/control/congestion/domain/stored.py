@@ -85,7 +85,7 @@ def found_in(records: Iterable[bytes]) -> Found:
     for value in records:
         try:
             record = _decoder.decode(value)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         if isinstance(record, StoredLimits):
             limits = record

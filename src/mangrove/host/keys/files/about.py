@@ -36,5 +36,5 @@ def read_about(directory: KeyDirectory) -> About:
         raise InputError(f"there are no keys in {directory.path}", hint=NO_KEYS)
     try:
         return msgspec.json.decode(read_guarded(directory.about, directory.path), type=About)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError(f"{directory.about} is not what `mangrove keys` wrote", hint=RESTORE) from None
