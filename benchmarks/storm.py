@@ -4,7 +4,8 @@ Three nats-servers stand in a chain. In the account NATIVE leaf-node connections
 MANGROVE three gateways do; both over emulated links of 5 ms. A client of the one in the middle subscribes to
 100,000 subjects at once, and ends all its subscriptions at once, while a steady stream goes from the first to
 the last. Measured: the worst delay of the stream, what it lost, how long it takes until publishers at both
-ends are heard on all subjects, and until both are told that nobody wants them any more.
+ends are heard on all subjects, and until both are told that nobody wants them any more. Then the same with
+gateways that have keys: links in TLS, interest signed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rich.console import Console
 
 from mangrove.broker.nats.server import nats_server
 from mangrove.cli.tables.table import Table, name_column, number_column
+from mangrove.host.keys.making import make_keys
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -47,6 +49,8 @@ SERVED_BAR_S = 3.0
 SERVED_BAR_RATIO = 4.0
 TIMEOUT_S = 60.0
 PATHS = ("native", "mangrove")
+WITH_KEYS = "with keys"
+"""The gateways' path again, after they were given keys."""
 STREAM = "steady.stream"
 
 
@@ -70,16 +74,30 @@ async def _run(directory: Path, ports: PortReservation, seed: int, quick: bool) 
             nats_server(name, shared_server_config(name, client[name], leaf[name], hub), directory)
             for name, hub in hubs.items()
         ),
-        *(_gateway(run_directory, name, leaf[name], gate[name], gate_relays) for name in "abc"),
     ]
+    keys = make_keys(_federation(), directory / "keys")
     started: list[ManagedProcess] = []
+
+    async def start(process: ManagedProcess) -> ManagedProcess:
+        await process.start()
+        started.append(process)
+        return process
+
+    def gateway(name: str, folder: str = "") -> ManagedProcess:
+        return _gateway(run_directory, name, leaf[name], gate[name], gate_relays, folder)
+
     try:
         for process in processes:
-            await process.start()
-            started.append(process)
+            await start(process)
+        plain = [await start(gateway(name)) for name in "abc"]
         count = QUICK_SUBJECTS if quick else SUBJECTS
         paths = {path: await _storm(path, client, count) for path in PATHS}
         many = {} if quick else await _storm("mangrove", client, MANY_SUBJECTS)
+        await stop_in_order(plain)
+        del started[-len(plain) :]
+        for name in "abc":
+            await start(gateway(name, str(keys.domain(name).path)))
+        paths[WITH_KEYS] = await _storm("mangrove", client, count)
         return {"subjects": count, "delay_ms": LINK.delay_ms, "paths": paths, "many": many}
     finally:
         await stop_in_order(reversed(started))
@@ -91,14 +109,19 @@ def _relay(name: str, port: int, ports: PortReservation) -> WanLink:
     return WanLink(name=name, ways=(way,), shape=LINK)
 
 
-def _gateway(
-    run: RunDirectory, name: str, leaf: int, listen: int, relays: dict[str, WanLink]
-) -> ManagedProcess:
-    federation = Federation(
+def _federation() -> Federation:
+    return Federation(
         name="storm",
         domains={each: Domain(name=each, base_port=1) for each in "abc"},
         links=(Link(between=("a", "b")), Link(between=("b", "c"))),
     )
+
+
+def _gateway(
+    run: RunDirectory, name: str, leaf: int, listen: int, relays: dict[str, WanLink], keys: str
+) -> ManagedProcess:
+    """A gateway; the brokers know nothing of its keys, if it has any."""
+    federation = _federation()
     callee = {"a": "b", "b": "c"}.get(name)
     settings = GatewaySettings(
         federation=federation,
@@ -106,6 +129,8 @@ def _gateway(
         head_urls=(f"nats-leaf://mangrove:mangrove@{HOST}:{leaf}",),
         listen=(Address(HOST, listen),),
         calls=(Call(callee, (relays[callee].ways[0].listen,)),) if callee else (),
+        keys=keys,
+        head_is_ours=not keys,
     )
     path = run.settings(f"gateway-{name}")
     path.write_bytes(msgspec.json.encode(settings))
@@ -267,7 +292,7 @@ def missed(result: dict[str, object]) -> list[str]:
     many = msgspec.convert(result["many"], dict[str, float])
     count = msgspec.convert(result["subjects"], int)
     native, own = paths["native"], paths["mangrove"]
-    found = []
+    found = _missed_with_keys(paths, count)
     if lost := own["lost"] + many.get("lost", 0):
         found.append(f"{lost:.0f} messages of the stream were lost")
     found += [
@@ -284,6 +309,25 @@ def missed(result: dict[str, object]) -> list[str]:
         found.append(f"only {own['subjects_served']:.0f} of {count} subjects are served")
     if many and many["subjects_served"] < MANY_SUBJECTS:
         found.append(f"only {many['subjects_served']:.0f} of {MANY_SUBJECTS} subjects are served")
+    return found
+
+
+def _missed_with_keys(paths: dict[str, dict[str, float]], count: int) -> list[str]:
+    """With keys nothing is lost either, nothing late, and everything served in the time that is allowed."""
+    if WITH_KEYS not in paths:
+        return []
+    keyed, native = paths[WITH_KEYS], paths["native"]
+    found = []
+    if keyed["lost"] or keyed["subjects_served"] < count:
+        found.append(
+            f"with keys {keyed['lost']:.0f} were lost, {keyed['subjects_served']:.0f} subjects served"
+        )
+    if (worst := max(keyed["worst_ms"], keyed["worst_ending_ms"])) > DELAY_BAR_MS:
+        found.append(f"with keys a message of the stream took {worst:.0f} ms")
+    if (served := max(keyed["served_s"], keyed["ended_s"])) > max(
+        SERVED_BAR_S, SERVED_BAR_RATIO * min(native["served_s"], native["ended_s"])
+    ):
+        found.append(f"with keys it took {served:.1f} s until all were served, or had ended")
     return found
 
 

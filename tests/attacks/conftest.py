@@ -12,7 +12,30 @@ from tests.kit.running import Running
 from tests.kit.steady_stream import SteadyStream
 
 from mangrove.config import parse_federation
+from mangrove.host.audit.reading import check_logs
+from mangrove.host.run_directory import RunDirectory
 from mangrove.testbed.local_federation import LocalFederation
+
+
+def leaked_secrets(run: RunDirectory) -> list[str]:
+    """Files of a run, besides its keys, that hold a secret.
+
+    An edge broker needs the seed of its own user in its configuration, which only its owner can read.
+    """
+    secrets: set[bytes] = set()
+    for path in run.keys.rglob("*"):
+        if path.suffix in (".nk", ".key") or path.name in ("key.pem", "password"):
+            secrets |= {
+                line for line in path.read_bytes().split(b"\n") if len(line) > 20 and b"--" not in line
+            }
+    assert len(secrets) > 20
+    files = [path for path in run.path.rglob("*") if path.is_file() and run.keys not in path.parents]
+    return [
+        f"{path.relative_to(run.path)}"
+        for path in files
+        if any(secret in path.read_bytes() for secret in secrets)
+        and not (path.suffix == ".conf" and path.stat().st_mode & 0o777 == 0o600)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +52,7 @@ async def field(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Battl
             yield Battlefield(launched, stream)
         finally:
             stream.end()
+    reports = check_logs(launched.run)
+    assert {f"{domain}-gateway" for domain in "abcd"} <= {report.process for report in reports}
+    assert all(report.whole for report in reports), [report.findings for report in reports]
+    assert not leaked_secrets(launched.run)

@@ -1,159 +1,161 @@
-"""The lists made from access rules, asked of a real nats-server: it allows what the rules do, never more."""
+"""Access rules as real brokers keep them: by key, by password and by MQTT, and by no way around."""
 
 from __future__ import annotations
 
-import json
-import random
+import asyncio
 from collections.abc import AsyncIterator
-from itertools import product
-from pathlib import Path
 
-import nats
+import paho.mqtt.client as paho
 import pytest
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
-from tests.kit.access import CLIENTS, DOMAINS, TOKENS, client, rule, rules
+from paho.mqtt.enums import CallbackAPIVersion
+from tests.kit.secured_domain import Connected, SecuredDomain, secured_domain
+from tests.kit.waiting import eventually
 
-from mangrove.broker.nats.server import nats_server
-from mangrove.host.ports import PortReservation
-from mangrove.model.access.evaluation import AccessJudge
-from mangrove.model.access.permissions import PatternLists, Permissions, permissions_of
-from mangrove.model.access.rules import AccessRules, Action, Effect, Principal, Rule
-from mangrove.model.subjects import matches
-
-SUBJECTS = [".".join(tokens) for length in (1, 2, 3) for tokens in product(TOKENS[:2], repeat=length)]
-PATTERNS = [">", "*", "*.*", "x.>", "x.*", "x.*.>", "x.*.y", "*.x.>", "y.>"]
-SEED = 20_161
-SETS = 24
-
-NARROW = [
-    (rules(rule("may", *subjects), default="deny"), client("anna", "a"))
-    for subjects in (
-        ("x.*",),
-        ("x.*", "x.y.x"),
-        ("x.*", "x.*.y", "y"),
-        ("*",),
-        ("*.*", "y.y.y"),
-        ("x.y.*", "x.x"),
-    )
-]
-"""Where nats-server would let `x.>` be heard by who may hear `x.*`."""
-
-
-def _drawn(rng: random.Random) -> tuple[AccessRules, Principal]:
-    def one() -> Rule:
-        return rule(
-            rng.choice(list(Effect)),
-            *rng.sample([*PATTERNS[1:], *SUBJECTS], rng.randint(1, 3)),
-            actions=rng.choice([(Action.PUBLISH,), (Action.SUBSCRIBE,), tuple(Action)]),
-            domain=rng.choice(["", "", "a"]),
-            client=rng.choice(["", "", "anna"]),
-        )
-
-    drawn = [one() for _ in range(rng.randint(1, 5))]
-    default = rng.choice(["allow", "deny", "deny"])
-    return rules(*drawn, default=default), client(rng.choice(CLIENTS), rng.choice(DOMAINS))
-
-
-def _permissions(found: Permissions) -> dict[str, dict[str, list[str]]]:
-    def written(lists: PatternLists) -> dict[str, list[str]]:
-        return {"allow": ["_INBOX.>", *lists.allow], "deny": list(lists.deny)}
-
-    return {"publish": written(found.publish), "subscribe": written(found.subscribe)}
-
-
-class Broker:
-    """A nats-server with a user for each set of rules, and one who may everything."""
-
-    def __init__(self, url: str, drawn: list[tuple[AccessRules, Principal]]) -> None:
-        self._url = url
-        self.drawn = drawn
-
-    async def connect(self, user: str) -> Client:
-        async def ignore(_: Exception) -> None:
-            """A refusal shows in what is not heard."""
-
-        return await nats.connect(f"nats://{user}:x@{self._url}", error_cb=ignore)
+SITE = """
+federation: one
+domains:
+  here: {edges: 1}
+access:
+  default: deny
+  rules:
+    - {who: {client: alice}, may: [publish], subjects: ["sensor.>"]}
+    - {who: {client: bob}, may: [subscribe], subjects: [sensor, "sensor.>"]}
+    - {who: {client: bob}, may_not: [subscribe], subjects: ["sensor.secret.>"]}
+"""
 
 
 @pytest.fixture(scope="module")
-async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
-    directory: Path = tmp_path_factory.mktemp("access")
-    rng = random.Random(SEED)
-    drawn = [*NARROW, *(_drawn(rng) for _ in range(SETS))]
-    users: list[dict[str, object]] = [{"user": "all", "password": "x"}]
-    for number, (each, principal) in enumerate(drawn):
-        permissions = _permissions(permissions_of(each, principal))
-        users.append({"user": f"u{number}", "password": "x", "permissions": permissions})
-    with PortReservation() as reserved:
-        port = reserved.take("127.0.0.1")
-        config = f'listen: "127.0.0.1:{port}"\nauthorization: {{users: {json.dumps(users)}}}\n'
-        process = nats_server("access", config, directory)
-        await process.start()
-        try:
-            yield Broker(f"127.0.0.1:{port}", drawn)
-        finally:
-            await process.stop()
+async def domain(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecuredDomain]:
+    async with secured_domain(tmp_path_factory.mktemp("ruled"), SITE) as running:
+        for client in ("alice", "bob"):
+            running.issue(client)
+        assert running.brokers.keys is not None
+        running.brokers.keys.renew()
+        await running.brokers.take_over_keys()
+        yield running
 
 
-async def _settle(connection: Client) -> None:
-    """Wait until the broker has taken all that was said, and all that it said was read.
+class Heard:
+    """What comes to subscriptions."""
 
-    The first question of a client overtakes what waits in its buffer, the second does not.
-    """
-    await connection.flush()
-    await connection.flush()
+    def __init__(self) -> None:
+        self.subjects: list[str] = []
 
+    async def listen(self, connected: Connected, *patterns: str) -> None:
+        async def heard(message: object) -> None:
+            self.subjects.append(str(getattr(message, "subject", "")))
 
-async def _hears(broker: Broker, number: int, speaker: Client) -> dict[str, set[str]]:
-    """What a user hears under each of its subscriptions."""
-    connection = await broker.connect(f"u{number}")
-    subscriptions = {pattern: await connection.subscribe(pattern) for pattern in (*PATTERNS, *SUBJECTS)}
-    await _settle(connection)
-    for subject in SUBJECTS:
-        await speaker.publish(subject, b"")
-    await _settle(speaker)
-    await _settle(connection)
-    heard = {pattern: await _subjects(subscription) for pattern, subscription in subscriptions.items()}
-    await connection.close()
-    return heard
+        for pattern in patterns:
+            await connected.client.subscribe(pattern, cb=heard)
+        await connected.client.flush()
+
+    async def heard(self, subject: str) -> None:
+        async def so() -> bool:
+            return subject in self.subjects
+
+        await eventually(so, f"{subject} should be heard")
 
 
-async def _subjects(subscription: Subscription) -> set[str]:
-    """What waits to be read."""
-    return {(await subscription.next_msg()).subject for _ in range(subscription.pending_msgs)}
+@pytest.mark.parametrize("how", ["key", "password"])
+async def test_each_may_what_the_rules_say(domain: SecuredDomain, how: str) -> None:
+    login = domain.login if how == "key" else domain.by_password
+    alice = await domain.connect(domain.endpoints.head, login("alice"))
+    bob = await domain.connect(domain.endpoints.edges[0], login("bob"))
+    heard = Heard()
+    await heard.listen(bob, "sensor.>", "_MGR._MIRROR.sensor.>")
+    await asyncio.sleep(0.2)
+    for subject in ("sensor.secret.x", "sensor.a"):
+        await alice.client.publish(subject, b"")
+    await heard.heard("sensor.a")
+    assert heard.subjects == ["sensor.a"]
+    assert alice.complaints == bob.complaints == []
+    await bob.client.publish("sensor.a", b"")
+    assert "sensor.a" in await bob.complaint()
+    await alice.client.subscribe("sensor.a")
+    assert "sensor.a" in await alice.complaint()
+    for pattern in (">", "sensor.secret.>", "_INBOX.>", "_MGR._MIRROR.sensor.secret.>", "$MQTT.msgs.>"):
+        await bob.client.subscribe(pattern)
+        assert pattern.lower() in await bob.complaint()
+    await alice.client.close()
+    await bob.client.close()
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_subscribers_hear_what_they_may_and_not_more(broker: Broker) -> None:
-    speaker = await broker.connect("all")
-    for number, (each, principal) in enumerate(broker.drawn):
-        judge, lists = AccessJudge(each), permissions_of(each, principal).subscribe
-        may = {s for s in SUBJECTS if judge.decide(principal, Action.SUBSCRIBE, s)}
-        withheld = {s for s in SUBJECTS if any(matches(pattern, s) for pattern in lists.withheld)}
-        heard = await _hears(broker, number, speaker)
-        for pattern, subjects in heard.items():
-            under = {subject for subject in SUBJECTS if matches(pattern, subject)}
-            assert subjects <= may & under, f"{principal} hears too much under {pattern}: {each}"
-            if subjects or pattern in SUBJECTS:
-                assert subjects | withheld >= may & under, f"{principal} hears too little: {pattern}, {each}"
-    await speaker.close()
+async def test_copies_at_the_mirror_are_no_way_around(domain: SecuredDomain) -> None:
+    edge = domain.endpoints.edges[0]
+    alice = await domain.connect(edge, domain.login("alice"))
+    bob = await domain.connect(edge, domain.login("bob"))
+    heard = Heard()
+    await heard.listen(bob, "_MGR._MIRROR.sensor.>")
+    for subject in ("sensor.secret.x", "sensor.a"):
+        await alice.client.publish(f"_MGR._MIRROR.{subject}", b"")
+    await heard.heard("_MGR._MIRROR.sensor.a")
+    assert heard.subjects == ["_MGR._MIRROR.sensor.a"]
+    await alice.client.publish("_MGR._MIRROR.other", b"")
+    assert "other" in await alice.complaint()
+    await alice.client.close()
+    await bob.client.close()
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_publishers_are_heard_as_far_as_they_may_speak(broker: Broker) -> None:
-    listener = await broker.connect("all")
-    for number, (each, principal) in enumerate(broker.drawn):
-        subscription = await listener.subscribe(">")
-        await _settle(listener)
-        connection = await broker.connect(f"u{number}")
-        for subject in SUBJECTS:
-            await connection.publish(subject, b"")
-        await _settle(connection)
-        await _settle(listener)
-        heard = await _subjects(subscription)
-        await subscription.unsubscribe()
-        judge = AccessJudge(each)
-        assert heard == {s for s in SUBJECTS if judge.decide(principal, Action.PUBLISH, s)}, each
-        await connection.close()
-    await listener.close()
+class Device:
+    """An MQTT client and what happened to it."""
+
+    def __init__(self, domain: SecuredDomain, user: str, port: int | None) -> None:
+        self.topics: list[str] = []
+        self.granted: list[int] = []
+        self.published = 0
+        self.client = paho.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=f"device-{user}",
+            protocol=paho.MQTTv311,
+            reconnect_on_failure=False,
+        )
+        self.client.tls_set_context(domain.tls())
+        self.client.username_pw_set(user, domain.by_password(user)().password)
+        self.client.on_message = lambda _client, _data, message: self.topics.append(message.topic)
+        self.client.on_subscribe = lambda _client, _data, _number, reasons, _properties: self.granted.extend(
+            int(reason.value) for reason in reasons
+        )
+        self.client.connect("127.0.0.1", port or 0)
+        self.client.loop_start()
+
+    async def subscribe(self, topic: str) -> int:
+        """The QoS that was granted; 128: none."""
+        self.granted.clear()
+        self.client.subscribe(topic, 1)
+
+        async def answered() -> bool:
+            return bool(self.granted)
+
+        await eventually(answered, "the broker should answer")
+        return self.granted[0]
+
+    async def end(self) -> None:
+        self.client.disconnect()
+        await asyncio.to_thread(self.client.loop_stop)
+
+
+async def test_mqtt_is_judged_by_the_same_rules(domain: SecuredDomain) -> None:
+    """Also what is stored for QoS 1, and what a listener on the NATS side sees of the stores."""
+    head, edge = domain.endpoints.head, domain.endpoints.edges[0]
+    alice, bob = Device(domain, "alice", head.mqtt_port), Device(domain, "bob", edge.mqtt_port)
+    listener = await domain.connect(edge, domain.by_password("bob"))
+    heard = Heard()
+    await heard.listen(listener, "$MQTT.sub.>", "$MQTT.sub.*", "sensor.>")
+    try:
+        assert await bob.subscribe("sensor/#") == 1
+        assert await bob.subscribe("sensor/secret/#") == 128
+        assert await bob.subscribe("#") == 128
+        assert await alice.subscribe("sensor/a") == 128
+        for topic in ("sensor/secret/x", "other/x", "sensor/a"):
+            alice.client.publish(topic, b"", 1)
+
+        async def arrived() -> bool:
+            return "sensor/a" in bob.topics
+
+        await eventually(arrived, "what is allowed should arrive")
+        assert bob.topics == ["sensor/a"]
+        assert not [subject for subject in heard.subjects if "secret" in subject or "other" in subject]
+    finally:
+        await alice.end()
+        await bob.end()
+        await listener.client.close()

@@ -19,9 +19,9 @@ from mangrove.client import LoginError
 from mangrove.errors import InputError
 from mangrove.host.keys.directory import DomainKeys
 from mangrove.host.keys.login import BrokerLogin
+from mangrove.host.keys.logins.user_login import client_login, login_of
 from mangrove.host.keys.making import issue_client, revoke
 from mangrove.host.keys.rotation import Part, finish, rotate
-from mangrove.host.keys.user_login import client_login, login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.ports import PortReservation
 

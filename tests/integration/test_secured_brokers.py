@@ -13,12 +13,13 @@ import nats
 import nats.errors
 import pytest
 from nats.aio.msg import Msg
-from tests.kit.secured_domain import Connected, Login, SecuredDomain, secured_domain
+from tests.kit.secured_domain import Connected, SecuredDomain, secured_domain
 from tests.kit.waiting import eventually
 
 from mangrove.broker.attachment import Attachment
 from mangrove.broker.kinds import kind_of
 from mangrove.gateway.line_table import LineTable
+from mangrove.host.keys.login import LoginSource
 from mangrove.host.keys.making import revoke
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.overlay.protocol.bodies import DISCARD, Entry, parse_message_line
@@ -218,7 +219,7 @@ class Owner:
 
 
 @asynccontextmanager
-async def leaf_node(url: str, login: Login) -> AsyncIterator[tuple[Owner, Attachment]]:
+async def leaf_node(url: str, login: LoginSource) -> AsyncIterator[tuple[Owner, Attachment]]:
     owner = Owner()
     attachment = kind_of(BrokerKind.NATS).attach("gateway-here", (url,), owner, login=login)
     task = asyncio.create_task(attachment.run())
@@ -248,6 +249,23 @@ async def test_a_gateway_attaches_with_its_key(domain: SecuredDomain) -> None:
         attachment.outlet(line, parse_message_line(line), ()).take(line + b"\r\nin\r\n")
         await eventually(lambda: _so(heard.messages == [("from.abroad", b"in")]), "it should be delivered")
         await alice.client.close()
+
+
+async def test_who_attached_by_a_key_of_before_is_sent_away(domain: SecuredDomain) -> None:
+    head = domain.endpoints.head
+    gateway = domain.login("gateway")
+    async with leaf_node(head.leaf_url, gateway) as (owner, _):
+        await eventually(lambda: _so(owner.told == ["attached to here-head"]), "it should be attached")
+        system = kind_of(head.kind).system(head, domain.login("host"))
+        believed = {user.name: user.nkeys for user in domain.ring().users()}
+        keys = [key for name, keys in believed.items() if name != "gateway" for key in keys]
+        try:
+            assert await system.expel([*keys, *believed["gateway"]]) == 0
+            assert await system.expel(keys) == 1
+        finally:
+            await system.close()
+        await eventually(lambda: _so(len(owner.told) >= 3), "it should be sent away, and come again")
+    await attached(domain)
 
 
 async def test_nobody_else_attaches(domain: SecuredDomain) -> None:

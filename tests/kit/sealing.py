@@ -38,8 +38,8 @@ class SealingDomain:
 
     def rotate(self) -> None:
         """A new key of its own; nobody is told."""
-        self.private = X25519PrivateKey.generate()
-        self.keys.take_own(self.private)
+        before, self.private = self.private, X25519PrivateKey.generate()
+        self.keys.take_own(self.private, before)
 
     def _look_again(self) -> None:
         self.looked_again += 1

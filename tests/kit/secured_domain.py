@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,13 @@ from mangrove.agent.hosting.keys_guard import KeysGuard
 from mangrove.agent.site import new_system_user
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import KeyDirectory
-from mangrove.host.keys.login import BrokerLogin
+from mangrove.host.keys.login import BrokerLogin, LoginSource
 from mangrove.host.keys.making import issue_client, make_keys
 from mangrove.host.keys.ring import KeyRing
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import stop_in_order
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, lay_out
-
-Login = Callable[[], BrokerLogin]
 
 SITE = """
 federation: one
@@ -48,7 +46,7 @@ class SecuredDomain:
         assert brokers.keys is not None
         self.guard = KeysGuard(brokers.keys, brokers.take_over_keys)
 
-    def login(self, user: str) -> Login:
+    def login(self, user: str) -> LoginSource:
         """Who a user of ours is, as its key says now."""
         return lambda: self.ring().login(user)
 
@@ -59,14 +57,14 @@ class SecuredDomain:
         """The folder of a new client."""
         return issue_client(self.keys.path, self.name, client).path
 
-    def by_password(self, client: str) -> Login:
+    def by_password(self, client: str) -> LoginSource:
         password = self.keys.domain(self.name).client(client).password.read_text().strip()
         return lambda: BrokerLogin(user=client, tls=self.tls(), password=password)
 
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.keys.trusted))
 
-    async def connect(self, broker: BrokerEndpoints, login: Login) -> Connected:
+    async def connect(self, broker: BrokerEndpoints, login: LoginSource) -> Connected:
         """A client that notes what the broker complains of, and does not come back by itself."""
         complaints: list[str] = []
 

@@ -18,7 +18,7 @@ from nats.aio.client import Client
 
 from mangrove.client import connecting
 from mangrove.host.keys.directory import DomainKeys
-from mangrove.host.keys.user_login import local_login
+from mangrove.host.keys.logins.user_login import local_login
 from mangrove.host.nats_connecting import connect_or_close
 from mangrove.testbed.local_federation import LocalFederation
 

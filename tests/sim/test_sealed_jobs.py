@@ -18,6 +18,7 @@ from mangrove.overlay.sealing.sealer import BlankSealer
 from mangrove.overlay.stimuli.recorded_engine import Record
 from mangrove.overlay.stimuli.replay import replay
 from mangrove.overlay.stimuli.stimulus import FrameTurned, Stimulus
+from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_jobs import SimulatedJobs
 
 RULES = TopicRules((Contract(match="job.>", confidential=True, paths=2), Contract(match="bulk.>")))
@@ -40,10 +41,17 @@ SQUARE = shape(("a", "b", 5), ("b", "c", 5), ("a", "d", 6), ("d", "c", 6))
 class SealedJobs(SimulatedJobs):
     """The shell of each engine seals and opens, as a gateway does."""
 
-    def __init__(self, federation: Federation, seed: int, *, record: dict[str, Record] | None = None) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        seed: int,
+        *,
+        record: dict[str, Record] | None = None,
+        authority: SimulatedAuthority | None = None,
+    ) -> None:
         self.sites = domains(*federation.domain_order, federation=federation.name)
         self.turned_back: Counter[str] = Counter()
-        super().__init__(federation, seed, record=record)
+        super().__init__(federation, seed, record=record, authority=authority)
 
     def _engine(self, name: str) -> OverlayEngine:
         engine = super()._engine(name)
@@ -69,8 +77,11 @@ class SealedJobs(SimulatedJobs):
                     super()._carry_out(name, [instruction])
 
 
-def network(federation: Federation, *members: str, record: dict[str, Record] | None = None) -> SealedJobs:
-    net = SealedJobs(federation, 3, record=record)
+def network(
+    federation: Federation, *members: str, record: dict[str, Record] | None = None, signed: bool = False
+) -> SealedJobs:
+    authority = SimulatedAuthority(sorted(federation.domains), 3) if signed else None
+    net = SealedJobs(federation, 3, record=record, authority=authority)
     for name in members:
         net.join(name, "job.*", "workers")
     net.run(3.0)
@@ -109,9 +120,9 @@ def test_one_who_has_no_sealer_lets_nothing_confidential_out() -> None:
     assert dropped.reason == "confidential, and this gateway has no keys to seal it with"
 
 
-@pytest.mark.parametrize("silent", [False, True])
-def test_jobs_for_a_dead_domain_are_turned_back_and_served_by_another(silent: bool) -> None:
-    net = network(LINE, "c", "e")
+@pytest.mark.parametrize(("silent", "signed"), [(False, False), (True, False), (False, True), (True, True)])
+def test_jobs_for_a_dead_domain_are_turned_back_and_served_by_another(silent: bool, signed: bool) -> None:
+    net = network(LINE, "c", "e", signed=signed)
     send(net, "a", 300)
     net.crash("c", silent=silent)
     send(net, "a", 600, first=300)

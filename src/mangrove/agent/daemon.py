@@ -41,7 +41,8 @@ from mangrove.host.computing_power import computing_power
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.host.keys.login import LoginSource, by_password
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
@@ -246,9 +247,13 @@ class Agent:
 
     def _probes(self) -> BrokerProbes:
         endpoints, login = self._settings.endpoints, self._system_login()
+        foreign = external_login(self._settings.federation.domains[self._domain].external)
         return BrokerProbes(
             [
-                (broker.name, partial(kind_of(broker.kind).heartbeat, broker, login))
+                (
+                    broker.name,
+                    partial(kind_of(broker.kind).heartbeat, broker, foreign if broker.external else login),
+                )
                 for broker in endpoints.succession
             ],
             self._shell.tell,

@@ -19,7 +19,7 @@ from mangrove.agent.hosting.supervision import check_agreement
 from mangrove.agent.site import Site, new_system_user
 from mangrove.errors import InputError, InvalidDocumentError, MangroveError, Mistake
 from mangrove.host.keys.directory import KeyDirectory
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import STOP_WITHIN_S, ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory

@@ -11,7 +11,7 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client
 
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
 from mangrove.model.agents.names import (

@@ -22,7 +22,7 @@ from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource, by_password
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
@@ -140,7 +140,8 @@ class Site:
         described = {each.name: each.kind for each in (*self._own.succession, *self._own.managements)}
         logs = {name: (described[name], self._run.log(name)) for name in self.brokers}
         where = f"{self.domain}-{self.host}" if self._own.on_several_hosts else self.domain
-        return BrokerRefusals(logs, str(self._run.audit_of(f"{where}-brokers")))
+        path, keys = str(self._run.audit_of(f"{where}-brokers")), self._brokers.keys
+        return BrokerRefusals(logs, path) if keys is None else BrokerRefusals(logs, path, keys.name_of)
 
     def _guards(self) -> Iterator[SilenceGuard | AttachmentGuard]:
         """For each broker on another host, and for each of this host that has a choice where to attach."""

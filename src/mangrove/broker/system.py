@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +40,12 @@ class BrokerSystem(Protocol):
 
     async def detach(self, other: str) -> bool:
         """End what joins the broker with another, whichever attached; whether there was something."""
+
+    async def expel(self, keys: Collection[str]) -> int:
+        """Disconnect who attached by another key than these; how many.
+
+        Brokers that are told of other users send clients away themselves, and leave what is attached alone.
+        """
 
     async def close(self) -> None:
         """Let go of the broker."""

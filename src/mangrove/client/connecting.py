@@ -27,13 +27,15 @@ from mangrove.client.management.link import ManagementLink
 from mangrove.client.publishing_connection import LoginError, NotConnectedError
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.keys.user_login import CREDENTIALS_VARIABLE, client_login, local_login
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import CREDENTIALS_VARIABLE, client_login, local_login
 from mangrove.host.runtime_file import find_running
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.federation import External
 from mangrove.model.shared_names import SDK_NAME
 
 if TYPE_CHECKING:
@@ -124,10 +126,10 @@ async def _connect(place: _Place, name: str, identity: Path | None, filtering: F
     login = None if place.credentials is None else client_login(place.credentials)
     servers, edges = place.servers, place.edges
     if servers is None:
-        endpoints, directions = _found(place)
+        endpoints, directions, external = _found(place)
         login = login or local_login(endpoints.keys)
         urls = edges or [each.url for each in directions.edges]
-        at_brokers = None if endpoints.head.external else login
+        at_brokers = external_login(external) if endpoints.head.external else login
         pool = BrokerPool(endpoints.head.kind, name, directions.head_urls, urls, at_brokers)
         return await _open(pool, directions, name, identity, filtering, login)
     if place.domain is not None:
@@ -236,7 +238,7 @@ async def _head(pool: BrokerPool, told: Directions, reached: ClientConnection) -
     return head
 
 
-def _found(place: _Place) -> tuple[DomainEndpoints, Directions]:
+def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]:
     """What the runtime file of this machine says of the domain."""
     runtime = find_running(place.federation, place.run_dir)
     domain = next(iter(runtime.domains)) if place.domain is None else place.domain
@@ -258,7 +260,7 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions]:
         terms=runtime.federation.topics.terms(),
         client_limits=runtime.federation.limits.client,
     )
-    return endpoints, directions
+    return endpoints, directions, runtime.federation.domains[domain].external
 
 
 async def _first(pool: BrokerPool, urls: list[str]) -> ClientConnection:

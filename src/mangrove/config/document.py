@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from mangrove.model.access.rules import ANYBODY, Action, Default
 from mangrove.model.address import Address, checked_host
@@ -153,6 +153,32 @@ class EdgeDocument(Strict):
     )
 
 
+class ExternalCredentialsDocument(Strict):
+    """How we log in at brokers that somebody else runs. The secret is in a file or in the environment."""
+
+    user: str = Field(default="", description="Name of the user, unless it comes with an NKEY.")
+    password_file: str = Field(default="", description="File with its password, readable by its owner alone.")
+    password_env: Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")] = Field(
+        default="", description="Environment variable with its password."
+    )
+    nkey_file: str = Field(
+        default="", description="File with the seed of its NKEY, readable by its owner alone."
+    )
+    ca_file: str = Field(
+        default="",
+        description="Certificates that its brokers must be certified by; then nothing is said without TLS.",
+    )
+
+    @model_validator(mode="after")
+    def _one_secret(self) -> Self:
+        given = [name for name in ("password_file", "password_env", "nkey_file") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError("exactly one of password_file, password_env and nkey_file is needed")
+        if not self.user and not self.nkey_file:
+            raise ValueError("a password needs a user")
+        return self
+
+
 class ExternalDocument(Strict):
     """Brokers that run already."""
 
@@ -166,6 +192,9 @@ class ExternalDocument(Strict):
     )
     edges: list[Annotated[str, _url("nats")]] = Field(
         default=[], description="Where clients reach its edge brokers."
+    )
+    credentials: ExternalCredentialsDocument | None = Field(
+        default=None, description="How we log in there; by default as the URLs say."
     )
 
 

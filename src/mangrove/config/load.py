@@ -14,6 +14,7 @@ from mangrove.config.access_rules import access_of, access_prefix
 from mangrove.config.calibration import CalibrationFile, read_calibration
 from mangrove.config.document import (
     EdgeDocument,
+    ExternalCredentialsDocument,
     FederationDocument,
     LinkDocument,
     PlansDocument,
@@ -42,6 +43,7 @@ from mangrove.model.federation import (
     RiskGroup,
 )
 from mangrove.model.plans.rules import PlanRules
+from mangrove.model.security.external import ExternalCredentials
 from mangrove.model.security.rules import Security
 from mangrove.model.site_pair import site_pair
 from mangrove.model.topics import Contract, TopicRules
@@ -148,6 +150,7 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "regions": document.RegionDocument,
         "risk_groups": document.RiskGroupDocument,
         "external": document.ExternalDocument,
+        "credentials": document.ExternalCredentialsDocument,
         "hosts": document.HostDocument,
         "elastic": document.ElasticDocument,
         "plans": document.PlansDocument,
@@ -190,6 +193,18 @@ def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
     return f"{urls.attach_scheme}://{user}{Address(parts.hostname, urls.attach_port)}"
 
 
+def _credentials(given: ExternalCredentialsDocument | None, directory: Path) -> ExternalCredentials | None:
+    """Where the secrets of external brokers are; files are named from where the federation file is."""
+    if given is None:
+        return None
+    files = {name: getattr(given, name) for name in ("password_file", "nkey_file", "ca_file")}
+    return ExternalCredentials(
+        user=given.user,
+        password_env=given.password_env,
+        **{name: str(directory / path) if path else "" for name, path in files.items()},
+    )
+
+
 def _federation(
     document: FederationDocument,
     failures: FailuresFile,
@@ -216,6 +231,7 @@ def _federation(
                 monitor=external.monitor,
                 edges=tuple(external.edges),
                 kind=external.kind,
+                credentials=_credentials(external.credentials, directory),
             ),
             placement=domain.placement,
             accept_load_from=tuple(domain.accept_load_from),

@@ -82,6 +82,13 @@ def _external_mistakes(domains: dict[str, Any]) -> Iterator[Mistake]:
                 "edge brokers are named here and under external",
                 "edges that we start, or external.edges, not both",
             )
+        credentials = _mapping(external.get("credentials"))
+        if domain.get("edges") and (credentials.get("nkey_file") or credentials.get("ca_file")):
+            yield Mistake(
+                f"domains.{name}.external.credentials",
+                "edge brokers that we start attach to an external head by a password alone, without TLS",
+                "password_file or password_env, or external.edges",
+            )
 
 
 def _security_mistakes(security: Any) -> Iterator[Mistake]:

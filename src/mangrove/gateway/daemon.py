@@ -43,7 +43,8 @@ from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
@@ -338,12 +339,17 @@ class Gateway:
 
     def _attach_login(self) -> LoginSource | None:
         """Who this gateway is where it attaches; somebody else's head knows no user of ours."""
-        return login_of(self._settings.keys, GATEWAY_USER) if self._settings.head_is_ours else None
+        if not self._settings.head_is_ours:
+            return self._external_login()
+        return login_of(self._settings.keys, GATEWAY_USER)
+
+    def _external_login(self) -> LoginSource | None:
+        return external_login(self._settings.federation.domains[self._settings.domain].external)
 
     def _client_login(self, broker: str) -> LoginSource | None:
         """Who this gateway is at a broker as its client; somebody else's head knows no user of ours."""
         ours = broker != HEAD or self._settings.head_is_ours
-        return login_of(self._settings.keys, PROBE_USER) if ours else None
+        return login_of(self._settings.keys, PROBE_USER) if ours else self._external_login()
 
     def _hang_together(self) -> tuple[float, str]:
         """When the domain's brokers were last seen to hang together, and why its interest is not known."""

@@ -23,6 +23,7 @@ def federation_warnings(federation: Federation) -> tuple[str, ...]:
         *_separation_warnings(federation),
         *access_warnings(federation.access),
         *_unproven_warnings(federation),
+        *_secret_warnings(federation),
     )
 
 
@@ -65,6 +66,19 @@ def _mirror_warnings(federation: Federation) -> Iterator[str]:
                 yield f"{where} {', '.join(few)}: it takes two edges"
             if together:
                 yield f"{where} {', '.join(together)}: all edges are on one host"
+
+
+def _secret_warnings(federation: Federation) -> Iterator[str]:
+    """Passwords that stand in the file: they are in the settings of processes as well."""
+    for name, domain in federation.domains.items():
+        external = domain.external
+        if external is not None and any(
+            "@" in url for url in (external.head, external.leaf, *external.edges)
+        ):
+            yield (
+                f"domains.{name}.external: a URL has a user in it; put the password into a file, "
+                "and name that under `credentials`"
+            )
 
 
 def _separation_warnings(federation: Federation) -> Iterator[str]:

@@ -16,6 +16,7 @@ from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.plans.rules import PlanRules
+from mangrove.model.security.external import ExternalCredentials
 from mangrove.model.security.rules import Security
 from mangrove.model.site_pair import SitePair, site_pair
 from mangrove.model.topics import TopicRules
@@ -97,6 +98,8 @@ class External(msgspec.Struct, frozen=True, kw_only=True):
     monitor: str | None = None
     edges: tuple[str, ...] = ()
     kind: BrokerKind = BrokerKind.NATS
+    credentials: ExternalCredentials | None = None
+    """How we log in there; None: as the URLs say."""
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +124,14 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     gateways: int = 1
     """Gateway processes, on different hosts where there are several: one carries, the others stand by."""
     elastic: Elastic = Elastic()
+
+    @property
+    def agreed(self) -> Domain:
+        """What all hosts must agree on: not where on each of them the secrets of external brokers are."""
+        if self.external is None or self.external.credentials is None:
+            return self
+        external = msgspec.structs.replace(self.external, credentials=None)
+        return msgspec.structs.replace(self, external=external)
 
     @property
     def all_hosts(self) -> tuple[Host, ...]:
@@ -250,6 +261,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         """Names what all hosts of a domain must agree on: the whole file, but for where it lies."""
         agreed = msgspec.structs.replace(
             self,
+            domains={name: domain.agreed for name, domain in self.domains.items()},
             plans=msgspec.structs.replace(self.plans, directory=""),
             security=msgspec.structs.replace(self.security, keys=""),
         )

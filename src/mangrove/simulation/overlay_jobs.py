@@ -14,14 +14,22 @@ from mangrove.overlay.forwarding.retargeting import retarget_body
 from mangrove.overlay.instructions import Instruction, RetargetMessages
 from mangrove.overlay.protocol.bodies import CRLF, Entry, Message, parse_message_line, scan
 from mangrove.overlay.stimuli.recorded_engine import Record
+from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 
 class SimulatedJobs(SimulatedOverlay):
     """Gateways, links and members of queue groups."""
 
-    def __init__(self, federation: Federation, seed: int, *, record: dict[str, Record] | None = None) -> None:
-        super().__init__(federation, seed, record=record)
+    def __init__(
+        self,
+        federation: Federation,
+        seed: int,
+        *,
+        record: dict[str, Record] | None = None,
+        authority: SimulatedAuthority | None = None,
+    ) -> None:
+        super().__init__(federation, seed, record=record, authority=authority)
         self.served: Counter[tuple[str, str, bytes]] = Counter()
         """By domain, group (empty for plain subscribers) and payload."""
         self.sent_on = 0

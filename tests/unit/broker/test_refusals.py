@@ -36,7 +36,7 @@ HEAD = "[4711] 2026/11/16 15:00:00.123456 [ERR] 10.0.0.7:50123 - "
             "TLS leafnode handshake error: remote error: tls: bad certificate",
         ),
         (
-            'cid:7 - "v2:go:evil" - "APP/sensor" - Publish Violation - Subject "mangrove.oslo.register"',
+            'cid:7 - "v2:go:evil" - "APP/user:sensor" - Publish Violation - Subject "mangrove.oslo.register"',
             AuditKind.SUBJECT_REFUSED,
             "client",
             "sensor",

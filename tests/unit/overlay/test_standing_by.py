@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.kit.engines import data, engine, federation, learn, want, with_links
+from tests.kit.signed_engines import BEGAN_NS, SQUARE, KeyBook, sent_to
 
 from mangrove.model.federation import Federation
 from mangrove.overlay.engine import InvariantError, OverlayEngine
 from mangrove.overlay.events.happenings import GatewayTookOver
 from mangrove.overlay.instructions import ChangeSubscriptions, DeliverMessages, SendFrame
 from mangrove.overlay.protocol.control_messages import (
+    Digest,
     Heartbeat,
     HeartbeatKind,
     InterestUpdate,
@@ -115,3 +117,21 @@ def test_an_engine_of_a_lone_gateway_is_as_ever() -> None:
     assert not alone.standing_by
     assert control_body(alone.hello()) == msgspec.structs.replace(control_body(alone.hello()), epoch=1)
     assert alone.hello().type is FrameType.HELLO
+
+
+def test_one_of_two_with_keys_takes_over_what_others_have_signed() -> None:
+    """It has no advertisements while it stands by; the other gateway of its domain is trusted."""
+    book = KeyBook()
+    second = OverlayEngine(SQUARE, "a", BEGAN_NS, standing_by=True, trust=book.trust("a"))
+    update = book.update("c", 1, ["x"], snapshot=True)
+    second.overhear(update, 1.0)
+    second.overhear(book.update("c", 2, ["lie"], table=["x", "lie"], by="d"), 1.0)
+    assert second.wanted_elsewhere() == ["x"]
+    second.begin(BEGAN_NS + 5, "the other one died", 2.0)
+    second.peer_up("d", 2.0)
+    answer = second.receive("d", control_frame(Digest(known={})), 2.0)
+    told = [body for body in sent_to("d", answer) if isinstance(body, InterestUpdate)]
+    assert {each.origin: each.epoch for each in told} == {"a": BEGAN_NS + 5, "c": BEGAN_NS}
+    assert next(each for each in told if each.origin == "c").statement == update.statement
+    assert all(each.statement is not None for each in told)
+    second.validate()

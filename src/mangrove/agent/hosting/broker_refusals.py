@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mangrove.broker.kinds import kind_of
@@ -18,8 +18,17 @@ LOOK_S = 0.5
 class BrokerRefusals:
     """Follows the logs of the brokers that run here."""
 
-    def __init__(self, logs: Mapping[str, tuple[BrokerKind, Path]], audit_path: str) -> None:
-        """The log of each broker, by its name, and where to write refusals down."""
+    def __init__(
+        self,
+        logs: Mapping[str, tuple[BrokerKind, Path]],
+        audit_path: str,
+        name_of: Callable[[str], str] = lambda user: user,
+    ) -> None:
+        """The log of each broker, by its name, and where to write refusals down.
+
+        Brokers know users by their keys; `name_of` tells people who that is.
+        """
+        self._name_of = name_of
         self._tails = {name: (kind, LogTail(path)) for name, (kind, path) in logs.items()}
         self._audit_path = audit_path
 
@@ -47,7 +56,7 @@ class BrokerRefusals:
                         broker=broker,
                         host=refusal.host,
                         way=refusal.way,
-                        user=refusal.user,
+                        user=self._name_of(refusal.user),
                         what=refusal.what,
                     )
             if tail.skipped_bytes > skipped_before:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
 
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.security import BrokerSecurity
+from mangrove.broker.system import BrokerAwayError
+from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
-from mangrove.model.federation import Federation
+from mangrove.model.federation import External, Federation
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +95,7 @@ class HostBrokers:
         if self._own.head.external:
             external = self._federation.domains[self._own.domain].external
             assert external is not None
-            return (external.leaf,)
+            return (_with_password(external),)
         if edge.behind is not None:
             scheme = BROKER_URLS[edge.kind].attach_scheme
             return tuple(f"{scheme}://{Address(edge.host, port)}" for port in edge.behind.uplink_ports)
@@ -117,9 +120,11 @@ class HostBrokers:
             self._data_broker(broker)
             if broker is self._own.head:
                 await self._reloaded(broker)
+                await self._expel(broker)
             else:
-                edges.append(self._reloaded(broker))
-        await asyncio.gather(*edges)
+                edges.append(broker)
+        await asyncio.gather(*map(self._reloaded, edges))
+        await asyncio.gather(*map(self._expel, edges))
 
     async def _reloaded(self, broker: BrokerEndpoints) -> None:
         process = self.processes[broker.name]
@@ -128,3 +133,27 @@ class HostBrokers:
         problem = await kind_of(broker.kind).reloaded(process)
         if problem:
             log.error("%s goes on with the keys that it had: %s", broker.name, problem)
+
+    async def _expel(self, broker: BrokerEndpoints) -> None:
+        """Send away who is attached by a key that is believed no more."""
+        if self.keys is None or self.processes[broker.name].pid is None:
+            return
+        system = kind_of(broker.kind).system(broker, self.keys.login)
+        try:
+            sent_away = await system.expel(self.keys.nkeys())
+            if sent_away:
+                log.warning("%s sends %d away, attached by keys of before", broker.name, sent_away)
+        except BrokerAwayError as error:
+            log.error("%s may have somebody attached by a key of before: %s", broker.name, error.message)
+        finally:
+            await system.close()
+
+
+def _with_password(external: External) -> str:
+    """Where an edge of ours attaches to somebody else's head; only the broker's own file has it."""
+    login = external_login(external)
+    if login is None:
+        return external.leaf
+    shown, parts = login(), urlsplit(external.leaf)
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{quote(shown.user, safe='')}:{quote(shown.password, safe='')}@{place}"

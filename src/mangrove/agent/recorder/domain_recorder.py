@@ -28,7 +28,8 @@ from mangrove.agent.recorder.rows import (
 )
 from mangrove.agent.recorder.sink import Sink
 from mangrove.broker.kinds import kind_of
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.external_login import external_login
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
 from mangrove.model.security.users import RECORDER_USER
@@ -63,7 +64,9 @@ class DomainRecorder:
         self._busy_percent = TAP_CPU_PERCENT_PER_CORE * cores
         self._management = ManagementConnection(endpoints)
         head = endpoints.head
-        login = None if head.external else login_of(endpoints.keys, RECORDER_USER)
+        login = login_of(endpoints.keys, RECORDER_USER)
+        if head.external:
+            login = external_login(federation.domains[self.name].external)
         self._tap = kind_of(head.kind).tap(head, login)
         self._watches = [
             kind_of(broker.kind).subscription_watch(broker) for broker in (head, *endpoints.edges)

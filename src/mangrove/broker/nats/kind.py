@@ -119,7 +119,7 @@ class NatsKind:
 
     def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """PING and PONG, in the system account of a broker of ours."""
-        return NatsHeartbeat(broker, None if broker.external else login, refused)
+        return NatsHeartbeat(broker, login, refused)
 
     def refusal(self, line: bytes) -> Refusal | None:
         """Whom a nats-server turned away, from its log."""

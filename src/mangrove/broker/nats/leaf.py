@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from base64 import urlsafe_b64encode
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from urllib.parse import unquote, urlsplit
@@ -351,16 +350,6 @@ class LeafProtocol(asyncio.Protocol):
             "no_responders": True,
             "protocol": 1,
             **({"cluster": self._cluster} if self._cluster else {}),
-            **(self._credentials if self._login is None else _proof(self._login, info.nonce)),
+            **(self._credentials if self._login is None else self._login.shown(info.nonce)),
         }
         self.write(b"CONNECT " + msgspec.json.encode(connect) + b"\r\nPING\r\n")
-
-
-def _proof(login: BrokerLogin, nonce: str) -> dict[str, str]:
-    """By what the broker knows us: a signature of its challenge, or a password."""
-    if not login.nkey:
-        return {"user": login.user, "pass": login.password}
-    if not nonce:
-        raise WireError("the broker gives nothing to sign")
-    signature = urlsafe_b64encode(login.sign(nonce.encode())).rstrip(b"=")
-    return {"nkey": login.nkey, "sig": signature.decode()}

@@ -17,6 +17,7 @@ from mangrove.broker.nats.encryption import connect_encrypted
 from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.broker.nats.mqtt import HEADER_BYTES, MqttStore
 from mangrove.broker.nats.silence import LOOK_S, Life, SilenceWatch
+from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite, WireError
@@ -114,7 +115,10 @@ class LeafAttachment:
         parts = urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port or BROKER_URLS[BrokerKind.NATS].attach_port
         elsewhere = bool(self._last) and url != self._last
-        login = None if self._login is None else self._login()
+        try:
+            login = None if self._login is None else self._login()
+        except InputError as error:  # a key file that cannot be read now may be whole in a moment
+            return error.message
         protocol = self._protocol = LeafProtocol(
             self._name,
             url,

@@ -18,6 +18,7 @@ _LINE = re.compile(
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _SID = re.compile(r", SID .*$")
+_LABEL = re.compile(r"^(?:nkey|user):")
 _WAYS = {"cid": "client", "wid": "websocket", "mid": "mqtt", "lid": "leaf node", "rid": "route"}
 _LOGIN = "authentication error"
 _TLS = re.compile(r"^TLS (?:\w+ )?handshake error")
@@ -42,6 +43,6 @@ def read_refusal(line: bytes) -> Refusal | None:
     if _TLS.match(what):
         return Refusal(AuditKind.CLIENT_REFUSED, host, way, "", what[:MAX_WHAT])
     if _SUBJECT.match(what):
-        user = names[-1].rpartition("/")[2] if names else ""
+        user = _LABEL.sub("", names[-1].rpartition("/")[2]) if names else ""
         return Refusal(AuditKind.SUBJECT_REFUSED, host, way, user, _SID.sub("", what)[:MAX_WHAT])
     return None

@@ -69,7 +69,10 @@ class SealingKeys:
             del self._own[oldest]
             self._secrets = {pair: secret for pair, secret in self._secrets.items() if pair[0] != oldest}
         coming = self.sealing_id if self._next is None else self._next[0]
-        if own_id != coming:
+        if self.sealing_id not in map(_id_of, (newest, *earlier)):
+            self._next = (own_id, self._clock())  # it was ended: whoever knows that opens nothing with it
+            self.follow_clock()
+        elif own_id != coming:
             self._next = (own_id, self._clock() + HEARD_S)
 
     def take_other(self, domain: str, key: OtherKey) -> None:

@@ -25,11 +25,13 @@ class BrokerLogin:
     """Public half of its NKEY; empty: it has none."""
     password: str = field(default="", repr=False)
     key: UserKey | None = field(default=None, repr=False)
+    ours: bool = True
+    """Whether it is a user of brokers of ours, which keep the inboxes of users apart."""
 
     @property
     def inbox(self) -> str:
         """How the subjects begin on which it is answered; no other client may listen there."""
-        return f"{INBOX_PREFIX}.{self.user}" if self.user else INBOX_PREFIX
+        return f"{INBOX_PREFIX}.{self.user}" if self.user and self.ours else INBOX_PREFIX
 
     def sign(self, nonce: bytes) -> bytes:
         """The proof that a broker asks for, 64 bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from itertools import pairwise
 
 from tests.kit.waiting import eventually
@@ -55,6 +56,9 @@ class ScriptedBroker:
 
     async def detach(self, other: str) -> bool:
         raise BrokerAwayError(f"it stays attached to {other}")
+
+    async def expel(self, keys: Collection[str]) -> int:
+        raise BrokerAwayError(f"whoever has none of {len(keys)} keys stays")
 
     async def close(self) -> None:
         self.closed = True

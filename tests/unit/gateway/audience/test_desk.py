@@ -175,3 +175,16 @@ async def test_a_gateway_that_starts_anew_holds_confirmations_back_while_old_lea
     leaves.expire(time.monotonic() + LEAVE_S + 1)
     assert head.broker.written == [message("_INBOX.1", b"")]
     assert head.confirmations == [(("b", 1, 1),)]
+
+
+async def test_one_user_cannot_speak_for_the_silent_publisher_of_another(site: Site) -> None:
+    """Whoever knows a publisher's name and says that it knows is another one, under its own name."""
+    request = AudienceRequest(client=ALICE, subjects=("x",))
+    assert site.desk.answer(msgspec.json.encode(request), "pump").unwanted == ("x",)
+    site.head.broker.subscribers(("x", "", True))
+    site.head.broker.publish(READY)
+    knows = msgspec.json.encode(AudienceRequest(client=ALICE, knows=1))
+    site.desk.answer(knows, "thief")
+    assert site.head.broker.written == [], "the publisher itself has not said that it knows"
+    site.desk.answer(knows, "pump")
+    assert site.head.broker.written == [message("_INBOX.1", b"")]

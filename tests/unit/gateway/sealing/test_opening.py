@@ -6,14 +6,19 @@ import pickle
 
 import pytest
 from msgspec.structs import replace
+from tests.kit.engines import federation
 from tests.kit.sealing import Clock, SealingDomain, domains, frame_of, introduce, with_body
 
 from mangrove.gateway.sealing.content_keys import LIFE_S
+from mangrove.gateway.sealing.key_schedule import key_id
 from mangrove.gateway.sealing.opener import UNDER_WAY_S
 from mangrove.gateway.sealing.refusal import Refusal
 from mangrove.gateway.sealing.sealing_keys import HEARD_S, OtherKey
+from mangrove.gateway.stimuli_file import _state
+from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.sealing.sealed_body import read_envelope, take_apart
 from mangrove.overlay.sealing.sealer import BlankSealer
+from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 
 
 @pytest.fixture
@@ -51,6 +56,15 @@ def test_an_origin_seals_with_its_new_key_only_when_others_can_have_heard_of_it(
     under_way = a.sealed(frame_of(a, b"2", b, sequence=2))
     assert a.keys.sealing_id != before
     assert b.open(under_way) == b"2"
+
+
+def test_an_origin_whose_key_was_ended_does_not_wait(sites: dict[str, SealingDomain]) -> None:
+    a = sites["a"]
+    before = a.private
+    a.rotate()
+    assert a.keys.sealing_id == key_id(before.public_key().public_bytes_raw())
+    a.keys.take_own(a.private)
+    assert a.keys.sealing_id == key_id(a.public)
 
 
 def test_keys_are_looked_at_again_before_one_is_said_to_be_unknown(sites: dict[str, SealingDomain]) -> None:
@@ -172,6 +186,21 @@ def test_a_frame_of_this_domain_itself_is_not_taken_for_one_from_elsewhere(
 
 def test_a_sealer_is_never_written_down(sites: dict[str, SealingDomain]) -> None:
     assert type(pickle.loads(pickle.dumps(sites["a"].sealer))) is BlankSealer
+
+
+def test_a_recording_holds_no_keys(sites: dict[str, SealingDomain]) -> None:
+    shape = federation(("a", "b"), ("b", "c"), topics=TopicRules((Contract(match=">", confidential=True),)))
+    engine = RecordedEngine(shape, "a", 1, lambda *_: None)
+    engine.seal_with(sites["a"].sealer)
+    flow = engine.route_reply("b")
+    assert flow is not None
+    flow.take(b"LMSG x 9\r\nplaintext\r\n")
+    engine.flush(1.0)
+    state = _state(engine.plain())
+    assert b"plaintext" not in state
+    assert b"BlankSealer" in state
+    assert b"X25519" not in state
+    assert sites["a"].private.private_bytes_raw() not in state
 
 
 def test_nothing_secret_shows(sites: dict[str, SealingDomain]) -> None:

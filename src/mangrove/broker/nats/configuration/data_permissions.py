@@ -45,7 +45,7 @@ _MQTT_OWN = ("$MQTT.sess.>", "$MQTT.JSA.>", "$MQTT.rmsgs.>", "$MQTT.qos2.>", "$M
 """What nats-server keeps of the sessions of others. The last is the subject of nobody; for its sake what
 comes by a pattern over `$MQTT.sub.` is compared with what is denied, while each session's own is free."""
 _MQTT_STORE = "$MQTT.msgs."
-_CONVERSES = (INBOXES, f"{MOVE_PREFIX}>", MIRROR_AGAIN, MIRROR_NEWEST)
+_CONVERSES = (f"{MOVE_PREFIX}>", MIRROR_AGAIN, MIRROR_NEWEST)
 """Where clients of one domain speak with each other by the SDK."""
 
 _STORE_QUESTIONS = (
@@ -63,9 +63,8 @@ def data_users(security: BrokerSecurity) -> Iterator[str]:
     """Users of the account in which applications, gateways and edges are."""
     for user in security.users:
         if user.client:
-            left = security.rights.get(user.name, Rights())
-            yield from key_users(user, key_client_rights(left, security), [PLAIN])
-            yield from password_users(user, password_client_rights(left, security), [PLAIN, MQTT])
+            yield from key_users(user, key_client_rights(user, security), [PLAIN])
+            yield from password_users(user, password_client_rights(user, security), [PLAIN, MQTT])
         elif user.name in _DATA_USERS:
             connections, rights = _of_ours(user, security.domain)
             yield from key_users(user, rights, connections)
@@ -96,27 +95,33 @@ def system_users(security: BrokerSecurity) -> Iterator[str]:
             yield from key_users(user, rights, [PLAIN])
 
 
-def key_client_rights(left: Rights, security: BrokerSecurity) -> Rights:
+def key_client_rights(user: User, security: BrokerSecurity) -> Rights:
     """Of a client that comes with its key, which no MQTT client does."""
-    rights = _client_rights(left, security)
+    rights = _client_rights(user, security)
     return Rights(rights.publish, _denying(rights.subscribe, ["$MQTT.>"]))
 
 
-def password_client_rights(left: Rights, security: BrokerSecurity) -> Rights:
+def password_client_rights(user: User, security: BrokerSecurity) -> Rights:
     """Of a client that comes with a password, perhaps by MQTT: it must be served what is stored for it.
 
     nats-server judges a stored message under the subject where it is stored, so what is denied is denied
     there, too.
     """
-    rights = _client_rights(left, security)
-    stored = [f"{_MQTT_STORE}{subject}" for subject in left.subscribe.deny]
+    rights = _client_rights(user, security)
+    stored = [f"{_MQTT_STORE}{subject}" for subject in _left_to(user, security).subscribe.deny]
     return Rights(rights.publish, _denying(rights.subscribe, [*_MQTT_OWN, *stored]))
 
 
-def _client_rights(left: Rights, security: BrokerSecurity) -> Rights:
+def _left_to(user: User, security: BrokerSecurity) -> Rights:
+    return security.rights.get(user.name, Rights())
+
+
+def _client_rights(user: User, security: BrokerSecurity) -> Rights:
+    """Where not everything is allowed, a client hears answers to its own requests alone."""
+    left = _left_to(user, security)
     asks = (DIRECTIONS_SUBJECT, f"{REPLY_PREFIX}{security.domain}.{READY_QUESTION}")
-    publish = _allowing(left.publish, (*_CONVERSES, *asks, ANSWERS_ABROAD))
-    subscribe = _allowing(left.subscribe, _CONVERSES)
+    publish = _allowing(left.publish, (*_CONVERSES, *asks, INBOXES, ANSWERS_ABROAD))
+    subscribe = _allowing(left.subscribe, (*_CONVERSES, _inbox(user)))
     abroad = (f"{REPLY_PREFIX}{each}.>" for each in security.domains)
     return Rights(
         _denying(publish, _NOT_PUBLISHED), _denying(subscribe, [*_BROKERS_OWN, f"{REPLY_PREFIX}*", *abroad])

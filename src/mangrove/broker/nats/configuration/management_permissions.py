@@ -15,7 +15,6 @@ from mangrove.model.agents.names import (
     agent_status_subject,
     announcement_subject,
     capacity_subject,
-    directory_changes_subject,
     directory_subject,
     from_peer_subject,
     operations_subject,
@@ -23,6 +22,7 @@ from mangrove.model.agents.names import (
     supervisors_subject,
     to_peer_subject,
 )
+from mangrove.model.agents.speakers import ANY_USER, client_may_hear, client_may_publish, said_by, told_to
 from mangrove.model.questions.endangered import gateway_avoid_subject
 from mangrove.model.security.users import AGENT_USER, GATEWAY_USER, HOST_USER, OPERATOR_USER, User
 from mangrove.model.shared_names import gateway_carries_subject, gateway_status_subject
@@ -57,8 +57,7 @@ def management_users(security: BrokerSecurity) -> Iterator[str]:
 def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What a user may publish and what it may hear, besides its own inbox; nothing: it has no part here."""
     if user.client:
-        told = (_told_to(user.name, domain), directory_changes_subject(domain), announcement_subject(domain))
-        return (_said_by(user.name, domain),), told
+        return client_may_publish(user.name, domain), client_may_hear(user.name, domain)
     everything = f"mangrove.{domain}.>"
     to_the_gateway = f"mangrove.{domain}.gateway.>"
     match user.name:
@@ -71,10 +70,10 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
             said = (
                 gateway_carries_subject(domain),
                 from_peer_subject(domain, "*"),
-                _told_to("*", domain),
+                told_to(ANY_USER, domain, ">"),
                 INBOXES,
             )
-            asked = f"mangrove.{domain}.from.*.gateway.>"
+            asked = said_by(ANY_USER, domain, "gateway.>")
             return said, (to_the_gateway, asked, to_peer_subject(domain, "*"))
         case str(name) if name == OPERATOR_USER:
             questions = (
@@ -91,13 +90,3 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
             return questions, ()
         case _:
             return (), ()
-
-
-def _said_by(user: str, domain: str) -> str:
-    """Where a client says what it has to say."""
-    return f"mangrove.{domain}.from.{user}.>"
-
-
-def _told_to(user: str, domain: str) -> str:
-    """Where a client is told something."""
-    return f"mangrove.{domain}.to.{user}.>"

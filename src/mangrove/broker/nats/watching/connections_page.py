@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from mangrove.model.agents.names import AGENT_USER
@@ -27,6 +29,8 @@ class _Subscription(msgspec.Struct, frozen=True):
 class _Connection(msgspec.Struct, frozen=True):
     cid: int
     kind: str = ""
+    authorized_user: str = ""
+    """The public half of the key by which it came."""
     name: str = ""
     in_msgs: int = 0
     in_bytes: int = 0
@@ -45,6 +49,11 @@ class ConnectionsPage(msgspec.Struct, frozen=True):
     def plain_clients(self) -> list[PlainClient]:
         """Who cannot be told to move."""
         return [_plain(each) for each in self.connections if not _is_ours(each)]
+
+    def attached_by_others(self, keys: Collection[str]) -> list[int]:
+        """Leaf nodes that came by a key that is none of these."""
+        leaf_nodes = (each for each in self.connections if each.kind == "Leafnode" and each.authorized_user)
+        return [each.cid for each in leaf_nodes if each.authorized_user not in keys]
 
     @property
     def pending_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
@@ -91,6 +92,10 @@ class ForeignBroker:
     async def detach(self, other: str) -> bool:
         """Nobody of ours decides that."""
         raise BrokerAwayError(f"{self._broker.name} is run by somebody else: it stays attached to {other}")
+
+    async def expel(self, keys: Collection[str]) -> int:
+        """Not ours to do."""
+        raise BrokerAwayError(f"{self._broker.name} is run by somebody else, with {len(keys)} keys or others")
 
     async def close(self) -> None:
         """Nothing is kept open."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from datetime import datetime
 
 import msgspec
@@ -173,6 +174,17 @@ class NatsSystem:
         for cid in joined:
             await self.kick(cid)
         return bool(joined)
+
+    async def expel(self, keys: Collection[str]) -> int:
+        """Disconnect leaf nodes that came by another key than these; the broker's own remotes have none."""
+        sent_away = 0
+        for leaf in await self._leaf_nodes():
+            if not leaf.is_spoke:
+                page = await self._page({"cid": leaf.id, "auth": True})
+                for cid in page.attached_by_others(keys):
+                    await self.kick(cid)
+                    sent_away += 1
+        return sent_away
 
     async def close(self) -> None:
         """Let go of the broker."""

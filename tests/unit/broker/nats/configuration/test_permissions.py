@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,14 @@ SECURITY = BrokerSecurity(
 )
 
 
+ALICE = next(user for user in USERS if user.name == "alice")
+
+
+def leaving(left: Rights) -> BrokerSecurity:
+    """The same, where rules leave this to alice."""
+    return replace(SECURITY, rights={"alice": left})
+
+
 def may(subjects: Subjects, subject: str) -> bool:
     """As nats-server decides: what is denied wins."""
     allowed = subjects.allow is None or any(covers(each, subject) for each in subjects.allow)
@@ -67,7 +76,7 @@ class TestAClientAtADataBroker:
     def test_does_not_speak_for_brokers_and_gateways(
         self, rights_of: type, left: Rights, subject: str
     ) -> None:
-        assert not may(rights_of(left, SECURITY).publish, subject)
+        assert not may(rights_of(ALICE, leaving(left)).publish, subject)
 
     @pytest.mark.parametrize(
         "subject",
@@ -86,7 +95,7 @@ class TestAClientAtADataBroker:
         ],
     )
     def test_does_not_hear_what_is_for_them(self, rights_of: type, left: Rights, subject: str) -> None:
-        assert not may(rights_of(left, SECURITY).subscribe, subject)
+        assert not may(rights_of(ALICE, leaving(left)).subscribe, subject)
 
     @pytest.mark.parametrize(
         "subject",
@@ -102,13 +111,13 @@ class TestAClientAtADataBroker:
         ],
     )
     def test_says_what_the_sdk_says(self, rights_of: type, left: Rights, subject: str) -> None:
-        assert may(rights_of(left, SECURITY).publish, subject)
+        assert may(rights_of(ALICE, leaving(left)).publish, subject)
 
     @pytest.mark.parametrize(
         "subject", ["a.b", "_MGM.0123", "_MGR._MIRROR._AGAIN", "_MGR._MIRROR._NEWEST", "_INBOX.alice.*"]
     )
     def test_hears_what_the_sdk_hears(self, rights_of: type, left: Rights, subject: str) -> None:
-        assert may(rights_of(left, SECURITY).subscribe, subject)
+        assert may(rights_of(ALICE, leaving(left)).subscribe, subject)
 
 
 TOKENS = st.sampled_from(["a", "b", "secret", "x"])
@@ -125,16 +134,25 @@ LISTS = st.builds(
 
 @given(left=st.builds(Rights, LISTS, LISTS), subject=SUBJECTS)
 def test_rules_about_subjects_of_applications_stay_as_they_are(left: Rights, subject: str) -> None:
-    for rights in (key_client_rights(left, SECURITY), password_client_rights(left, SECURITY)):
+    for rights in (key_client_rights(ALICE, leaving(left)), password_client_rights(ALICE, leaving(left))):
         assert may(rights.publish, subject) == may(left.publish, subject)
         assert may(rights.subscribe, subject) == may(left.subscribe, subject)
 
 
 @given(left=st.builds(Rights, LISTS, LISTS), subject=SUBJECTS)
 def test_what_is_stored_for_mqtt_is_no_way_around_what_is_denied(left: Rights, subject: str) -> None:
-    rights = password_client_rights(left, SECURITY)
+    rights = password_client_rights(ALICE, leaving(left))
     if not may(Subjects(None, left.subscribe.deny), subject):
         assert not may(rights.subscribe, f"$MQTT.msgs.{subject}")
+
+
+def test_where_not_everything_is_allowed_nobody_hears_answers_to_others() -> None:
+    few = Rights(Subjects(("a.>",)), Subjects(("a.>",)))
+    for rights_of in (key_client_rights, password_client_rights):
+        heard = rights_of(ALICE, leaving(few)).subscribe
+        assert may(heard, "_INBOX.alice.x")
+        assert not may(heard, "_INBOX.bob.x")
+        assert not may(heard, "_INBOX.>")
 
 
 def connections(lines: list[str], nkey: str) -> str:

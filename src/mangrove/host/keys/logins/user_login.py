@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from mangrove.host.keys.directory import ClientKeys, DomainKeys
 from mangrove.host.keys.files.guarded_file import RESTORE, read_guarded
 from mangrove.host.keys.login import BrokerLogin, LoginSource
 from mangrove.model.security.users import FIRST_CLIENT
+
+log = logging.getLogger(__name__)
 
 CREDENTIALS_VARIABLE = "MANGROVE_CREDENTIALS"
 
@@ -26,11 +29,21 @@ class _ReadLogin:
         self._login: BrokerLogin | None = None
 
     def __call__(self) -> BrokerLogin:
-        """The login as the files say it now; InputError if they are not as they should be."""
+        """The login as the files say it now; InputError if they are not as they should be.
+
+        One that was good before is gone on with: who runs does not end because somebody touched a file.
+        """
         seen = tuple(map(_look, (self._seed, self._trusted)))
-        if self._login is None or seen != self._seen:
-            self._login = self._read()
+        if seen != self._seen:
             self._seen = seen
+            try:
+                self._login = self._read()
+            except InputError as error:
+                if self._login is None:
+                    self._seen = ()
+                    raise
+                log.error("%s logs in with the key that it has: %s", self._user, error.message)
+        assert self._login is not None, "read at the first call"
         return self._login
 
     def _read(self) -> BrokerLogin:

@@ -1,0 +1,1 @@
+"""Logins at brokers, read from where their secrets are."""
