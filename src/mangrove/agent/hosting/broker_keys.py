@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mangrove.broker.security import BrokerSecurity, Rights, Subjects
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.keys.user_login import login_of
+from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.access.permissions import EVERYTHING, PatternLists, permissions_of
 from mangrove.model.access.rules import Principal
 from mangrove.model.endpoints import BrokerEndpoints

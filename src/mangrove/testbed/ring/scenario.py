@@ -81,6 +81,19 @@ class Schedule(NamedTuple):
 QUICK = Schedule(steady=2.0, black_hole=5.0, link_returns=3.0, site_dies=4.0, site_returns=4.0)
 
 
+def head_address(launched: LocalFederation, domain: str, client: str = CLIENT) -> BrokerAddress:
+    """Where clients of a domain connect, and as whom where brokers ask."""
+    head, keys = launched.endpoints[domain].head, launched.keys
+    if keys is None:
+        return (head.host, head.client_port, PLAIN_OPTIONS)
+    from mangrove.host.keys.directory import KeyDirectory
+
+    found = KeyDirectory(keys).domain(domain).client(client)
+    login = {"user": client, "pass": found.password.read_text().strip()}
+    options = msgspec.json.decode(PLAIN_OPTIONS, type=dict[str, object]) | login
+    return (head.host, head.client_port, msgspec.json.encode(options).decode(), str(found.trusted))
+
+
 class Ring:
     """The running ring."""
 
@@ -89,15 +102,7 @@ class Ring:
 
     def head(self, domain: str) -> BrokerAddress:
         """Where clients of a domain connect, and as whom."""
-        head, keys = self._launched.endpoints[domain].head, self._launched.keys
-        if keys is None:
-            return (head.host, head.client_port, PLAIN_OPTIONS)
-        from mangrove.host.keys.directory import KeyDirectory
-
-        client = KeyDirectory(keys).domain(domain).client(CLIENT)
-        login = {"user": CLIENT, "pass": client.password.read_text().strip()}
-        options = msgspec.json.decode(PLAIN_OPTIONS, type=dict[str, object]) | login
-        return (head.host, head.client_port, msgspec.json.encode(options).decode(), str(client.trusted))
+        return head_address(self._launched, domain)
 
     def topics(self) -> list[ProbeTopic]:
         """What is published at `a`, and where it is awaited."""
