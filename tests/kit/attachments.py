@@ -15,7 +15,6 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.rules import AccessRules
-from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
 from mangrove.model.federation import Limits
 from mangrove.model.topics import TopicRules
@@ -82,17 +81,6 @@ class _Grouped:
         self._attachment.grouped.append((self._groups, messages))
 
 
-class _Notes(AuditLog):
-    """Keeps everything as it was said."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.noted: list[dict[str, Fact]] = []
-
-    def add(self, kind: AuditKind, facts: dict[str, Fact], times: int = 1) -> None:
-        self.noted.append({"kind": kind.value, **facts})
-
-
 class Head:
     """The head connection of domain `a`, with neighbours `b` and `c`, a real engine and a fake broker."""
 
@@ -110,6 +98,7 @@ class Head:
         mirrors: Callable[[Head], MirrorPlane] | None = None,
         access: AccessRules | None = None,
         letters: LetterBox | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`attach` makes another broker than the fake one."""
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
@@ -118,8 +107,7 @@ class Head:
         )
         self.engine: OverlayEngine = with_links(shape, "a")
         self.ledger = Ledger("a", epoch=1)
-        self._notes = _Notes()
-        self.border_book = BorderBook(self._notes)
+        self.border_book = BorderBook(audit)
         self.flushed: list[tuple[int, bytes]] = []
         self.interest: list[tuple[set[str], set[str]]] = []
         self.attachments: list[FakeAttachment] = []
@@ -153,11 +141,6 @@ class Head:
     def messages_out(self) -> list[bytes]:
         """What left for other domains so far."""
         return [body for _, body in self.flushed]
-
-    @property
-    def audited(self) -> list[dict[str, Fact]]:
-        """What went into the audit log."""
-        return self._notes.noted
 
     def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
         self.attachments.append(FakeAttachment(owner))

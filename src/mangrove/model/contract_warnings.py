@@ -22,8 +22,8 @@ def federation_warnings(federation: Federation) -> tuple[str, ...]:
         *_mirror_warnings(federation),
         *_separation_warnings(federation),
         *access_warnings(federation.access),
-        *_secret_warnings(federation),
         *_unproven_warnings(federation),
+        *_secret_warnings(federation),
     )
 
 

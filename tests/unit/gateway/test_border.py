@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.kit.access import rule, rules
 from tests.kit.attachments import Head, message
 
 from mangrove.gateway.head import MACHINERY, NO_INBOX, NO_WAY_BACK, STAYS_HOME
+from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.refusals import Crossing
 from mangrove.model.access.rules import AccessRules, Action
 from mangrove.model.topics import Contract, Scope, TopicRules
@@ -27,6 +30,12 @@ async def head_with(access: AccessRules, topics: TopicRules | None = None) -> He
 
 def refused(head: Head) -> dict[tuple[str, Crossing, str], int]:
     return {(row.rule, row.crossing, row.domain): row.count for row in head.border_book.figures()}
+
+
+def written_in(directory: Path) -> str:
+    """What stands in the only file of a directory."""
+    (only,) = directory.iterdir()
+    return only.read_text()
 
 
 # -- leaving ----------------------------------------------------------------------------------------------
@@ -114,12 +123,17 @@ async def test_what_comes_back_to_its_own_domain_passes_no_border_but_a_stranger
     assert refused(head) == {("access.between", Crossing.ENTER, "a"): 1}
 
 
-async def test_a_refusal_is_audited_the_first_time_and_at_every_power_of_ten() -> None:
-    head = await head_with(NOT_FROM_B)
-    for _ in range(25):
-        head.connection.deliver(message("news.x"), origin="b")
-    facts = {"kind": "access refused", "rule": "access[0]", "crossing": "enter", "domain": "b"}
-    assert head.audited == [{**facts, "subject": "news.x", "count": count} for count in (1, 10)]
+async def test_refusals_are_audited_by_rule(tmp_path: Path) -> None:
+    audit = AuditLog.at(str(tmp_path / "a-gateway.jsonl"))
+    head = Head(access=NOT_FROM_B, audit=audit)
+    await head.connection.run()
+    for number in range(25):
+        head.connection.deliver(message(f"news.{number}") * 2, origin="b")
+    assert audit.figures().counts == {"access refused": 50}
+    audit.close()
+    text = written_in(tmp_path)
+    assert all(fact in text for fact in ("access refused", "access[0]", "enter", "news.0"))
+    assert len(text.splitlines()) < 5, "what repeats itself is one entry"
 
 
 async def test_what_waited_for_the_broker_is_judged_by_where_it_came_from() -> None:

@@ -24,7 +24,7 @@ class _Row:
 
 
 class BorderBook:
-    """Counts in bounded memory. Of each rule and domain the first refusal is told, then the tenth, …"""
+    """Counts in bounded memory. Of each rule and domain the first refusal is logged, then the tenth, …"""
 
     def __init__(self, audit: AuditLog | None = None) -> None:
         self._audit = audit or AuditLog()
@@ -44,17 +44,11 @@ class BorderBook:
                 key = (OTHERS, crossing, OTHERS)
             row = self._rows.setdefault(key, _Row(0, subject))
         before, row.count = row.count, row.count + count
+        rule, _, domain = key
         if len(str(row.count)) > len(str(before)) or not before:
-            rule, _, domain = key
             log.warning("%s may not %s: %s; %d so far", subject, crossing.phrase(domain), rule, row.count)
-            self._audit.note(
-                AuditKind.ACCESS_REFUSED,
-                rule=rule,
-                crossing=crossing.value,
-                domain=domain,
-                subject=subject,
-                count=row.count,
-            )
+        facts = {"rule": rule, "crossing": crossing.value, "domain": domain, "such_as": row.example}
+        self._audit.add(AuditKind.ACCESS_REFUSED, {**facts}, count)
 
     def figures(self) -> tuple[AccessRefusal, ...]:
         """What was refused, the most first."""
