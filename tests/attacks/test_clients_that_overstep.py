@@ -77,8 +77,7 @@ async def mallory(field: Battlefield) -> ClientKeys:
 async def is_turned_away(field: Battlefield, broker: BrokerEndpoints, *words: str, **options: object) -> None:
     async def attack() -> None:
         with pytest.raises((nats.errors.Error, OSError, TimeoutError)):
-            client = await connected(broker, **options)
-            await client.close()
+            await connected(broker, **options)
 
     await field.withstands(attack)
     await field.written("a-brokers", REFUSED, broker.name, *words)
