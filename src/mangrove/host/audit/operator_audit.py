@@ -17,7 +17,8 @@ OPERATOR = "operator"
 def note_operator(run: RunDirectory, kind: AuditKind, **facts: Fact) -> None:
     """Write down what a command did, and who called it. Nothing is left out, however many there are."""
     with AuditFile(run.audit_of(OPERATOR), OPERATOR) as file:
-        file.write(kind, clean_facts({"by": user_name(), **facts}))
+        told = {name: fact for name, fact in facts.items() if fact != ""}
+        file.write(kind, clean_facts({"by": user_name(), **told}))
 
 
 def run_of_keys(directory: Path) -> RunDirectory:
