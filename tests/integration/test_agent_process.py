@@ -183,7 +183,8 @@ async def test_of_two_agents_one_leads_and_the_other_takes_over(here: Here) -> N
     run = here.launched.run
     settings = msgspec.json.decode(run.settings("here-agent").read_bytes(), type=AgentSettings)
     path = run.settings("here-second")
-    write_private(path, msgspec.json.encode(msgspec.structs.replace(settings, agent="here-second")))
+    another = msgspec.structs.replace(settings, agent="here-second", audit_path="")
+    write_private(path, msgspec.json.encode(another))
     second = ManagedProcess(
         "here-second",
         [sys.executable, "-m", AGENT_MODULE, str(path)],

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import nats
 import nats.errors
+import nats.js.errors
 import pytest
 from tests.kit.waiting import eventually
 
@@ -151,7 +152,17 @@ async def test_a_host_that_is_frozen_is_left_by_the_others(three: Domain) -> Non
 
 async def test_the_loss_of_the_heads_host_stops_neither_messages_nor_control(three: Domain) -> None:
     stored = await nats.connect([each.client_url for each in three.endpoints.managements[1:]])
-    bucket = await stored.jetstream().create_key_value(bucket="kept", replicas=3)
+
+    async def made() -> bool:
+        # The members of the cluster may just be electing who makes streams.
+        try:
+            await stored.jetstream().create_key_value(bucket="kept", replicas=3)
+        except (nats.errors.TimeoutError, nats.js.errors.ServiceUnavailableError):
+            return False
+        return True
+
+    await eventually(made, "the store should take a bucket")
+    bucket = await stored.jetstream().key_value("kept")
     await bucket.put("key", b"before")
     async with mangrove.connect(domain="oslo", run_dir=three.launched.directory) as client:
         wanted = await client.subscribe("news")

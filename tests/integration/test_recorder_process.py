@@ -35,7 +35,7 @@ class Up:
         self.said = directory / "said.txt"
         file = directory / "pair.yaml"
         file.write_text(
-            "federation: pair\n"
+            "federation: pair\nsecurity: none\n"
             f"domains:\n  east: {{base_port: {base_ports[0]}, edges: 1}}\n"
             f"  west: {{base_port: {base_ports[1]}}}\n"
             "links:\n  - {between: [east, west], delay_ms: 1}\n"

@@ -6,6 +6,7 @@ its gateway is stopped, so that tests can speak in its place, with its keys.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
@@ -46,6 +47,7 @@ topics:
 """
 HONEST = ("a", "c")
 GAP_MS = 250.0
+AFTERMATH_S = 0.2
 ATTEMPTS = 3
 """A gap that a busy machine makes is not there again; one that the attack makes is."""
 
@@ -93,6 +95,7 @@ class Battlefield:
         for _ in range(ATTEMPTS):
             await self.stream.span()
             await attack()
+            await asyncio.sleep(AFTERMATH_S)  # what it does may come after it, and some traffic always must
             span = await self.stream.span()
             assert (span.lost, span.doubled) == (0, 0), span
             assert span.sent > 0

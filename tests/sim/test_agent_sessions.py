@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mangrove.control.clients.registrar import Registrar
 from mangrove.control.congestion.controller import CongestionControl

@@ -12,10 +12,10 @@ import typer
 from mangrove.cli.keys.location import KeysOption, key_directory
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import EXIT_NEGATIVE, InputError
-from mangrove.model.audit.entry import AuditKind, Fact
 
 if TYPE_CHECKING:
     from mangrove.host.keys.inspection import KeysReport
+    from mangrove.model.audit.entry import Fact
     from mangrove.model.federation import Federation
 
 app = typer.Typer(
@@ -52,7 +52,7 @@ def init(file: FileArgument, keys: KeysOption = None, as_json: JsonOption = Fals
 
     make_keys(federation, directory, progress=progress)
     if made:
-        _note(directory, AuditKind.KEYS_MADE, made="; ".join(made))
+        _note(directory, "KEYS_MADE", made="; ".join(made))
     report = inspect_keys(directory)
     if as_json:
         print_json({"directory": str(directory), "generation": report.generation, "made": made})
@@ -78,7 +78,7 @@ def issue(
 
     _, directory = _place(file, keys)
     folder = issue_client(directory, domain, client, role=role).path
-    _note(directory, AuditKind.KEY_ISSUED, domain=domain, client=client, role=role)
+    _note(directory, "KEY_ISSUED", domain=domain, client=client, role=role)
     if as_json:
         print_json({"client": client, "domain": domain, "role": role, "folder": str(folder)})
         return
@@ -109,7 +109,7 @@ def revoke(
             f"The other sites will not speak with {domain} until it has new keys. Go on?", abort=True
         )
     end(directory, domain, client=client or "")
-    _note(directory, AuditKind.KEY_REVOKED, domain=domain, client=client or "")
+    _note(directory, "KEY_REVOKED", domain=domain, client=client or "")
     report = inspect_keys(directory)
     if as_json:
         print_json({"domain": domain, "client": client, "number": report.revocations})
@@ -176,7 +176,7 @@ def rotate(
             console.print(f"  waiting {wait_s:g} s, so that all have it …")
             time.sleep(wait_s or 0.0)
         step.take(directory)
-        _note(directory, AuditKind.KEY_ROTATED, step=step.said)
+        _note(directory, "KEY_ROTATED", step=step.said)
         done.append(step)
         console.print(f"  {step.said}", soft_wrap=True, markup=False)
     left = planned[len(done) :]
@@ -225,7 +225,7 @@ def export(
     federation, directory = _place(file, keys)
     check_choice(federation, domain, host)
     files = export_site(directory, federation, domain, host, to)
-    _note(directory, AuditKind.KEYS_EXPORTED, domain=domain, host=host or "", to=str(to))
+    _note(directory, "KEYS_EXPORTED", domain=domain, host=host or "", to=str(to))
     if as_json:
         print_json({"archive": str(to), "domain": domain, "host": host, "files": files})
         return
@@ -235,10 +235,12 @@ def export(
     out.print(f"        mangrove up FILE --domain {domain} --keys KEYS", markup=False)
 
 
-def _note(directory: Path, kind: AuditKind, **facts: Fact) -> None:
+def _note(directory: Path, kind: str, **facts: Fact) -> None:
+    """Into the audit log; `kind` is the name of an `AuditKind`, so that `--help` need not load it."""
     from mangrove.host.audit.operator_audit import note_operator, run_of_keys
+    from mangrove.model.audit.entry import AuditKind
 
-    note_operator(run_of_keys(directory), kind, **facts)
+    note_operator(run_of_keys(directory), AuditKind[kind], **facts)
 
 
 def _place(file: Path, keys: Path | None) -> tuple[Federation, Path]:
