@@ -8,7 +8,6 @@ both in turns, several rounds, so that what disturbs the machine disturbs both.
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import sys
 import tempfile
@@ -26,7 +25,8 @@ from mangrove.model.address import Address
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY
-from mangrove.testbed.load import Load, Outcome, run_load
+from mangrove.testbed.calibration_load import cpu_seconds
+from mangrove.testbed.load import Load, run_between_accounts
 from mangrove.testbed.shared_servers import shared_server_config
 
 RATIO_BAR = 0.35
@@ -99,11 +99,11 @@ def _measure(client: list[int], pids: dict[str, int], quick: bool) -> dict[str, 
         rates: dict[str, list[float]] = {path: [] for path in PATHS}
         for _ in range(rounds):
             for path in PATHS:
-                before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
-                outcome = _through(path, client, load)
+                before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+                outcome = run_between_accounts(path, client, load)
                 if load.topics == 1:
                     for name, pid in pids.items():
-                        spent = _cpu_seconds(pid) - before[name]
+                        spent = cpu_seconds(pid) - before[name]
                         cpu_us[path][name] += 1e6 * spent / (messages * rounds)
                 if outcome.received < 0.9 * load.messages:
                     raise RuntimeError(f"{path}: only {outcome.received} of {load.messages} messages arrived")
@@ -128,7 +128,7 @@ def _measure_latency(client: list[int], rounds: int) -> dict[str, dict[str, floa
     seen: dict[str, list[tuple[float, float, int]]] = {path: [] for path in PATHS}
     for _ in range(rounds):
         for path in PATHS:
-            outcome = _through(path, client, paced)
+            outcome = run_between_accounts(path, client, paced)
             cuts = statistics.quantiles(outcome.latencies_s, n=100)
             seen[path].append((cuts[49], cuts[98], outcome.received))
     return {
@@ -140,17 +140,6 @@ def _measure_latency(client: list[int], rounds: int) -> dict[str, dict[str, floa
         }
         for path in PATHS
     }
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU time a process has used so far: independent of how busy the machine is otherwise."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _through(path: str, client: list[int], load: Load) -> Outcome:
-    options = f'{{"verbose":false,"pedantic":false,"user":"{path}","pass":"{path}","protocol":1}}'
-    return run_load(("127.0.0.1", client[0], options), ("127.0.0.1", client[1], options), load)
 
 
 def missed(result: dict[str, object]) -> list[str]:

@@ -11,7 +11,6 @@ one and for four destinations.
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import sys
 import tempfile
@@ -38,7 +37,8 @@ from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.protocol.frames import Frame, FrameType
-from mangrove.testbed.load import Load, Outcome, run_load
+from mangrove.testbed.calibration_load import cpu_seconds
+from mangrove.testbed.load import Load, run_between_accounts
 from mangrove.testbed.shared_servers import shared_server_config
 
 RATIO_BAR = 0.7
@@ -130,12 +130,12 @@ def _measure(client: list[int], pids: dict[str, list[int]], quick: bool) -> dict
     cpu_us: dict[str, list[float]] = {kind: [] for kind in ACCOUNTS}
     for _ in range(rounds):
         for kind in ACCOUNTS:
-            before = sum(map(_cpu_seconds, pids[kind]))
-            outcome = _through(kind, client, load)
+            before = sum(map(cpu_seconds, pids[kind]))
+            outcome = run_between_accounts(ACCOUNTS[kind], client, load)
             if outcome.received < 0.9 * load.messages:
                 raise RuntimeError(f"{kind}: only {outcome.received} of {load.messages} messages arrived")
             rates[kind].append(outcome.rate_msg_s)
-            cpu_us[kind].append(1e6 * (sum(map(_cpu_seconds, pids[kind])) - before) / load.messages)
+            cpu_us[kind].append(1e6 * (sum(map(cpu_seconds, pids[kind])) - before) / load.messages)
     medians = {kind: statistics.median(each) for kind, each in rates.items()}
     return {
         "throughput_msg_s": medians,
@@ -152,7 +152,9 @@ def _latency(client: list[int], rounds: int) -> dict[str, dict[str, float]]:
     seen: dict[str, list[list[float]]] = {kind: [] for kind in ACCOUNTS}
     for _ in range(rounds):
         for kind in ACCOUNTS:
-            seen[kind].append(statistics.quantiles(_through(kind, client, paced).latencies_s, n=100))
+            seen[kind].append(
+                statistics.quantiles(run_between_accounts(ACCOUNTS[kind], client, paced).latencies_s, n=100)
+            )
     return {
         kind: {
             "p50": 1000 * statistics.median(cuts[49] for cuts in each),
@@ -160,18 +162,6 @@ def _latency(client: list[int], rounds: int) -> dict[str, dict[str, float]]:
         }
         for kind, each in seen.items()
     }
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU time a process has used so far: independent of how busy the machine is otherwise."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _through(kind: str, client: list[int], load: Load) -> Outcome:
-    account = ACCOUNTS[kind]
-    options = f'{{"verbose":false,"pedantic":false,"user":"{account}","pass":"{account}","protocol":1}}'
-    return run_load((HOST, client[0], options), (HOST, client[1], options), load)
 
 
 def _bodies(directory: Path, quick: bool) -> list[dict[str, float]]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import statistics
 import sys
 import tempfile
@@ -46,7 +45,8 @@ from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.testbed.accounting import Figures
-from mangrove.testbed.load import Load, Outcome, run_load
+from mangrove.testbed.calibration_load import cpu_seconds
+from mangrove.testbed.load import Load, run_between_accounts
 from mangrove.testbed.probe_traffic import ProbeTraffic
 from mangrove.testbed.ring.scenario import (
     QUICK,
@@ -237,13 +237,15 @@ def _measure(client: list[int], pids: dict[str, list[int]], quick: bool) -> dict
     paced = Load(messages=int(LATENCY_RATE_MSG_S * 2), rate_msg_s=LATENCY_RATE_MSG_S)
     for number in range(rounds):
         for kind in list(ACCOUNTS)[:: 1 if number % 2 else -1]:
-            before = sum(map(_cpu_seconds, pids[kind]))
-            outcome = _through(kind, client, Load(messages=messages))
+            before = sum(map(cpu_seconds, pids[kind]))
+            outcome = run_between_accounts(ACCOUNTS[kind], client, Load(messages=messages))
             if outcome.received < 0.9 * messages:
                 raise RuntimeError(f"{kind}: only {outcome.received} of {messages} messages arrived")
-            cpu_us[kind].append(1e6 * (sum(map(_cpu_seconds, pids[kind])) - before) / messages)
+            cpu_us[kind].append(1e6 * (sum(map(cpu_seconds, pids[kind])) - before) / messages)
             rates[kind].append(outcome.rate_msg_s)
-            cuts = statistics.quantiles(_through(kind, client, paced).latencies_s, n=100)
+            cuts = statistics.quantiles(
+                run_between_accounts(ACCOUNTS[kind], client, paced).latencies_s, n=100
+            )
             latency_ms[kind].append((1000 * cuts[49], 1000 * cuts[98]))
     medians = {kind: statistics.median(each) for kind, each in rates.items()}
     return {
@@ -262,18 +264,6 @@ def _measure(client: list[int], pids: dict[str, list[int]], quick: bool) -> dict
             for kind, each in latency_ms.items()
         },
     }
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU time a process has used so far: independent of how busy the machine is otherwise."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _through(kind: str, client: list[int], load: Load) -> Outcome:
-    user = ACCOUNTS[kind]
-    options = f'{{"verbose":false,"pedantic":false,"user":"{user}","pass":"{user}","protocol":1}}'
-    return run_load((HOST, client[0], options), (HOST, client[1], options), load)
 
 
 def missed(result: dict[str, object]) -> list[str]:

@@ -74,7 +74,6 @@ MAX_LATER = 1_000
 LONG_S = 0.02
 """A registration of thousands of wishes takes longer; then others get time for a whole exchange."""
 PAUSE_S = 0.01
-CLOSE_TIMEOUT_S = 1.0
 PENDING_MESSAGES = 65_536
 PENDING_BYTES = 64 << 20
 

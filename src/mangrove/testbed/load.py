@@ -61,6 +61,12 @@ class Outcome:
         return self.received / self.seconds if self.seconds > 0 else 0.0
 
 
+def run_between_accounts(account: str, ports: list[int], load: Load) -> Outcome:
+    """Run one load between two brokers of this machine, as the user of an account that is called after it."""
+    options = f'{{"verbose":false,"pedantic":false,"user":"{account}","pass":"{account}","protocol":1}}'
+    return run_load(("127.0.0.1", ports[0], options), ("127.0.0.1", ports[1], options), load)
+
+
 def run_load(publish_url: BrokerAddress, subscribe_url: BrokerAddress, load: Load) -> Outcome:
     """Run one load between two brokers."""
     counter: Synchronized[int] = _context.Value("q", STARTING)
