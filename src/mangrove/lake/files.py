@@ -1,37 +1,56 @@
 """Which files of a lake can be used, and why the others cannot.
 
-Only footers are read, in the driver. Files are told apart from their copies by footer first and by content
-where footers agree. Paths are local or any that Arrow can open (`s3://`, `gs://`, `hdfs://`).
+Only footers are read. Files are told apart from their copies by footer first and by content where footers
+agree. Paths are local or any that Arrow can open (`s3://`, `gs://`, `hdfs://`). The jobs list their files
+through Spark (`pipelines/reading/listing.py`) and sort them out by the same rules.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from mangrove.errors import InputError
-from mangrove.lake.schemas import readable_as
-from mangrove.model.telemetry import REPLACES_KEY, SCHEMA_VERSION, TABLES, VERSION_KEY, Table
+from mangrove.lake.footers import Footer, read_footer
+from mangrove.model.telemetry import TABLES, Table
 
 READERS = 16
 MAX_SHOWN = 20
 
 
+class MissingTableError(InputError):
+    """The lake is there, but not this table."""
+
+
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A usable file."""
+    """A file of a table, and what is known of it.
+
+    Size, time and `uri` (its name in Spark's plans) are known when Spark listed it; `damage` when reading
+    failed; `incomplete`, the rows that lack a value, when they were counted.
+    """
 
     path: str
     domain: str | None
     rows: int
+    footer: Footer
+    uri: str = ""
+    size_bytes: int = 0
+    modified_ms: int = 0
+    damage: str = ""
+    incomplete: int | None = None
+
+    @property
+    def date(self) -> str | None:
+        """The day that its directory names."""
+        return partition_value(self.path, "date")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +68,13 @@ class Skipped:
 
 @dataclass(slots=True)
 class Listing:
-    """The files of one table."""
+    """The files of one table: those to read, what was left out, and all that were found."""
 
     root: str
     table: Table
     files: list[LakeFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    found: tuple[LakeFile, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -102,38 +122,81 @@ def open_filesystem(root: str) -> tuple[pafs.FileSystem, str]:
 def list_table(root: str, table: Table, *, domains: frozenset[str] | None = None) -> Listing:
     """Check all files of a table; with `domains`, only theirs."""
     filesystem, base = open_filesystem(root)
-    listing = Listing(root, table)
     directory = f"{base.rstrip('/')}/{table.name}"
-    info = filesystem.get_file_info(directory)
-    if info.type != pafs.FileType.Directory:
-        if filesystem.get_file_info(base).type != pafs.FileType.Directory:
-            raise InputError(
-                f"the lake {root} does not exist", hint="give the directory that holds the tables"
-            )
-        found = sorted(i.base_name for i in filesystem.get_file_info(pafs.FileSelector(base)))
-        known = [name for name in found if name in TABLES]
-        raise InputError(
-            f"the lake {root} has no table {table.name}",
-            hint=f"tables found: {', '.join(known) or 'none'}; expected {root}/{table.name}/date=…/domain=…/",
-        )
+    if filesystem.get_file_info(directory).type != pafs.FileType.Directory:
+        raise missing_table(filesystem, base, root, table)
     paths = sorted(_data_files(filesystem, directory))
     if domains is not None:
-        paths = [path for path in paths if _partition(path, "domain") in {*domains, None}]
+        paths = [path for path in paths if partition_value(path, "domain") in {*domains, None}]
+
+    def look(path: str) -> LakeFile:
+        domain = partition_value(path, "domain")
+        footer = read_footer(filesystem, path, table, has_domain=domain is not None)
+        return LakeFile(path, domain, footer.rows or 0, footer)
+
     with ThreadPoolExecutor(READERS) as pool:
-        checked = list(pool.map(lambda path: _check(filesystem, path, table), paths))
-    replaced = {gone for each in checked if isinstance(each, _Checked) for gone in each.replaces}
-    same: dict[object, list[_Checked]] = {}
-    for each in checked:
-        if isinstance(each, Skipped):
-            listing.skipped.append(each)
-        elif each.file.path in replaced:
-            listing.skipped.append(Skipped(each.file.path, "its rows are in a merged file", each.file.rows))
+        found = list(pool.map(look, paths))
+    return sorted_out(root, table, found, lambda same: {path: digest(filesystem, path) for path in same})
+
+
+def missing_table(filesystem: pafs.FileSystem, base: str, root: str, table: Table) -> InputError:
+    """What is wrong with a lake in which a table was not found."""
+    if filesystem.get_file_info(base).type != pafs.FileType.Directory:
+        return InputError(f"the lake {root} does not exist", hint="give the directory that holds the tables")
+    there = sorted(info.base_name for info in filesystem.get_file_info(pafs.FileSelector(base)))
+    known = [name for name in there if name in TABLES]
+    return MissingTableError(
+        f"the lake {root} has no table {table.name}",
+        hint=f"tables found: {', '.join(known) or 'none'}; expected {root}/{table.name}/date=…/domain=…/",
+    )
+
+
+def sorted_out(
+    root: str,
+    table: Table,
+    found: Iterable[LakeFile],
+    digests: Callable[[Sequence[str]], Mapping[str, bytes]],
+) -> Listing:
+    """Leave out files that are of no use, that a merged file replaces, and copies of others.
+
+    `digests` is asked for the contents of files whose footers agree.
+    """
+    listing = Listing(root, table, found=tuple(sorted(found, key=lambda file: file.path)))
+    good = []
+    for file in listing.found:
+        if problem := file.footer.problem or file.damage:
+            listing.skipped.append(Skipped(file.path, problem, file.footer.rows))
         else:
-            same.setdefault(each.fingerprint, []).append(each)
-    for group in same.values():
-        listing.files += _without_copies(filesystem, group, listing.skipped)
+            good.append(file)
+    replaced = {f"{file.path.rpartition('/')[0]}/{name}" for file in good for name in file.footer.replaces}
+    same: dict[object, list[LakeFile]] = {}
+    for file in good:
+        if file.path in replaced:
+            listing.skipped.append(Skipped(file.path, "its rows are in a merged file", file.rows))
+        else:
+            same.setdefault((file.domain, file.footer.fingerprint), []).append(file)
+    alike = [file.path for group in same.values() if len(group) > 1 for file in group]
+    contents = digests(alike) if alike else {}
+    first_with: dict[tuple[str | None, bytes], str] = {}
+    for file in (file for group in same.values() for file in group):
+        content = contents.get(file.path)
+        original = file.path if content is None else first_with.setdefault((file.domain, content), file.path)
+        if original == file.path:
+            listing.files.append(file)
+        else:
+            listing.skipped.append(Skipped(file.path, f"a copy of {original}", file.rows))
     listing.files.sort(key=lambda file: file.path)
+    listing.skipped.sort(key=lambda each: each.path)
     return listing
+
+
+def digest(filesystem: pafs.FileSystem, path: str) -> bytes:
+    """The content of a file in 32 bytes."""
+    sha = hashlib.sha256()
+    with filesystem.open_input_stream(path) as stream:
+        while part := stream.read(1 << 20):
+            sha.update(part)
+    return sha.digest()
 
 
 def _data_files(filesystem: pafs.FileSystem, directory: str) -> Iterator[str]:
@@ -144,81 +207,7 @@ def _data_files(filesystem: pafs.FileSystem, directory: str) -> Iterator[str]:
             yield info.path
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    file: LakeFile
-    fingerprint: object
-    replaces: frozenset[str]
-
-
-def _check(filesystem: pafs.FileSystem, path: str, table: Table) -> _Checked | Skipped:
-    try:
-        with filesystem.open_input_file(path) as source:
-            footer = pq.ParquetFile(source)
-            metadata, schema = footer.metadata, footer.schema_arrow
-    except (pa.ArrowException, OSError) as error:
-        return Skipped(path, f"not a readable Parquet file ({_first_line(error)})")
-    keys = metadata.metadata or {}
-    version = keys.get(VERSION_KEY.encode(), str(SCHEMA_VERSION).encode()).decode(errors="replace")
-    if version != str(SCHEMA_VERSION):
-        reason = f"schema version {version}; this release reads {SCHEMA_VERSION}"
-        return Skipped(path, reason, metadata.num_rows)
-    domain = _partition(path, "domain")
-    if problem := _schema_problem(schema, table, has_domain=domain is not None):
-        return Skipped(path, problem, metadata.num_rows)
-    replaces = keys.get(REPLACES_KEY.encode(), b"").decode()
-    folder = path.rpartition("/")[0]
-    return _Checked(
-        LakeFile(path, domain, metadata.num_rows),
-        (domain, metadata.num_rows, metadata.serialized_size, _group_sizes(metadata)),
-        frozenset(f"{folder}/{name}" for name in replaces.split("\n") if name),
-    )
-
-
-def _schema_problem(schema: pa.Schema, table: Table, *, has_domain: bool) -> str:
-    problems = []
-    found = set(schema.names)
-    implied = {"domain"} if has_domain else set()
-    wanted = {column.name for column in table.columns}
-    if missing := sorted(wanted - found - implied):
-        problems.append(f"missing columns: {', '.join(missing)}")
-    if extra := sorted(found - wanted - {"date"}):
-        problems.append(f"unknown columns: {', '.join(extra)}")
-    for column in table.columns:
-        if column.name in found:
-            kind = schema.field(column.name).type
-            if not readable_as(kind, column.type):
-                problems.append(f"column {column.name} is {kind}, not {column.type.value}")
-    return "; ".join(problems)
-
-
-def _without_copies(
-    filesystem: pafs.FileSystem, group: list[_Checked], skipped: list[Skipped]
-) -> Iterator[LakeFile]:
-    if len(group) == 1:
-        yield group[0].file
-        return
-    first_with: dict[bytes, str] = {}
-    for each in group:
-        with filesystem.open_input_stream(each.file.path) as stream:
-            sha = hashlib.sha256()
-            while part := stream.read(1 << 20):
-                sha.update(part)
-        original = first_with.setdefault(sha.digest(), each.file.path)
-        if original == each.file.path:
-            yield each.file
-        else:
-            skipped.append(Skipped(each.file.path, f"a copy of {original}", each.file.rows))
-
-
-def _group_sizes(metadata: pq.FileMetaData) -> tuple[int, ...]:
-    return tuple(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
-
-
-def _partition(path: str, name: str) -> str | None:
+def partition_value(path: str, name: str) -> str | None:
+    """What the path says after `name=`."""
     match = re.search(rf"/{name}=([^/]+)/", path)
     return match[1] if match else None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

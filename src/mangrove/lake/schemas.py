@@ -33,11 +33,15 @@ def readable_as(found: pa.DataType, wanted: ColumnType) -> bool:
         case ColumnType.TEXT:
             return bool(types.is_string(found) or types.is_large_string(found) or types.is_string_view(found))
         case ColumnType.COUNT:
-            return bool(types.is_integer(found) and found != pa.uint64())
+            return _is_count(found)
         case ColumnType.NUMBER:
-            return bool(types.is_floating(found) or types.is_integer(found))
+            return bool(types.is_float32(found) or types.is_float64(found)) or _is_count(found)
         case ColumnType.FLAG:
             return bool(types.is_boolean(found))
         case ColumnType.HISTOGRAM:
             is_list = types.is_list(found) or types.is_large_list(found)
-            return bool(is_list and types.is_integer(found.value_type))
+            return bool(is_list) and _is_count(found.value_type)
+
+
+def _is_count(found: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(found) and found != pa.uint64())

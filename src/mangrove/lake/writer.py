@@ -6,6 +6,8 @@ Small files are slow to read, so every few minutes they are merged. The merged f
 replaces, is renamed into place first, and they are deleted second; if the writer dies in between, a reader
 sees from the list which ones to ignore, and the next writer deletes them.
 
+Pages carry checksums, so that damage shows when they are read.
+
 What is kept in memory is bounded: rows beyond the bound, as when the disk refuses for long, are refused and
 counted. A merge holds a part of the rows at a time.
 """
@@ -171,7 +173,7 @@ class LakeWriter:
 def write_whole(table: pa.Table, path: Path) -> None:
     """Write a Parquet file that appears under its name only when it is complete and on the disk."""
     with appearing_whole(path) as hidden:
-        pq.write_table(table, hidden, compression="zstd")
+        pq.write_table(table, hidden, compression="zstd", write_page_checksum=True)
 
 
 @contextmanager
@@ -197,7 +199,8 @@ def _concatenate(parts: Sequence[Path], target: Path) -> None:
     """One file from several, a group of rows in memory at a time."""
     schema = pq.read_schema(parts[0])
     metadata = {**(schema.metadata or {}), REPLACES_KEY.encode(): names(parts)}
-    with pq.ParquetWriter(target, schema.with_metadata(metadata), compression="zstd") as merged:
+    whole = schema.with_metadata(metadata)
+    with pq.ParquetWriter(target, whole, compression="zstd", write_page_checksum=True) as merged:
         group: list[pa.Table] = []
         for path in parts:
             group.append(pq.read_table(path, partitioning=None))

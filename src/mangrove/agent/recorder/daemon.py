@@ -13,8 +13,9 @@ from pathlib import Path
 from mangrove.agent.recorder.recorder import Recorder
 from mangrove.agent.recorder.settings import RecorderSettings, check
 from mangrove.host.daemon import run_daemon
+from mangrove.host.web.health import Readiness, telling_health
 from mangrove.lake.writer import LakeWriter
-from mangrove.model.shared_names import RECORDER_READY
+from mangrove.model.shared_names import RECORDER_PROCESS, RECORDER_READY
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +24,20 @@ async def _record(settings: RecorderSettings) -> None:
     check(settings)
     writer = LakeWriter(Path(settings.lake))
     recorder = Recorder(settings.federation, settings.domains, writer, cores=os.cpu_count() or 1)
-    await recorder.start()
-    log.info(RECORDER_READY)
-    try:
-        await recorder.run()
-    finally:
-        await recorder.stop()
-        log.info("recorder stopped")
+    started = False
+
+    def readiness() -> Readiness:
+        return Readiness(process=RECORDER_PROCESS, checks={"has begun": started})
+
+    async with telling_health(settings.health, readiness):
+        await recorder.start()
+        started = True
+        log.info(RECORDER_READY)
+        try:
+            await recorder.run()
+        finally:
+            await recorder.stop()
+            log.info("recorder stopped")
 
 
 def main() -> None:

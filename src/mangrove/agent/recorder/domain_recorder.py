@@ -1,9 +1,9 @@
 """One domain, looked at once a second.
 
 Sources: the brokers' monitoring pages (totals; subscriptions and what each was handed), the gateway's account
-of itself (links, what it carried of each topic), the agent's (how loaded brokers are), and the tap (which
-topics, how large, how late). A source that is away leaves its columns empty or its rows out; it never stops
-the others.
+of itself (links, what it carried of each topic), the agent's (how loaded brokers are, what it moved, what
+subscribers think), and the tap (which topics, how large, how late). A source that is away leaves its columns
+empty or its rows out; it never stops the others.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from datetime import UTC, datetime
 
 from mangrove.agent.inspection import inspect_domain
 from mangrove.agent.management import ManagementConnection
+from mangrove.agent.recorder.agent_rows import AgentMemory, load_rows
 from mangrove.agent.recorder.counters import Counters
 from mangrove.agent.recorder.omissions import Omissions
 from mangrove.agent.recorder.rows import (
     Second,
     delivery_rows,
     link_rows,
-    load_rows,
     rate_rows,
     sample_rows,
 )
 from mangrove.agent.recorder.sink import Sink
+from mangrove.agent.recorder.text_rows import TextRows
 from mangrove.broker.kinds import kind_of
 from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.logins.user_login import login_of
@@ -40,6 +41,9 @@ from mangrove.model.telemetry import (
     EVENTS,
     LINK_SAMPLES,
     LOAD_SAMPLES,
+    MESSAGE_TEXTS,
+    OFFLOAD_SESSIONS,
+    TOPIC_OPINIONS,
     TOPIC_RATES,
 )
 from mangrove.model.topic_counts import CountCursor, TopicCounts
@@ -67,7 +71,7 @@ class DomainRecorder:
         login = login_of(endpoints.keys, RECORDER_USER)
         if head.external:
             login = external_login(federation.domains[self.name].external)
-        self._tap = kind_of(head.kind).tap(head, login)
+        self._tap = kind_of(head.kind).tap(head, login, federation.topics.may_sample_text)
         self._watches = [
             kind_of(broker.kind).subscription_watch(broker) for broker in (head, *endpoints.edges)
         ]
@@ -78,6 +82,8 @@ class DomainRecorder:
         self._arrived: frozenset[str] = frozenset()
         self._cursor: CountCursor | None = None
         self._omissions = Omissions()
+        self._agent = AgentMemory()
+        self._texts = TextRows()
         self._states: dict[tuple[str, str], bool] = {}
         self._last_second = 0
 
@@ -140,7 +146,10 @@ class DomainRecorder:
         self._sink.add(BROKER_SAMPLES, sample_rows(second, self._endpoints.head.name))
         self._sink.add(LINK_SAMPLES, link_rows(second))
         self._sink.add(LOAD_SAMPLES, load_rows(second))
+        self._sink.add(OFFLOAD_SESSIONS, self._agent.session_rows(second))
+        self._sink.add(TOPIC_OPINIONS, self._agent.opinion_rows(second))
         self._sink.add(DELIVERIES, delivery_rows(second))
+        self._sink.add(MESSAGE_TEXTS, self._texts.rows(second))
         self._sink.add(TOPIC_RATES, rate_rows(second, self._endpoints.head.name))
         if counts is not None:
             self._cursor = counts.cursor

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest
+
+import msgspec
 
 from mangrove.agent.recorder.counters import Counters
 from mangrove.agent.recorder.omissions import Omissions
 from mangrove.broker.nats.subscriptions import Subscriptions
 from mangrove.broker.nats.tap import Slice
-from mangrove.model.agents.load import Metric
 from mangrove.model.status import DomainStatus
 from mangrove.model.telemetry import LATENCY_BINS
 from mangrove.model.topic_counts import TopicCounts, TopicTally
@@ -27,6 +27,8 @@ from mangrove.model.topics import TopicRules
 
 MAX_TOPICS = 1000
 """Topics of a domain that get rows for one second."""
+MAX_RATE_TOPICS = 5000
+"""Those that get rows of `topic_rates`, which are short: as many as the tap can tell apart in a second."""
 # Counts of the gateway that took longer than this are not the rate of one second.
 SECOND_AT_MOST_S = 2.0
 MAX_SPREAD_S = 5.0
@@ -36,8 +38,7 @@ Rows = list[dict[str, object]]
 _NO_LATENCIES = [0] * LATENCY_BINS
 
 
-@dataclass(frozen=True, slots=True)
-class Second:
+class Second(msgspec.Struct, frozen=True):
     """What was found for one second."""
 
     ts: datetime
@@ -51,6 +52,7 @@ class Second:
     """What the gateway carried since the last look; None if it did not tell."""
     omissions: Omissions
     max_topics: int = MAX_TOPICS
+    max_rate_topics: int = MAX_RATE_TOPICS
     arrived_before: frozenset[str] = frozenset()
     """Topics that came by the gateway in the second before: the tap sees the last of them a little later."""
 
@@ -71,11 +73,11 @@ class Second:
         self.omissions.add(f"messages {name} of topics that the gateway did not tell apart", tally.other)
         return {topic: count for topic, count in tally.topics.items() if count}
 
-    def busiest(self, table: str, messages: Mapping[str, int]) -> list[str]:
-        """The topics that get rows, in order."""
-        if len(messages) <= self.max_topics:
+    def busiest(self, table: str, messages: Mapping[str, int], most: int) -> list[str]:
+        """The topics that get rows, in order: at most so many."""
+        if len(messages) <= most:
             return sorted(messages)
-        kept = set(nlargest(self.max_topics, messages, key=lambda topic: (messages[topic], topic)))
+        kept = set(nlargest(most, messages, key=lambda topic: (messages[topic], topic)))
         left_out = sum(count for topic, count in messages.items() if topic not in kept)
         self.omissions.level(f"topics in a second without rows in {table}", len(messages) - len(kept))
         self.omissions.add(f"messages of topics without rows in {table}", left_out)
@@ -113,28 +115,6 @@ def sample_rows(second: Second, head: str) -> Rows:
     return rows
 
 
-def load_rows(second: Second) -> Rows:
-    """`load_samples`; none while no agent leads."""
-    agent = second.status.agent
-    if agent is None or not agent.leads:
-        return []
-    return [
-        second.row(
-            broker=load.broker,
-            role=load.role,
-            reachable=load.reachable,
-            state=load.state.value,
-            measured=load.measured.value,
-            **{metric.value: load.utilisation.get(metric) for metric in Metric},
-            headroom=load.headroom,
-            pending_bytes=load.pending_bytes,
-            overloaded=",".join([*load.overloaded, *load.triggers]),
-            session=load.session,
-        )
-        for load in agent.brokers
-    ]
-
-
 def link_rows(second: Second) -> Rows:
     """`link_samples`."""
     rows = []
@@ -159,7 +139,7 @@ def delivery_rows(second: Second) -> Rows:
         tapped = second.seen.scaled(seen.messages) if seen is not None else 0
         counts[topic] = max(arrived.get(topic, 0), tapped) + dropped.get(topic, 0)
     rows = []
-    for topic in second.busiest("deliveries", counts):
+    for topic in second.busiest("deliveries", counts, second.max_topics):
         contract = second.rules.contract_of(topic)
         seen = second.seen.topics.get(topic)
         latencies = seen.latencies_ms if seen is not None else []
@@ -191,7 +171,8 @@ def rate_rows(second: Second, head: str) -> Rows:
         # Wanted elsewhere and not here: only the gateway sees it, and it knows no sizes.
         if topic not in entered:
             entered[topic] = (sent, 0)
-    topics = second.busiest("topic_rates", {topic: messages for topic, (messages, _) in entered.items()})
+    messages_of = {topic: messages for topic, (messages, _) in entered.items()}
+    topics = second.busiest("topic_rates", messages_of, second.max_rate_topics)
     rows = []
     for broker, held in second.subscriptions.items():
         matching = {topic: held.matching(topic) for topic in entered}

@@ -6,6 +6,7 @@ import msgspec
 
 from mangrove.errors import InputError
 from mangrove.host.daemon import WRITTEN_BY
+from mangrove.model.address import Address
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
 
@@ -18,6 +19,8 @@ class RecorderSettings(msgspec.Struct, frozen=True, kw_only=True):
     lake: str
     keys: str = ""
     """The key directory; empty: nobody proves who it is."""
+    health: Address | None = None
+    """Where to tell of its health; None: nowhere."""
 
 
 def check(settings: RecorderSettings) -> None:

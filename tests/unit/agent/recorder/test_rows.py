@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from mangrove.agent.recorder.agent_rows import AgentMemory, load_rows
 from mangrove.agent.recorder.counters import Counters
 from mangrove.agent.recorder.omissions import TELL_EVERY_S, Omissions
-from mangrove.agent.recorder.rows import Second, delivery_rows, load_rows, rate_rows
+from mangrove.agent.recorder.rows import Second, delivery_rows, rate_rows
 from mangrove.broker.nats.subscriptions import Subscriptions
 from mangrove.broker.nats.tap import Slice, TopicCount
 from mangrove.model.agents.load import BrokerLoad, LoadState, Metric, Trigger
-from mangrove.model.agents.status import AgentStatus
+from mangrove.model.agents.status import AgentStatus, MoveStatus, SessionStatus
+from mangrove.model.agents.usefulness import CongestionStatus, TopicUsefulness
 from mangrove.model.status import DomainStatus
-from mangrove.model.telemetry import LOAD_SAMPLES
+from mangrove.model.telemetry import LOAD_SAMPLES, OFFLOAD_SESSIONS, TOPIC_OPINIONS
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicTally
 from mangrove.model.topics import TopicRules
 
@@ -41,6 +43,7 @@ def second(
         counts=counts,
         omissions=Omissions(),
         max_topics=max_topics,
+        max_rate_topics=max_topics,
     )
 
 
@@ -80,6 +83,64 @@ def test_load_is_recorded_as_the_agent_that_leads_judges_it() -> None:
     following = msgspec.structs.replace(status, agent=msgspec.structs.replace(agent, leads=False))
     assert load_rows(replace(second(), status=following)) == []
     assert load_rows(second()) == []
+
+
+def ended(name: str, outcome: str = "moved") -> SessionStatus:
+    moves = (
+        MoveStatus(topic="x", to="a-edge2", subscriptions=3, confirmed=2, held_ms=4.0),
+        MoveStatus(topic="y", to="a-edge2", subscriptions=1, confirmed=1, held_ms=9.0),
+    )
+    return SessionStatus(
+        id=name,
+        broker="a-edge1",
+        state="ended" if outcome else "asking",
+        scope="domain",
+        metrics=("output", "matching"),
+        since_s=2.5,
+        moves=moves,
+        outcome=outcome,
+    )
+
+
+def told(agent: AgentStatus, *, later_s: int = 0) -> Second:
+    now = second()
+    status = DomainStatus(domain="a", brokers=(), gateway=None, agent=agent)
+    return replace(now, status=status, ts=now.ts + timedelta(seconds=later_s))
+
+
+AGENT = AgentStatus(domain="a", agent="a-agent", term=1, leads=True, uptime_s=1.0, brokers=())
+
+
+def test_a_session_is_recorded_once_when_it_has_ended() -> None:
+    memory = AgentMemory()
+    before = replace(AGENT, sessions=(ended("a-1-1"), ended("a-1-2", outcome="")))
+    assert memory.session_rows(told(before)) == [], "nobody knows when the first one ended"
+    after = replace(AGENT, sessions=(ended("a-1-1"), ended("a-1-2")))
+    (row,) = memory.session_rows(told(after))
+    assert set(row) == {column.name for column in OFFLOAD_SESSIONS.columns}
+    assert (row["session"], row["metrics"], row["seconds"]) == ("a-1-2", "output,matching", 2.5)
+    assert (row["topics"], row["subscriptions"], row["moved"], row["held_ms"]) == (2, 4, 3, 9.0)
+    assert memory.session_rows(told(after)) == []
+    assert memory.session_rows(told(replace(after, leads=False))) == []
+    (again,) = memory.session_rows(told(replace(AGENT, term=2, sessions=(ended("a-2-1"),))))
+    assert again["session"] == "a-2-1"
+
+
+def test_opinions_are_recorded_every_five_seconds_and_what_is_cut_is_counted() -> None:
+    memory = AgentMemory()
+    topics = [
+        TopicUsefulness(topic=name, utility=utility, importance=1.0, subscribers=2, publishers=1)
+        for name, utility in (("x", 0.9), ("y", 0.05))
+    ]
+    congestion = CongestionStatus(topics=(topics[0],), least_useful=(topics[1],), known=7)
+    agent = replace(AGENT, congestion=congestion)
+    now = told(agent, later_s=2)
+    rows = memory.opinion_rows(now)
+    assert [(row["topic"], row["utility"]) for row in rows] == [("x", 0.9), ("y", 0.05)]
+    assert set(rows[0]) == {column.name for column in TOPIC_OPINIONS.columns}
+    assert {row["ts"] for row in rows} == {second().ts}
+    assert "5 topics without rows in topic_opinions" in now.omissions.tell(0.0, at_once=True)
+    assert [len(memory.opinion_rows(told(agent, later_s=s))) for s in (3, 4, 5, 6)] == [0, 0, 2, 0]
 
 
 def test_what_has_no_topic_is_told_and_not_booked() -> None:
@@ -171,3 +232,14 @@ def test_omissions_are_told_once_in_a_while() -> None:
 def test_what_the_tap_sees_a_little_later_still_came_by_the_gateway() -> None:
     rows = delivery_rows(replace(second(seen={"x": 2, "y": 1}), arrived_before=frozenset({"x"})))
     assert {row["topic"]: row["route"] for row in rows} == {"x": "*>a", "y": "a>a"}
+
+
+def test_rates_have_a_limit_of_their_own_and_what_is_beyond_is_counted() -> None:
+    names = [f"plant.sensor{n:05}" for n in range(30)]
+    found = replace(second(seen=dict.fromkeys(names, 2), max_topics=5), max_rate_topics=20)
+    assert (len(rate_rows(found, "a-head")), len(delivery_rows(found))) == (20, 5)
+    assert found.omissions.tell(0.0) == (
+        "50 messages of topics without rows in deliveries; "
+        "20 messages of topics without rows in topic_rates; "
+        "25 topics in a second without rows in deliveries; 10 topics in a second without rows in topic_rates"
+    )
