@@ -1,7 +1,8 @@
 """`profile` over a day of 2,000 topics: rows/s, memory, growth; and pandas and Spark's RowMatrix beside it.
 
 Every profile runs in a process of its own, whose whole tree (Python, Java, Python workers) is weighed twice a
-second. The comparison is at a size that pandas can hold: the same rows, the same means and covariances.
+second. With `--before CHECKOUT` that of another checkout runs in turn with this one, and the covariances are
+compared. The comparison with others is at a size that pandas can hold: the same rows, the same figures.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,18 @@ import numpy as np
 from rich.console import Console
 
 from mangrove.cli.tables.table import Table, name_column, number_column
+from mangrove.host.process_tree import weighed
 
 FULL = (2000, 86400)
 QUICK = (100, 7200)
 COMPARED = (300, 7200)
 COMPARED_QUICK = (60, 1800)
 MEMORY_BAR_BYTES = 8 << 30
+HERE = Path(__file__).resolve().parents[1]
+PIPELINES = "src/mangrove/pipelines"
 
 
-def run(seed: int, quick: bool) -> dict[str, Any]:
+def run(seed: int, quick: bool, before: Path | None = None) -> dict[str, Any]:
     """Generate, profile at 1/8 and at full size, compare at the common size."""
     from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
@@ -46,7 +48,11 @@ def run(seed: int, quick: bool) -> dict[str, Any]:
             os.link(path, copy)
         lake_bytes = sum(path.stat().st_size for path in files)
         eighth = _profile(base / "eighth", base / "out")
+        earlier = None if before is None else _profile(base / "full", base / "before", before)
         full = _profile(base / "full", base / "out")
+        if earlier is not None:
+            one, other = (np.load(base / name / "covariance.npy") for name in ("before", "out"))
+            earlier["difference"] = float(np.abs(one - other).max() / np.abs(one).max())
         compared_topics, compared_seconds = COMPARED_QUICK if quick else COMPARED
         small = SyntheticRates(topics=compared_topics, seconds=compared_seconds, seed=seed, daily=False)
         shutil.rmtree(base / "full")
@@ -60,6 +66,7 @@ def run(seed: int, quick: bool) -> dict[str, Any]:
         "generate_s": generated_s,
         "eighth": eighth,
         "full": full,
+        "before": earlier,
         "growth": full["seconds"] / eighth["seconds"],
         "linear": full["rows"] / eighth["rows"],
         "comparison": {"topics": compared_topics, "rows": small.rows, **comparison},
@@ -71,18 +78,29 @@ def render(result: dict[str, Any], console: Console) -> None:
     table = Table(
         f"profile, {result['topics']} topics, every second counted",
         name_column("size"),
-        *map(number_column, ("rows", "seconds", "rows/s", "peak memory")),
+        *map(number_column, ("rows", "seconds", "processor s", "rows/s", "memory", "Java", "workers")),
     )
-    for size in ("eighth", "full"):
+    for size in ("eighth", "full", "before"):
         one = result[size]
+        if one is None:
+            continue
         table.add(
             size,
             f"{one['rows']:,}",
             f"{one['seconds']:.1f}",
+            f"{one['processor_s']:.1f}",
             f"{one['rows'] / one['seconds']:,.0f}",
-            f"{one['peak_bytes'] / 2**30:.2f} GiB",
+            *(f"{one[name] / 2**30:.2f} GiB" for name in ("peak_bytes", "java_bytes", "worker_bytes")),
         )
     table.show(console)
+    if earlier := result["before"]:
+        full = result["full"]
+        console.print(
+            f"against before: {full['seconds'] / earlier['seconds']:.2f} of the time, "
+            f"{full['processor_s'] / earlier['processor_s']:.2f} of the processor time, "
+            f"{full['lines']:,} lines instead of {earlier['lines']:,}; "
+            f"largest relative difference {earlier['difference']:.1e}"
+        )
     console.print(f"time grew {result['growth']:.2f} times while rows grew {result['linear']:.2f} times")
     same = result["comparison"]
     table = Table(
@@ -109,57 +127,23 @@ def missed(result: dict[str, Any]) -> list[str]:
         problems.append(f"time grew {result['growth']:.2f} times, rows {result['linear']:.2f} times")
     if result["full"]["peak_bytes"] > MEMORY_BAR_BYTES:
         problems.append(f"{result['full']['peak_bytes'] / 2**30:.1f} GiB of memory; at most 8 are allowed")
+    if (earlier := result["before"]) and result["full"]["seconds"] > earlier["seconds"]:
+        problems.append(f"{result['full']['seconds']:.1f} s; before {earlier['seconds']:.1f} s")
+    if earlier and earlier["difference"] > 1e-12:
+        problems.append(f"differs from before by {earlier['difference']:.1e}")
     if result["comparison"]["difference"] > 1e-6:
         problems.append(f"differs from pandas by {result['comparison']['difference']:.1e}")
     return problems
 
 
-def _profile(lake: Path, output: Path) -> dict[str, Any]:
+def _profile(lake: Path, output: Path, checkout: Path = HERE) -> dict[str, Any]:
     command = [sys.executable, "-m", "mangrove.cli.main", "pipeline", "profile", "--input", str(lake)]
     command += ["--output", str(output), "--peak", "all", "--capacity", "1e6", "--brokers", "3", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    peak = [0]
-    done = threading.Event()
-
-    def weigh() -> None:
-        while not done.wait(0.5):
-            peak[0] = max(peak[0], tree_bytes(process.pid))
-
-    watcher = threading.Thread(target=weigh, daemon=True)
-    watcher.start()
-    answer, errors = process.communicate()
-    done.set()
-    watcher.join()
-    if process.returncode:
-        raise RuntimeError(f"profile failed: {errors[-2000:]}")
-    summary = json.loads(answer)
-    return {"rows": summary["rows"], "seconds": summary["seconds"], "peak_bytes": peak[0]}
-
-
-def tree_bytes(root: int) -> int:
-    """Resident memory of a process and its descendants, shared pages counted once (by PSS where allowed)."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-            except (OSError, ValueError, IndexError):
-                continue
-    wanted = {root}
-    while grown := {child for child, parent in parents.items() if parent in wanted} - wanted:
-        wanted |= grown
-    return sum(_process_bytes(process) for process in wanted)
-
-
-def _process_bytes(process: int) -> int:
-    try:
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return 0
+    found = weighed(command, checkout)
+    summary = json.loads(found.pop("answer"))
+    modules = [*checkout.glob(f"{PIPELINES}/rates/*.py"), *checkout.glob(f"{PIPELINES}/jobs/profile*.py")]
+    lines = sum(len(module.read_text().splitlines()) for module in modules)
+    return {"rows": summary["rows"], "seconds": summary["seconds"], "lines": lines, **found}
 
 
 def _compare(lake: Path) -> dict[str, float]:

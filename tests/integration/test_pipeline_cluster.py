@@ -7,37 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-import pyspark
 import pytest
+from tests.kit.spark_processes import (
+    CONNECT,
+    HOME,
+    MASTER,
+    PATIENCE_S,
+    WORKER,
+    environment,
+    running,
+    wait_for,
+)
 
 from mangrove.host.ports import PortReservation
+from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
-HOME = Path(pyspark.__file__).parent
-MASTER = "org.apache.spark.deploy.master.Master"
-WORKER = "org.apache.spark.deploy.worker.Worker"
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
-PATIENCE_S = 120
-
 pytestmark = pytest.mark.timeout(400)
-
-
-def environment() -> dict[str, str]:
-    return {
-        **os.environ,
-        "SPARK_HOME": str(HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
-        "PYSPARK_PYTHON": sys.executable,
-        "OPENBLAS_NUM_THREADS": "1",
-    }
 
 
 @pytest.fixture
@@ -45,30 +37,6 @@ def port() -> Iterator[int]:
     """A port of 127.0.0.1 that is held until the test ends; Java servers can listen on it."""
     with PortReservation() as ports:
         yield ports.take("127.0.0.1")
-
-
-@contextlib.contextmanager
-def running(log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ended at the end."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def wait_for(text: str, log: Path, process: subprocess.Popen[bytes], times: int = 1) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while log.read_text(errors="replace").count(text) < times:
-        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
-        assert time.monotonic() < deadline, f"{text!r} did not appear:\n{log.read_text()[-3000:]}"
-        time.sleep(0.1)
 
 
 def mangrove(*arguments: str) -> str:
@@ -94,6 +62,25 @@ def planned(lake: Path, output: Path, *where: str) -> dict[str, bytes]:
     del plan["seconds"]
     files["plan"] = json.dumps(plan).encode()
     return files
+
+
+def available(lake: Path, output: Path, *where: str) -> dict[str, bytes]:
+    """The files of `availability`."""
+    mangrove("pipeline", "availability", "--input", str(lake), "--output", str(output), *where, "--json")
+    return {path.name: path.read_bytes() for path in output.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def outages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Samples over midnight, with a file that is damaged inside."""
+    path = tmp_path_factory.mktemp("outages") / "lake"
+    start = datetime(2026, 3, 2, 23, 45, tzinfo=UTC)
+    generate_operations(SyntheticOperations(seconds=1800, start=start, rate=1, mean_up_s=300.0), path)
+    one = next((path / "broker_samples").rglob("*.parquet"))
+    data = bytearray(one.read_bytes())
+    data[40:400] = bytes(360)
+    one.write_bytes(data)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +127,7 @@ def test_standalone_cluster_gives_the_same_bytes(
 
 
 def test_spark_connect_gives_the_same_bytes(
-    lake: Path, local: dict[str, bytes], port: int, tmp_path: Path
+    lake: Path, outages: Path, local: dict[str, bytes], port: int, tmp_path: Path
 ) -> None:
     log = tmp_path / "connect.log"
     settings = {
@@ -154,6 +141,10 @@ def test_spark_connect_gives_the_same_bytes(
     with running(log, *command) as server:
         wait_for("Spark Connect server started", log, server)
         assert planned(lake, tmp_path / "out", "--remote", f"sc://127.0.0.1:{port}") == local
+        there = ("--remote", f"sc://127.0.0.1:{port}", "--state", str(tmp_path / "state"))
+        assert available(outages, tmp_path / "there", *there) == available(
+            outages, tmp_path / "here", "--master", "local[2]"
+        )
 
 
 def test_nobody_there(lake: Path, port: int, tmp_path: Path) -> None:

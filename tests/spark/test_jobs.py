@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +17,12 @@ from pyspark.sql import SparkSession
 
 from mangrove.errors import InputError
 from mangrove.lake.writer import LakeWriter
-from mangrove.model.telemetry import CALIBRATION_RUNS, LATENCY_BOUNDS_MS
-from mangrove.pipelines.jobs import availability, calibration, cases, report, slo_job
+from mangrove.model.telemetry import CALIBRATION_RUNS, LATENCY_BOUNDS_MS, TOPIC_RATES
+from mangrove.pipelines.jobs import availability, calibration, cases, report, slo_job, slo_stream
+from mangrove.pipelines.jobs.anomalies import anomalies, topic_minutes
 from mangrove.pipelines.jobs.profile import Brokers, profile, write_profile
+from mangrove.pipelines.reading.rows import open_rows
+from mangrove.pipelines.reading.source import as_source
 from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 from mangrove.planning.policies import case_base
@@ -45,6 +50,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="module")
+def levels(spark: SparkSession, lake: Path, results: Path) -> dict[str, Any]:
+    """What `slo` found: asked for once, looked at by several tests."""
+    return slo_job.run(spark, str(lake), results / "slo", target=0.99)
 
 
 def plain(lake: Path, table: str) -> pd.DataFrame:
@@ -75,10 +86,8 @@ def test_availability_equals_a_plain_count_and_recovers_the_rates(
     assert 0.02 < topology["edge_failure"][0][2] < 0.15
 
 
-def test_slo_equals_a_plain_computation_and_finds_the_bad_hour(
-    spark: SparkSession, lake: Path, results: Path
-) -> None:
-    summary = slo_job.run(spark, str(lake), results / "slo", target=0.99)
+def test_slo_equals_a_plain_computation_and_finds_the_bad_hour(lake: Path, levels: dict[str, Any]) -> None:
+    summary = levels
     rows = plain(lake, "deliveries")
     for route in summary["routes"]:
         own = rows[rows["domain"] == route["domain"]]
@@ -98,30 +107,32 @@ def test_slo_equals_a_plain_computation_and_finds_the_bad_hour(
     assert [Path(each["path"]).name for each in summary["skipped"]] == ["half.parquet"]
 
 
-def test_silences_and_surges_are_found(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
-    summary = slo_job.run(spark, str(lake), tmp_path / "slo", target=0.99)
-    silent = [each for each in summary["anomalies"] if each["kind"] == "silent_publisher"]
+def test_silences_and_surges_are_found(
+    spark: SparkSession, lake: Path, levels: dict[str, Any], tmp_path: Path
+) -> None:
+    silent = [each for each in levels["anomalies"] if each["kind"] == "silent_publisher"]
     assert len(silent) == 4
     assert {(each["start"].hour, each["minutes"]) for each in silent} == {(3, 10)}
-    assert not [each for each in summary["anomalies"] if each["kind"] == "rate_surge"]
-    rates = next((lake / "topic_rates").rglob("rates-010000.parquet"))
-    original = rates.read_bytes()
+    assert not [each for each in levels["anomalies"] if each["kind"] == "rate_surge"]
+    shutil.copytree(lake / "topic_rates", tmp_path / "topic_rates")
+    rates = next((tmp_path / "topic_rates").rglob("rates-010000.parquet"))
     table = pq.read_table(rates, partitioning=None)
     place = table.schema.get_field_index("msgs_in")
     topic = np.array(table.column("topic").to_pylist())
     counts = table.column("msgs_in").to_numpy().copy()
     first_minutes = np.arange(len(counts)) < 4 * 120
     counts[first_minutes & (topic == topic[1])] *= 3
-    try:
-        pq.write_table(table.set_column(place, "msgs_in", pa.array(counts)), rates)
-        again = slo_job.run(spark, str(lake), tmp_path / "slo", target=0.99)
-    finally:
-        rates.write_bytes(original)
-    (surge,) = [each for each in again["anomalies"] if each["kind"] == "rate_surge"]
+    pq.write_table(table.set_column(place, "msgs_in", pa.array(counts)), rates)
+    found = anomalies(
+        topic_minutes(open_rows(spark, as_source(str(tmp_path)), TOPIC_RATES).frame), None, None
+    )
+    assert found is not None
+    (surge,) = [each for each in found.toArrow().to_pylist() if each["kind"] == "rate_surge"]
     assert (surge["subject"], surge["start"].hour, surge["minutes"]) == (str(topic[1]), 1, 2)
     assert surge["value"] == pytest.approx(3 * surge["usual"], rel=0.2)
 
 
+@pytest.mark.usefixtures("levels")
 def test_the_stream_writes_the_same_windows_and_goes_on_where_it_stopped(
     spark: SparkSession, lake: Path, results: Path, tmp_path: Path
 ) -> None:
@@ -131,7 +142,7 @@ def test_the_stream_writes_the_same_windows_and_goes_on_where_it_stopped(
         target = copy / path.relative_to(lake)
         target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table.slice(0, 5 * 3600), target)
-    first = slo_job.stream(spark, str(copy), tmp_path / "out", target=0.99)
+    first = slo_stream.stream(spark, str(copy), tmp_path / "out", target=0.99)
     # Five hours have arrived; the watermark is ten minutes behind, so the fifth may still change.
     assert first["windows"] == 2 * 4
     for path in sorted((lake / "deliveries").rglob("samples-*.parquet")):
@@ -139,7 +150,7 @@ def test_the_stream_writes_the_same_windows_and_goes_on_where_it_stopped(
         late = (copy / path.relative_to(lake)).with_name("later.parquet")
         # With some rows that were already there: they must not count twice.
         pq.write_table(table.slice(5 * 3600 - 60), late)
-    second = slo_job.stream(spark, str(copy), tmp_path / "out", target=0.99)
+    second = slo_stream.stream(spark, str(copy), tmp_path / "out", target=0.99)
     assert second["windows"] == 2 * (HOURS - 1)
     written = spark.read.parquet(str(tmp_path / "out" / "windows")).orderBy("start", "domain")
     streamed = written.toArrow().to_pandas()
@@ -205,13 +216,14 @@ def test_report_shows_every_job_that_ran(
     """Runs after the jobs above, on their outputs."""
     without = report.run(results, tmp_path / "page")
     assert without["jobs"] == ["availability", "calibrate", "cases", "slo"]
-    assert without["missing"] == ["profile"]
+    assert without["missing"] == ["profile", "load"]
     write_profile(profile(spark, str(lake)), Brokers(("a", "b"), (900.0, 900.0)), results / "profile")
-    assert report.run(results, tmp_path / "page")["missing"] == []
+    assert report.run(results, tmp_path / "page")["missing"] == ["load"]
     page = (tmp_path / "page" / "report.html").read_text()
     for heading in ("Workload", "Service levels", "Availability", "Broker model", "Case base", "Worst hours"):
         assert heading in page
-    assert page.count("data:image/png;base64,") == 6
+    assert page.count("<svg ") == 5
+    assert page.count("<canvas ") == 1
     assert "http" not in page.replace("http-equiv", "")
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match="holds no output"):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.kit.rates import plain_rates
+from tests.kit.rates import place, plain_rates, shard
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Edge, Federation, Host
@@ -28,25 +25,6 @@ pytestmark = pytest.mark.timeout(300)
 
 ALL_DAY = ProfileSettings(peak=parse_peak("all"))
 TWO = Brokers(("b1", "b2"), (4000.0, 4000.0))
-
-
-def shard(rows: Sequence[tuple[object, ...]]) -> pa.Table:
-    """A small file of `topic_rates` as any other program would write it."""
-    frame = pd.DataFrame(rows, columns=["ts", "broker", "topic", "msgs_in"])
-    frame["ts"] = pd.to_datetime(frame["ts"], unit="s", utc=True)
-    frame["bytes_in"] = frame["msgs_in"] * 100
-    frame["msgs_out"] = frame["msgs_in"] * 2
-    frame["bytes_out"] = frame["msgs_in"] * 200
-    frame["subscribers"] = 2
-    frame["filters"] = 1
-    return pa.Table.from_pandas(frame, preserve_index=False)
-
-
-def place(lake: Path, name: str, table: pa.Table, domain: str = "a") -> Path:
-    path = lake / "topic_rates" / "date=2026-03-02" / f"domain={domain}" / f"{name}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path)
-    return path
 
 
 T0 = int(datetime(2026, 3, 2, 9, tzinfo=UTC).timestamp())
@@ -243,13 +221,18 @@ def test_a_damaged_page_inside_a_file_skips_that_file(spark: SparkSession, tmp_p
     assert [(each.path, each.rows) for each in found.skipped] == [(str(bad), 5000)]
 
 
-def test_clock_going_backwards_is_noted_and_the_first_row_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_clock_going_backwards_is_noted_and_the_largest_row_counts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rows = [(T0 + s, "b", "x", 10) for s in range(60)] + [(T0 + s, "b", "x", 500) for s in range(30, 45)]
-    path = place(tmp_path, "stepped", shard(rows))
+    place(tmp_path, "stepped", shard(rows))
+    place(tmp_path, "again", shard(rows[:50] + rows[:10]))
     found = profile(spark, str(tmp_path), ALL_DAY)
-    assert found.statistics.mean_rate.tolist() == [10.0]
-    assert found.repeated == 15
-    assert [(each.path, each.rows) for each in found.skipped] == [(str(path), 15)]
+    assert found.statistics.mean_rate.tolist() == [(45 * 10 + 15 * 500) / 60]
+    assert found.repeated == 15 + 60
+    assert [(each.path, each.rows) for each in found.skipped] == [
+        (f"{tmp_path}/topic_rates/date=2026-03-02/domain=a", 15 + 15)
+    ]
     assert "backwards" in found.skipped[0].reason
 
 

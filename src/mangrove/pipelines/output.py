@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import fcntl
+import glob
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -15,30 +20,66 @@ import pyarrow.parquet as pq
 from mangrove.errors import InputError
 
 MARKER = "_mangrove_job"
+UNFINISHED = ".mangrove-"
+"""Part of the name of a directory that a job still writes."""
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
 
 
 @contextmanager
 def output_directory(path: Path, job: str) -> Iterator[Path]:
     """A temporary directory that becomes `path` at the end; on an error nothing is left and nothing replaced.
 
-    Only a directory that a job of the same name wrote, or an empty one, is replaced.
+    Only a directory that a job of the same name wrote, or an empty one, is replaced. What a process left that
+    was killed while it wrote is removed by the next one: nobody holds its lock any more.
     """
     check_output(path, job)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    _remove_abandoned(path)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}{UNFINISHED}", dir=path.parent))
     temporary.chmod(0o755)
+    with _locked(temporary):
+        try:
+            yield temporary
+            (temporary / MARKER).write_text(f"{job}\n")
+            if path.exists():
+                exchange(temporary, path)
+            else:
+                temporary.replace(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Swap two directories at one stroke, so that `other` is at no moment missing, whoever is killed when."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.renameat2(AT_FDCWD, bytes(one), AT_FDCWD, bytes(other), RENAME_EXCHANGE) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        raise OSError(number, os.strerror(number), str(other))
+    # A file system that cannot: for a moment only the old directory is there, under the name of the new one.
+    aside = one.with_name(f"{one.name}-old")
+    other.replace(aside)
+    one.replace(other)
+    aside.replace(one)
+
+
+def _remove_abandoned(path: Path) -> None:
+    for left in path.parent.glob(f".{glob.escape(path.name)}{UNFINISHED}*"):
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """The directory's lock, which ends with the process that has it; `OSError` if somebody else has it."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield temporary
-        (temporary / MARKER).write_text(f"{job}\n")
-        old = None
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
-            path.replace(old / "replaced")
-        temporary.replace(path)
-        if old is not None:
-            shutil.rmtree(old)
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(number)
 
 
 def check_output(path: Path, job: str) -> None:
@@ -64,5 +105,5 @@ def write_json(path: Path, document: object) -> None:
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """A small table."""
-    pq.write_table(table, path, compression="zstd")
+    """A small table; its bytes do not depend on the pieces in which it came."""
+    pq.write_table(table.combine_chunks(), path, compression="zstd")

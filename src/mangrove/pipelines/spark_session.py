@@ -1,31 +1,52 @@
-"""Spark sessions: in this process, on a cluster's master, or through Spark Connect."""
+"""Spark sessions: in this process, on a cluster's master, or through Spark Connect.
+
+All three behave alike: adaptive execution, nothing of Spark's on the screen, an end in bounded time whether
+the job is done, cancelled by Ctrl-C or SIGTERM, out of time, or without a cluster.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mangrove.errors import InputError, MangroveError
+from mangrove.pipelines.session.driver import (
+    Interruption,
+    discard,
+    quiet_libraries,
+    require_java,
+    start_driver,
+)
+from mangrove.pipelines.session.failures import ClusterLostError, failure, reason
+from mangrove.pipelines.session.settings import SparkSettings
+from mangrove.pipelines.session.time_limit import time_limit
+from mangrove.pipelines.session.watch import ClusterWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OLDEST_JAVA = 17
+__all__ = ["RunningSession", "SparkSettings", "opened", "require_java", "session", "started"]
+
+MASTER_PORT = 7077
 CONNECT_PORT = 15002
-SETTINGS = {
+CONNECT_RETRY_S = 2.0
+# Of the session, so a Connect server takes them too. The number of shuffle partitions is Spark's and adaptive
+# execution joins small ones: it follows the data, not this machine.
+SESSION_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.adaptive.skewJoin.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+# Of the process that we start.
+DRIVER_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Workers are reused; one BLAS thread for each task, or tasks fight for the cores.
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
@@ -34,110 +55,170 @@ SETTINGS = {
 
 @contextmanager
 def session(
-    master: str | None = None, remote: str | None = None, memory: str = "2g"
+    master: str | None = None,
+    remote: str | None = None,
+    memory: str = "2g",
+    *,
+    conf: Sequence[str] = (),
+    spark_log: str | None = None,
+    time_limit_s: float | None = None,
 ) -> Iterator[SparkSession]:
-    """A session that is stopped at the end. Neither `master` nor `remote`: Spark inside this process.
-
-    What fails inside Spark becomes an error with its first line; the rest is in Spark's log.
-    """
-    if master and remote:
-        raise InputError("--master and --remote exclude each other", hint="give one of them")
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    spark = _connected(remote) if remote else _started(master or "local[*]", memory)
-    try:
+    """A session that is stopped at the end. Neither `master` nor `remote`: Spark inside this process."""
+    with opened(SparkSettings.checked(master, remote, memory, conf, spark_log, time_limit_s)) as spark:
         yield spark
-    except (PySparkException, Py4JError) as error:
-        raise MangroveError(f"Spark failed: {_reason(error)}", hint="nothing was written") from error
+
+
+@contextmanager
+def opened(settings: SparkSettings) -> Iterator[SparkSession]:
+    """A session by its settings, for one piece of work."""
+    with started(settings) as running, running.told(), time_limit(settings.time_limit_s, "the run"):
+        yield running.spark
+
+
+class RunningSession:
+    """A session that runs, for one piece of work after the other."""
+
+    def __init__(self, spark: SparkSession, where: str, log: Path | None, watch: ClusterWatch | None) -> None:
+        self.spark = spark
+        self.interruption = Interruption()
+        self.failed = False
+        """Whether there was a failure that Spark's log may explain."""
+        self._where = where
+        self._log = log
+        self._watch = watch
+        self._patience_s = 0.0 if watch is None else watch.patience_s
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What fails inside Spark becomes an error with its first line, and with what to do."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            if self.interruption.happened:
+                raise KeyboardInterrupt from None
+            self.failed = True
+            if self.lost:
+                raise ClusterLostError(
+                    f"the cluster at {self._where} has had no machine for the job for {self._patience_s:g} s",
+                    hint="nothing was written; start its workers (the master's web page lists them), or ask "
+                    "for less with --conf spark.executor.memory=… and --conf spark.cores.max=…; run again",
+                ) from error
+            raise failure(error, self._where, str(self._log or "")) from error
+
+    @property
+    def lost(self) -> bool:
+        """Whether the cluster went away under a job."""
+        return self._watch is not None and self._watch.lost
+
+    def cancel_jobs(self) -> None:
+        """Break off what runs; a cluster that no longer answers has nothing to break off."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        with suppress(PySparkException, Py4JError, OSError):
+            if type(self.spark).__module__.startswith("pyspark.sql.connect"):
+                self.spark.interruptAll()
+            else:
+                self.spark.sparkContext.cancelAllJobs()
+
+
+@contextmanager
+def started(settings: SparkSettings) -> Iterator[RunningSession]:
+    """A session that is stopped at the end, with whatever it still does."""
+    kind = _connected if settings.remote else _on_driver
+    with quiet_libraries(), kind(settings) as running, running.interruption.noted():
+        yield running
+
+
+@contextmanager
+def _on_driver(settings: SparkSettings) -> Iterator[RunningSession]:
+    master = settings.master or "local[*]"
+    if master.startswith("spark://"):
+        _require_listener("--master", master, MASTER_PORT, "Spark master")
+    driver = start_driver(master, settings, {**SESSION_SETTINGS, **DRIVER_SETTINGS, **dict(settings.conf)})
+    watch = None if master.startswith("local") else ClusterWatch(driver.spark, settings.patience_s)
+    running = RunningSession(driver.spark, master, driver.log, watch)
+    try:
+        if watch is not None:
+            watch.start()
+        yield running
     finally:
+        if watch is not None:
+            watch.end()
+        running.cancel_jobs()
+        driver.end(orderly=not running.lost)
+        if not running.failed:
+            discard(driver.log)
+
+
+@contextmanager
+def _connected(settings: SparkSettings) -> Iterator[RunningSession]:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    remote = str(settings.remote)
+    _require_listener("--remote", remote, CONNECT_PORT, "Spark Connect server")
+    try:
+        spark: SparkSession = SparkSession.builder.remote(remote).appName("mangrove").getOrCreate()
+        # Spark's own choice is to try for more than ten minutes.
+        tries = max(1, round(settings.patience_s / CONNECT_RETRY_S))
+        wait_ms = round(1000 * CONNECT_RETRY_S)
+        spark.client.set_retry_policies([DefaultPolicy(tries, 1.0, wait_ms, wait_ms, jitter=0)])
+        _ = spark.version
+    except (PySparkException, OSError) as error:
+        raise MangroveError(
+            f"no Spark Connect server answers at {remote}: {reason(error)}",
+            hint="start one as docs/how-to/run-pipelines.md shows, or leave --remote out",
+        ) from error
+    running = RunningSession(spark, remote, None, None)
+    try:
+        for name, value in {**SESSION_SETTINGS, **dict(settings.conf)}.items():
+            _set_on_server(spark, name, value)
+        yield running
+    finally:
+        # Farewells are said once: a server that is gone does not hear them.
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=0)])
+        running.cancel_jobs()
         spark.stop()
 
 
-def _connected(remote: str) -> SparkSession:
-    from pyspark.sql import SparkSession
+def _set_on_server(spark: SparkSession, name: str, value: str) -> None:
+    from pyspark.errors import AnalysisException
 
-    _require_listener(remote)
     try:
-        spark: SparkSession = SparkSession.builder.remote(remote).appName("mangrove").getOrCreate()
-        _ = spark.version
-    except Exception as error:
-        raise MangroveError(
-            f"no Spark Connect server answers at {remote}: {_reason(error)}",
-            hint="start one as docs/how-to/run-pipelines.md shows, or leave --remote out",
-        ) from error
-    for name in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions"):
-        spark.conf.set(name, SETTINGS[name])
-    return spark
-
-
-def _require_listener(remote: str) -> None:
-    """Spark's client tries for ten minutes before it gives up; a closed port can be told at once."""
-    parts = urlsplit(remote)
-    if parts.scheme != "sc" or not parts.hostname:
-        raise InputError(f"--remote: {remote!r}", hint="sc://host:15002")
-    try:
-        socket.create_connection((parts.hostname, parts.port or CONNECT_PORT), timeout=10).close()
-    except OSError as error:
-        raise MangroveError(
-            f"no Spark Connect server answers at {remote}: {error}",
-            hint="start one as docs/how-to/run-pipelines.md shows, or leave --remote out",
+        spark.conf.set(name, value)
+    except AnalysisException as error:
+        raise InputError(
+            f"--conf {name}: {reason(error)}",
+            hint="with --remote, settings of the whole application are given where the server is started",
         ) from None
 
 
-def _started(master: str, memory: str) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    require_java()
-    _quiet_java()
-    # Workers on this machine run the same Python, with the same libraries.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # `mangrove` may be installed next to a proxy or a name that does not resolve.
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName("mangrove").config("spark.driver.memory", memory)
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    try:
-        spark: SparkSession = builder.getOrCreate()
-    except Exception as error:
-        raise MangroveError(
-            f"Spark did not start with master {master}: {_reason(error)}",
-            hint="is the master's address right, and does it answer?",
-        ) from error
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
-def require_java() -> None:
-    """Say what to install when there is no Java that Spark can run on."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    version = 0
-    if java is not None:
+def _require_listener(option: str, url: str, port: int, what: str) -> None:
+    """Spark tries for a minute or ten before it gives up; a closed port can be told at once."""
+    scheme = "spark" if option == "--master" else "sc"
+    example = f"{scheme}://host:{port}"
+    refused: OSError | None = None
+    # A master may have others that stand by: spark://a:7077,b:7077.
+    for place in url.removeprefix(f"{scheme}://").split(","):
+        parts = urlsplit(f"//{place}")
         try:
-            text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-            version = int(text.split('"')[1].split(".")[0])
-        except (OSError, IndexError, ValueError):
-            version = 0
-    if version < OLDEST_JAVA:
-        found = f"Java {version} was found" if version else "none was found"
-        raise MangroveError(
-            f"the pipelines need Java {OLDEST_JAVA} or newer; {found}",
-            hint="on Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless",
-        )
-
-
-def _quiet_java() -> None:
-    """Spark's start-up notes would mix with our own on stderr."""
-    options = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if not options:
-        settings = Path(__file__).with_name("log4j2.properties")
-        os.environ["PYSPARK_SUBMIT_ARGS"] = (
-            f'--driver-java-options "-Dlog4j2.configurationFile={settings.as_uri()}" pyspark-shell'
-        )
-
-
-def _reason(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+            address = (parts.hostname, parts.port or port)
+        except ValueError:
+            address = (None, port)
+        if not url.startswith(f"{scheme}://") or not address[0]:
+            raise InputError(f"{option}: {url!r}", hint=example)
+        try:
+            socket.create_connection(address, timeout=10).close()
+        except OSError as error:
+            refused = error
+        else:
+            return
+    raise MangroveError(
+        f"no {what} answers at {url}: {refused}",
+        hint=f"start one as docs/how-to/run-pipelines.md shows, or leave {option} out",
+    )

@@ -9,14 +9,21 @@ import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.pipeline.session import (
-    InputOption,
-    MasterOption,
-    MemoryOption,
     OutputOption,
-    RemoteOption,
     SeedOption,
+    open_session,
     report_skipped,
-    spark_session,
+    session_options,
+)
+from mangrove.cli.pipeline.sources import (
+    LakeOption,
+    SecondsOption,
+    SinceOption,
+    StateOption,
+    StreamOption,
+    TableOption,
+    UntilOption,
+    check_stream,
 )
 from mangrove.cli.tables.layout import Column
 from mangrove.cli.tables.table import (
@@ -29,27 +36,32 @@ from mangrove.cli.tables.table import (
     word_column,
 )
 from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.pipelines.session.settings import SparkSettings
 
 TargetOption = Annotated[float, typer.Option(help="Share of messages that must be in time.")]
 
 
+@session_options
 def calibrate(
-    input_: InputOption,
     output: OutputOption,
+    input_: LakeOption = None,
+    table: TableOption = None,
     time: Annotated[
         str, typer.Option(help="What is fitted: processing_time_s (at saturation) or cpu_time_s.")
     ] = "processing_time_s",
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    memory: MemoryOption = "2g",
+    *,
+    session: SparkSettings,
     as_json: JsonOption = False,
 ) -> None:
     """Fit broker parameters to the runs that `mangrove calibrate` recorded."""
-    with spark_session(master, remote, memory) as (spark, progress):
+    with open_session(session) as (spark, progress):
+        from mangrove.model.telemetry import CALIBRATION_RUNS
         from mangrove.pipelines.jobs import calibration
+        from mangrove.pipelines.reading.source import parse_source
 
+        source = parse_source(input_, table or [], [CALIBRATION_RUNS])
         progress("fitting broker models")
-        summary = calibration.run(spark, input_, output, time)
+        summary = calibration.run(spark, source, output, time)
     columns = {
         "broker_type": name_column("broker type"),
         "message_bytes": number_column("bytes"),
@@ -62,20 +74,35 @@ def calibrate(
     _finish(summary, summary["models"], columns, output, as_json)
 
 
+@session_options
 def availability(
-    input_: InputOption,
     output: OutputOption,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    memory: MemoryOption = "2g",
+    input_: LakeOption = None,
+    table: TableOption = None,
+    state: StateOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    stream: StreamOption = False,
+    seconds: SecondsOption = None,
+    *,
+    session: SparkSettings,
     as_json: JsonOption = False,
 ) -> None:
     """Failure probability and repair time of brokers, links and domains, for resilient routing."""
-    with spark_session(master, remote, memory) as (spark, progress):
+    check_stream(stream, seconds, input_, table, state)
+    with open_session(session) as (spark, progress):
         from mangrove.pipelines.jobs import availability as job
+        from mangrove.pipelines.reading.source import parse_source
+        from mangrove.pipelines.state.partial import parse_period
 
+        source, period = parse_source(input_, table or [], job.READ), parse_period(since, until)
         progress("counting outages")
-        summary = job.run(spark, input_, output)
+        if stream and state is not None:
+            summary = job.follow(
+                spark, source, output, state, period=period, seconds=seconds, progress=progress
+            )
+        else:
+            summary = job.run(spark, source, output, state=state, period=period)
     columns = {
         "kind": word_column("kind"),
         "component": name_column("component"),
@@ -87,34 +114,54 @@ def availability(
     _finish(summary, summary["rows"], columns, output, as_json)
 
 
+@session_options
 def slo(
-    input_: InputOption,
     output: OutputOption,
+    input_: LakeOption = None,
+    table: TableOption = None,
     target: TargetOption = 0.999,
+    state: StateOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     stream: Annotated[
-        bool, typer.Option("--stream", help="As a stream: go on where the last run ended.")
+        bool,
+        typer.Option(
+            "--stream",
+            help="Follow the lake. With --state, keep it and the results current; without, append each hour "
+            "once when it is over, and go on where the last run ended.",
+        ),
     ] = False,
-    seconds: Annotated[
-        float | None, typer.Option(min=1, help="With --stream: follow the lake for so long, then end.")
-    ] = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    memory: MemoryOption = "2g",
+    seconds: SecondsOption = None,
+    *,
+    session: SparkSettings,
     as_json: JsonOption = False,
 ) -> None:
     """In-time delivery, latency quantiles, error budget, worst hours, anomalies."""
-    if seconds is not None and not stream:
-        raise InputError("--seconds goes with --stream")
-    with spark_session(master, remote, memory) as (spark, progress):
-        from mangrove.pipelines.jobs import slo_job
+    appending = stream and state is None
+    if appending and (input_ is None or table or since or until):
+        raise InputError(
+            "--stream follows a lake",
+            hint="give --input, leave --table out; --since and --until need --state",
+        )
+    if not appending:
+        check_stream(stream, seconds, input_, table, state)
+    with open_session(session) as (spark, progress):
+        from mangrove.pipelines.jobs import slo_job, slo_stream
+        from mangrove.pipelines.reading.source import parse_source
+        from mangrove.pipelines.state.partial import parse_period
 
-        if stream:
+        source, period = parse_source(input_, table or [], slo_job.READ), parse_period(since, until)
+        if appending:
             progress("following the deliveries")
-            summary = slo_job.stream(spark, input_, output, target, seconds=seconds)
+            summary = slo_stream.stream(spark, str(input_), output, target, seconds=seconds)
+        elif stream and state is not None:
+            summary = slo_job.follow(
+                spark, source, output, target, state, period=period, seconds=seconds, progress=progress
+            )
         else:
             progress("adding up deliveries")
-            summary = slo_job.run(spark, input_, output, target)
-    if stream:
+            summary = slo_job.run(spark, source, output, target, state=state, period=period)
+    if appending:
         _finish(summary, [], {}, output, as_json, f"{summary['windows']} finished windows")
         return
     columns = {
@@ -131,15 +178,15 @@ def slo(
     _finish(summary, summary["routes"], columns, output, as_json, note)
 
 
+@session_options
 def cases(
     input_: Annotated[Path, typer.Option("--input", help="problem.json, or the output of `profile`.")],
     output: OutputOption,
     double: Annotated[bool, typer.Option(help="Also every pair of failed brokers.")] = True,
     solver: Annotated[str, typer.Option(help="auto, exact, genetic, search or round-robin.")] = "auto",
     seed: SeedOption = 1,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    memory: MemoryOption = "2g",
+    *,
+    session: SparkSettings,
     as_json: JsonOption = False,
 ) -> None:
     """Plans for every failure state, one Spark task each."""
@@ -148,7 +195,7 @@ def cases(
     names = [name.value for name in SolverName]
     if solver not in names:
         raise InputError(f"--solver: {solver!r}", hint=f"one of: {', '.join(names)}")
-    with spark_session(master, remote, memory) as (spark, progress):
+    with open_session(session) as (spark, progress):
         from mangrove.pipelines.jobs import cases as job
 
         progress("computing cases")
@@ -164,12 +211,16 @@ def cases(
 def report(
     input_: Annotated[Path, typer.Option("--input", help="Directory with the outputs of the other jobs.")],
     output: OutputOption,
+    plan: Annotated[
+        Path | None, typer.Option(help="A plan to show: the answer of `plan allocate --json`.")
+    ] = None,
+    before: Annotated[Path | None, typer.Option(help="The plan of before, to compare with.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """One HTML page with plots of what the other jobs found."""
+    """One HTML page of what the other jobs found, and of a plan."""
     from mangrove.pipelines.jobs import report as job
 
-    summary = job.run(input_, output)
+    summary = job.run(input_, output, plan, before)
     _finish(summary, [], {}, output, as_json, f"page: {summary['page']}")
 
 

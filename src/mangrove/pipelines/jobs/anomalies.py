@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mangrove.model.telemetry import BROKER_SAMPLES, TOPIC_RATES
+from mangrove.pipelines.reading.repeats import without_repeats
+
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 FOUND = (
     "start timestamp, minutes bigint, kind string, domain string, subject string, value double, usual double"
 )
+TOPIC_MINUTES = "topic string, second bigint, load bigint"
+SLOW_MINUTES = "broker string, second bigint, slow bigint"
+QUEUE_MINUTES = "peer string, second bigint, load bigint"
 AROUND_MINUTES = 61
 # Deviations, in units of a normal distribution's standard deviation, and the least factor that matters.
 FAR = 8.0
@@ -30,29 +36,47 @@ STEADY_MESSAGES = 30.0
 QUEUE_BYTES = 1 << 20
 
 
-def topic_anomalies(rates: DataFrame) -> DataFrame:
-    """`topic_rates` → surges and silences."""
+def topic_minutes(rates: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`topic_rates` → messages of each topic in each minute (`second` is its first)."""
     from pyspark.sql import functions as f
 
     # The same row may be in several files.
-    once = rates.groupBy("domain", "topic", "broker", "ts").agg(f.max("msgs_in").alias("msgs_in"))
-    minutes = once.groupBy(
-        "domain", "topic", f.unix_timestamp(f.date_trunc("minute", "ts")).alias("second")
-    ).agg(f.sum("msgs_in").alias("load"))
-    return minutes.groupBy("domain", "topic").applyInPandas(_topic, FOUND)
+    once = without_repeats(rates, TOPIC_RATES)
+    minutes = once.groupBy(*kept, "domain", "topic", _minute()).agg(f.sum("msgs_in").alias("load"))
+    return minutes.select(*kept, "domain", "topic", "second", "load")
 
 
-def bottlenecks(brokers: DataFrame | None, links: DataFrame | None) -> DataFrame | None:
-    """Clients cut off because they did not keep up, and queues that grew far beyond the usual."""
+def slow_minutes(brokers: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`broker_samples` → minutes in which a broker cut clients off because they did not keep up."""
+    from pyspark.sql import functions as f
+
+    some = brokers.where(f.col("slow_consumers") != 0)
+    once = without_repeats(some, BROKER_SAMPLES)
+    minutes = once.groupBy(*kept, "domain", "broker", _minute()).agg(f.sum("slow_consumers").alias("slow"))
+    return minutes.select(*kept, "domain", "broker", "second", "slow")
+
+
+def queue_minutes(links: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`link_samples` → the longest queue of each link in each minute."""
+    from pyspark.sql import functions as f
+
+    minutes = links.groupBy(*kept, "domain", "peer", _minute()).agg(f.max("queued_bytes").alias("load"))
+    return minutes.select(*kept, "domain", "peer", "second", "load")
+
+
+def anomalies(topics: DataFrame | None, slow: DataFrame | None, queues: DataFrame | None) -> DataFrame | None:
+    """Minutes → surges, silences, clients cut off, and queues that grew far beyond the usual."""
     from pyspark.sql import functions as f
 
     parts = []
-    minute = f.date_trunc("minute", "ts").alias("start")
-    if brokers is not None:
-        slow = brokers.groupBy("domain", "broker", minute).agg(f.sum("slow_consumers").alias("slow"))
+    if topics is not None:
+        loads = topics.groupBy("domain", "topic", "second").agg(f.sum("load").alias("load"))
+        parts.append(loads.groupBy("domain", "topic").applyInPandas(_topic, FOUND))
+    if slow is not None:
+        cut_off = slow.groupBy("domain", "broker", "second").agg(f.sum("slow").alias("slow"))
         parts.append(
-            slow.where(f.col("slow") > 0).select(
-                "start",
+            cut_off.where(f.col("slow") > 0).select(
+                f.timestamp_seconds("second").alias("start"),
                 f.lit(1).cast("long").alias("minutes"),
                 f.lit("bottleneck").alias("kind"),
                 "domain",
@@ -61,17 +85,21 @@ def bottlenecks(brokers: DataFrame | None, links: DataFrame | None) -> DataFrame
                 f.lit(0.0).alias("usual"),
             )
         )
-    if links is not None:
-        queues = links.groupBy(
-            "domain", "peer", f.unix_timestamp(f.date_trunc("minute", "ts")).alias("second")
-        ).agg(f.max("queued_bytes").alias("load"))
-        parts.append(queues.groupBy("domain", "peer").applyInPandas(_queue, FOUND))
+    if queues is not None:
+        loads = queues.groupBy("domain", "peer", "second").agg(f.max("load").alias("load"))
+        parts.append(loads.groupBy("domain", "peer").applyInPandas(_queue, FOUND))
     if not parts:
         return None
     joined = parts[0]
     for part in parts[1:]:
         joined = joined.unionByName(part)
-    return joined
+    return joined.orderBy("start", "kind", "domain", "subject")
+
+
+def _minute() -> Column:
+    from pyspark.sql import functions as f
+
+    return (f.floor(f.unix_seconds("ts") / 60) * 60).alias("second")
 
 
 def _topic(frame: pd.DataFrame) -> pd.DataFrame:

@@ -2,79 +2,105 @@
 
 Only seconds that were observed count: a recorder that was away says nothing. A component that was never seen
 to fail is not infallible: half a failure of average length is added to each one's account.
+
+What was seen of a component is two bits for each second, observed and down. Bits of several files, of both
+ends of a link and of repeated rows are joined by `or`, so they can be kept from run to run, and any period of
+whole seconds is exact, over midnight too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mangrove.lake.files import Skipped
 from mangrove.model.telemetry import BROKER_SAMPLES, EVENTS, LINK_SAMPLES
-from mangrove.pipelines.output import output_directory, write_json, write_parquet
-from mangrove.pipelines.reading.optional_tables import rows_if_there
+from mangrove.pipelines.jobs.outages import OUTAGES, Span, outages
+from mangrove.pipelines.output import check_output, output_directory, write_json, write_parquet
+from mangrove.pipelines.reading.rows import unharmed
+from mangrove.pipelines.reading.source import Source, as_source
+from mangrove.pipelines.state.following import keep_current
+from mangrove.pipelines.state.partial import Partial, Period, Recipe, open_partial, skipped_in
+from mangrove.pipelines.state.state import State, open_state, opened_state
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 JOB = "availability"
+STATE_VERSION = 1
+READ = (BROKER_SAMPLES, LINK_SAMPLES, EVENTS)
 # Length of a repair that nobody has seen yet.
 ASSUMED_REPAIR_S = 60.0
-# Samples further apart than this are separate stretches of observation.
-GAP_S = 60
+EVENT = "event"
+# Spark's bitmaps have 32,768 bits: room for the seconds of eight hours.
+THIRD_S = 8 * 3600
+SEEN = "kind string, component string, third_s bigint, observed binary, down binary"
 
 
-def states(brokers: DataFrame | None, links: DataFrame | None) -> DataFrame:
-    """Samples → (kind, component, ts, up). A link is down if either end says so, a domain with its head."""
+def broker_bits(brokers: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`broker_samples` → what was seen of brokers, and of domains, which fail with their head."""
     from pyspark.sql import functions as f
 
-    parts = []
-    if brokers is not None:
-        heads = brokers.where(f.col("role") == "head")
-        parts.append(_states("broker", brokers, f.col("broker"), "reachable"))
-        parts.append(_states("domain", heads, f.col("domain"), "reachable"))
-    if links is not None:
-        ends = f.array_sort(f.array("domain", "peer"))
-        parts.append(_states("link", links, f.concat_ws("--", ends), "up"))
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = joined.unionByName(part)
-    return joined
+    broker = f.struct(f.lit("broker").alias("kind"), f.col("broker").alias("component"))
+    domain = f.struct(f.lit("domain").alias("kind"), f.col("domain").alias("component"))
+    of = f.when(f.col("role") == "head", f.array(broker, domain)).otherwise(f.array(broker))
+    each = brokers.select(*kept, "domain", "ts", f.explode(of).alias("of"), f.col("reachable").alias("up"))
+    return _bits(each.select(*kept, "domain", "ts", "of.kind", "of.component", "up"), kept)
 
 
-def availability(samples: DataFrame, down_events: DataFrame | None = None) -> DataFrame:
-    """(kind, component, ts, up) → one row for each component.
+def link_bits(links: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`link_samples` → what was seen of links: one is down if either end says so."""
+    from pyspark.sql import functions as f
 
-    `down_events` (component, events) knows of failures too short for a sample.
+    name = f.concat_ws("--", f.array_sort(f.array("domain", "peer")))
+    each = links.select(*kept, "domain", "ts", f.lit("link").alias("kind"), name.alias("component"), "up")
+    return _bits(each, kept)
+
+
+def event_bits(events: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`events` → seconds in which a failure was reported; both ends of a link report the same one."""
+    from pyspark.sql import functions as f
+
+    downs = events.where(f.col("kind").isin("broker_down", "link_down"))
+    kind = f.concat(f.lit(f"{EVENT} "), "kind").alias("kind")
+    up = f.lit(True).alias("up")
+    return _bits(downs.select(*kept, "domain", "ts", kind, f.col("subject").alias("component"), up), kept)
+
+
+RECIPES = (
+    Recipe(BROKER_SAMPLES, ("ts", "domain", "broker", "role", "reachable"), broker_bits, SEEN),
+    Recipe(LINK_SAMPLES, ("ts", "domain", "peer", "up"), link_bits, SEEN),
+    Recipe(EVENTS, ("ts", "domain", "subject", "kind"), event_bits, SEEN),
+)
+
+
+def counted(seen: DataFrame, period: Period) -> DataFrame:
+    """Bits → (kind, component, samples, observed_s, down_s, fell) over the period."""
+    bounds = (period.since_s, period.until_s)
+
+    def count(frame: pd.DataFrame) -> pd.DataFrame:
+        spans = zip(frame["third_s"], frame["observed"], frame["down"], strict=True)
+        found = outages((Span(int(start), bytes(a), bytes(b)) for start, a, b in spans), *bounds)
+        first = frame.iloc[0]
+        return found.as_frame(str(first["kind"]), str(first["component"]))
+
+    return seen.groupBy("kind", "component").applyInPandas(count, OUTAGES)
+
+
+def availability(counts: DataFrame) -> DataFrame:
+    """Counts of components and of reported failures → one row for each component.
+
+    Events know of failures too short for a sample.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    by_second = samples.groupBy("kind", "component", f.date_trunc("second", "ts").alias("ts")).agg(
-        f.bool_and("up").alias("up")
-    )
-    order = Window.partitionBy("kind", "component").orderBy("ts")
-    before, seconds = f.lag("up").over(order), f.unix_timestamp("ts")
-    apart = seconds - f.lag(seconds).over(order)
-    # A sample stands for the time since the one before it, and for a second after a gap.
-    stretch = f.when(apart.isNull() | (apart > GAP_S), 1).otherwise(apart)
-    marked = by_second.select(
-        "kind",
-        "component",
-        stretch.alias("stretch_s"),
-        f.when(f.col("up"), 0).otherwise(stretch).alias("down_s"),
-        (~f.col("up") & f.coalesce(before, f.lit(True))).cast("long").alias("fell"),
-    )
-    counted = marked.groupBy("kind", "component").agg(
-        f.sum("stretch_s").alias("observed_s"), f.sum("down_s").alias("down_s"), f.sum("fell").alias("fell")
-    )
-    if down_events is not None:
-        counted = counted.join(down_events, "component", "left")
-    else:
-        counted = counted.withColumn("events", f.lit(0).cast("long"))
-    failures = f.greatest("fell", f.coalesce("events", f.lit(0)))
-    counted = counted.withColumn("failures", failures)
+    is_event = f.col("kind").startswith(EVENT)
+    events = counts.where(is_event).groupBy("component").agg(f.sum("samples").alias("events"))
+    observed = counts.where(~is_event & (f.col("observed_s") > 0)).join(events, "component", "left")
+    counted = observed.withColumn("failures", f.greatest("fell", f.coalesce("events", f.lit(0))))
     every = Window.partitionBy(f.lit(0))
     repair = f.sum("down_s").over(every) / f.sum("failures").over(every)
     typical = f.when(f.sum("failures").over(every) > 0, repair).otherwise(ASSUMED_REPAIR_S)
@@ -93,16 +119,6 @@ def availability(samples: DataFrame, down_events: DataFrame | None = None) -> Da
     ).orderBy("kind", "component")
 
 
-def down_events(events: DataFrame) -> DataFrame:
-    """Events → failures of each component."""
-    from pyspark.sql import functions as f
-
-    downs = events.where(f.col("kind").isin("broker_down", "link_down"))
-    # Both ends of a link report its failure.
-    once = downs.select(f.col("subject").alias("component"), "kind", f.date_trunc("second", "ts").alias("ts"))
-    return once.distinct().groupBy("component").agg(f.count("*").alias("events"))
-
-
 def failures_document(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What routing reads of the rows: probabilities of domains and links, in the format of a topology.
 
@@ -116,19 +132,35 @@ def failures_document(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def run(spark: SparkSession, lake: str, output: Path) -> dict[str, Any]:
-    """Read, compute, write `availability.parquet` and `failures.json` (for `route paths --failures`)."""
-    skipped: list[Skipped] = []
-    brokers = rows_if_there(spark, lake, BROKER_SAMPLES, skipped)
-    links = rows_if_there(spark, lake, LINK_SAMPLES, skipped, required=brokers is None)
-    events = rows_if_there(spark, lake, EVENTS, skipped)
-    found = availability(states(brokers, links), None if events is None else down_events(events)).toArrow()
+def run(
+    spark: SparkSession,
+    source: Source | str,
+    output: Path,
+    *,
+    state: Path | State | None = None,
+    period: Period | None = None,
+) -> dict[str, Any]:
+    """Read, compute, write `availability.parquet` and `failures.json` (for `route paths --failures`).
+
+    With a `state`, only days and domains whose files changed are read; the result is the same.
+    """
+    check_output(output, JOB)
+    origin, bounds = as_source(source), period or Period()
+    with opened_state(state, JOB, STATE_VERSION, origin) as held:
+        parts: list[Partial | None] = []
+        for recipe in RECIPES:
+            needed = recipe.table is LINK_SAMPLES and (parts[0] is None or parts[0].empty)
+            parts.append(open_partial(spark, origin, recipe, state=held, period=bounds, required=needed))
+        if held is not None:
+            held.publish()
+        found = unharmed(lambda: _found(parts, bounds), *(part.rows for part in parts if part))
+        skipped = skipped_in(parts)
     rows = found.to_pylist()
     summary = {
         "components": len(rows),
         "failures": sum(row["failures"] for row in rows),
         "rows": rows,
-        "skipped": [{"path": s.path, "reason": s.reason, "rows": s.rows} for s in skipped],
+        "skipped": skipped,
     }
     with output_directory(output, JOB) as directory:
         write_parquet(directory / "availability.parquet", found)
@@ -137,9 +169,50 @@ def run(spark: SparkSession, lake: str, output: Path) -> dict[str, Any]:
     return summary
 
 
-def _states(kind: str, samples: DataFrame, component: Column, up: str) -> DataFrame:
+def follow(
+    spark: SparkSession,
+    source: Source | str,
+    output: Path,
+    state: Path,
+    *,
+    period: Period | None = None,
+    seconds: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Keep state and output current while files arrive; the result is that of `run`."""
+    check_output(output, JOB)
+    origin = as_source(source)
+    with open_state(state, JOB, STATE_VERSION, origin) as held:
+
+        def once() -> dict[str, Any]:
+            return run(spark, origin, output, state=held, period=period)
+
+        return keep_current(spark, held, READ, once, seconds=seconds, progress=progress)
+
+
+def _found(parts: Sequence[Partial | None], period: Period) -> pa.Table:
+    names = [part.split()[0] for part in SEEN.split(", ")]
+    frames = [part.frame().select(*names) for part in parts if part is not None]
+    seen = frames[0]
+    for more in frames[1:]:
+        seen = seen.unionByName(more)
+    # One row for each component: small, and asked twice.
+    counts = seen.sparkSession.createDataFrame(counted(seen, period).toArrow())
+    return availability(counts).toArrow()
+
+
+def _bits(samples: DataFrame, kept: tuple[str, ...]) -> DataFrame:
+    """(domain, ts, kind, component, up) → bits of eight hours each."""
     from pyspark.sql import functions as f
 
-    return samples.select(
-        f.lit(kind).alias("kind"), component.alias("component"), "ts", f.col(up).alias("up")
+    second = f.unix_seconds("ts")
+    third: Column = f.floor(second / THIRD_S) * THIRD_S
+    place = second - third
+    return (
+        samples.groupBy(*kept, "domain", "kind", "component", third.alias("third_s"))
+        .agg(
+            f.bitmap_construct_agg(place).alias("observed"),
+            f.bitmap_construct_agg(f.when(~f.col("up"), place)).alias("down"),
+        )
+        .select(*kept, "domain", "kind", "component", "third_s", "observed", "down")
     )

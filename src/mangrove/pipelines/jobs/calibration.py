@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
-from mangrove.lake.files import Skipped, list_table
 from mangrove.model.telemetry import CALIBRATION_RUNS
 from mangrove.pipelines.output import output_directory, write_json, write_parquet
-from mangrove.pipelines.reading.lake_reader import rows, verified
+from mangrove.pipelines.reading.rows import open_rows, unharmed
+from mangrove.pipelines.reading.source import Source, as_source
 from mangrove.planning.problem.calibration import Observation, calibrate
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def fitted(runs: DataFrame, time: str) -> DataFrame:
     from pyspark.sql import functions as f
 
     usable = runs.where((f.col(time) > 0) & (f.col("replication") >= 0) & (f.col("filters") >= 0))
+    # A handful of rows: no need to look first whether any is repeated.
     once = usable.dropDuplicates(list(CALIBRATION_RUNS.key))
     every_size = once.withColumn("message_bytes", f.lit(None).cast("bigint"))
 
@@ -63,25 +64,25 @@ def _fit(frame: pd.DataFrame, time: str) -> pd.DataFrame:
     )
 
 
-def run(spark: SparkSession, lake: str, output: Path, time: str = TIMES[0]) -> dict[str, Any]:
+def run(spark: SparkSession, source: Source | str, output: Path, time: str = TIMES[0]) -> dict[str, Any]:
     """Read, fit, write `model.json`, `models.parquet` and `summary.json`."""
     if time not in TIMES:
         raise InputError(f"--time: {time!r}", hint=" or ".join(TIMES))
-    listing = verified(spark, list_table(lake, CALIBRATION_RUNS))
-    table = fitted(rows(spark, listing), time).orderBy("broker_type", "message_bytes").toArrow()
+    origin = as_source(source)
+    runs = open_rows(spark, origin, CALIBRATION_RUNS)
+    table = unharmed(lambda: fitted(runs.frame, time).orderBy("broker_type", "message_bytes").toArrow(), runs)
     found = table.to_pylist()
     if not found:
         raise InputError(
-            f"{lake}: none of {listing.rows} calibration runs has a {time} above zero",
+            f"{origin}: none of the calibration runs has a {time} above zero",
             hint="run `mangrove calibrate`",
         )
     overall = [row for row in found if row["message_bytes"] is None]
-    skipped: list[Skipped] = listing.skipped
     summary = {
         "time": time,
         "models": [{**row, "warnings": json.loads(row["warnings"])} for row in found],
         "warnings": [f"{r['broker_type']}: {text}" for r in overall for text in json.loads(r["warnings"])],
-        "skipped": [{"path": s.path, "reason": s.reason, "rows": s.rows} for s in skipped],
+        "skipped": [{"path": s.path, "reason": s.reason, "rows": s.rows} for s in runs.report()],
     }
     models = {
         row["broker_type"]: {name: row[name] for name in ("t_rcv", "t_fltr", "t_tx")} for row in overall

@@ -1,15 +1,17 @@
 """`slo`: what was promised and what was kept. In-time delivery by topic and route, hour by hour.
 
-One core function serves the batch job and the stream: `by_window`. It merges latency histograms, so the
-quantiles of an hour, or of a month, are those of all its messages, up to the width of a bin (a factor of
-1.26). A dropped message is not in time. Messages whose latency was not measured count as those that were.
+Latency histograms are added up, so the quantiles of an hour, or of a month, are those of all its messages,
+up to the width of a bin (a factor of 1.26). Sums of hours are whole numbers and add up: they can be kept from
+run to run, and their order does not matter. A dropped message is not in time. Messages whose latency was not
+measured count as those that were.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mangrove.model.telemetry import LATENCY_BINS, LATENCY_BOUNDS_MS
+from mangrove.model.telemetry import DELIVERIES, LATENCY_BINS, LATENCY_BOUNDS_MS
+from mangrove.pipelines.reading.repeats import HOUR_S, without_repeats
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,43 +21,48 @@ QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 ROUTE = ("domain", "topic", "route", "contract", "deadline_ms")
 SUMS = ("delivered", "measured", "in_time", "dropped")
 LATE_BY = "10 minutes"
+HOURS = (
+    "start timestamp, topic string, route string, contract string, deadline_ms double, delivered bigint, "
+    "measured bigint, in_time bigint, dropped bigint, histogram array<bigint>"
+)
+
+
+def hourly(deliveries: DataFrame, kept: tuple[str, ...] = ()) -> DataFrame:
+    """`deliveries` → sums of each route and hour, apart by the columns `kept`; hours add up."""
+    from pyspark.sql import functions as f
+
+    start = f.timestamp_seconds(f.floor(f.unix_seconds("ts") / HOUR_S) * HOUR_S)
+    named = without_repeats(deliveries, DELIVERIES).withColumnRenamed("latency_histogram", "histogram")
+    summed = named.groupBy(*kept, start.alias("start"), *ROUTE).agg(*_sums(), *_bins())
+    return summed.select(*kept, "start", *ROUTE, *SUMS, _histogram())
+
+
+def by_hour(hours: DataFrame, target: float) -> DataFrame:
+    """Sums of hours → one row for each route and hour, with its quality."""
+    from pyspark.sql import functions as f
+
+    summed = hours.groupBy("start", *ROUTE).agg(*_sums(), *_bins())
+    end = f.timestamp_seconds(f.unix_seconds("start") + HOUR_S).alias("end")
+    return with_quality(summed.select("start", end, *ROUTE, *SUMS, _histogram()), target)
 
 
 def by_window(deliveries: DataFrame, target: float, window: str = "1 hour") -> DataFrame:
-    """`deliveries` → one row for each route and window; the same for a batch and for a stream."""
+    """A stream of `deliveries` → one row for each route and window."""
     from pyspark.sql import functions as f
 
-    key = ["ts", "domain", "topic", "route"]
-    if deliveries.isStreaming:
-        distinct = deliveries.withWatermark("ts", LATE_BY).dropDuplicatesWithinWatermark(key)
-    else:
-        distinct = deliveries.dropDuplicates(key)
-    bins = [
-        f.sum(f.get("latency_histogram", f.lit(place))).alias(f"bin{place}") for place in range(LATENCY_BINS)
-    ]
-    summed = distinct.groupBy(f.window("ts", window).alias("window"), *ROUTE).agg(
-        *(f.sum(name).alias(name) for name in SUMS), *bins
-    )
-    named = summed.select(
-        f.col("window.start").alias("start"),
-        f.col("window.end").alias("end"),
-        *ROUTE,
-        *SUMS,
-        f.array(*(f.coalesce(f"bin{place}", f.lit(0)) for place in range(LATENCY_BINS))).alias("histogram"),
-    )
-    return with_quality(named, target)
+    distinct = deliveries.withWatermark("ts", LATE_BY).dropDuplicatesWithinWatermark(list(DELIVERIES.key))
+    named = distinct.withColumnRenamed("latency_histogram", "histogram")
+    summed = named.groupBy(f.window("ts", window).alias("window"), *ROUTE).agg(*_sums(), *_bins())
+    start, end = f.col("window.start").alias("start"), f.col("window.end").alias("end")
+    return with_quality(summed.select(start, end, *ROUTE, *SUMS, _histogram()), target)
 
 
 def in_total(windows: DataFrame, target: float) -> DataFrame:
     """Windows → one row for each route over all of them."""
     from pyspark.sql import functions as f
 
-    bins = [f.sum(f.get("histogram", f.lit(place))).alias(f"bin{place}") for place in range(LATENCY_BINS)]
-    summed = windows.groupBy(*ROUTE).agg(
-        *(f.sum(name).alias(name) for name in SUMS), f.count("*").alias("windows"), *bins
-    )
-    merged = f.array(*(f.col(f"bin{place}") for place in range(LATENCY_BINS))).alias("histogram")
-    return with_quality(summed.select(*ROUTE, *SUMS, "windows", merged), target)
+    summed = windows.groupBy(*ROUTE).agg(*_sums(), f.count("*").alias("windows"), *_bins())
+    return with_quality(summed.select(*ROUTE, *SUMS, "windows", _histogram()), target)
 
 
 def with_quality(frame: DataFrame, target: float) -> DataFrame:
@@ -101,3 +108,22 @@ def worst(windows: DataFrame, count: int) -> DataFrame:
 def plain_quality(row: dict[str, Any]) -> dict[str, Any]:
     """A row without its histogram, for reports."""
     return {name: value for name, value in row.items() if name != "histogram"}
+
+
+def _sums() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.sum(name).alias(name) for name in SUMS]
+
+
+def _bins() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.sum(f.get("histogram", f.lit(place))).alias(f"bin{place}") for place in range(LATENCY_BINS)]
+
+
+def _histogram() -> Column:
+    from pyspark.sql import functions as f
+
+    bins = (f.coalesce(f"bin{place}", f.lit(0).cast("long")) for place in range(LATENCY_BINS))
+    return f.array(*bins).alias("histogram")

@@ -1,98 +1,112 @@
-"""The batch and the streaming form of `slo`: thin readers and writers around the same core."""
+"""The batch form of `slo`: reads, adds up, writes; with a state it reads only what is new."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
-from mangrove.lake.files import Skipped, list_table
 from mangrove.model.telemetry import BROKER_SAMPLES, DELIVERIES, LINK_SAMPLES, TOPIC_RATES
-from mangrove.pipelines.jobs.anomalies import bottlenecks, topic_anomalies
-from mangrove.pipelines.jobs.slo import JOB, by_window, in_total, plain_quality, worst
-from mangrove.pipelines.output import MARKER, check_output, output_directory, write_json, write_parquet
-from mangrove.pipelines.reading.optional_tables import rows_if_there
-from mangrove.pipelines.reading.schemas import spark_schema
+from mangrove.pipelines.jobs.anomalies import (
+    QUEUE_MINUTES,
+    SLOW_MINUTES,
+    TOPIC_MINUTES,
+    anomalies,
+    queue_minutes,
+    slow_minutes,
+    topic_minutes,
+)
+from mangrove.pipelines.jobs.slo import HOURS, JOB, ROUTE, by_hour, hourly, in_total, plain_quality, worst
+from mangrove.pipelines.output import check_output, output_directory, write_json, write_parquet
+from mangrove.pipelines.reading.rows import unharmed
+from mangrove.pipelines.reading.source import Source, as_source
+from mangrove.pipelines.state.following import keep_current
+from mangrove.pipelines.state.partial import Partial, Period, Recipe, open_partial, skipped_in
+from mangrove.pipelines.state.state import State, open_state, opened_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 WORST = 10
-RATE_COLUMNS = ("ts", "domain", "broker", "topic", "msgs_in")
+STATE_VERSION = 1
+READ = (DELIVERIES, TOPIC_RATES, BROKER_SAMPLES, LINK_SAMPLES)
+DELIVERED = Recipe(DELIVERIES, tuple(column.name for column in DELIVERIES.columns), hourly, HOURS)
+MINUTES = (
+    Recipe(TOPIC_RATES, ("ts", "domain", "broker", "topic", "msgs_in"), topic_minutes, TOPIC_MINUTES),
+    Recipe(BROKER_SAMPLES, ("ts", "domain", "broker", "slow_consumers"), slow_minutes, SLOW_MINUTES),
+    Recipe(LINK_SAMPLES, ("ts", "domain", "peer", "queued_bytes"), queue_minutes, QUEUE_MINUTES),
+)
 
 
-def run(spark: SparkSession, lake: str, output: Path, target: float) -> dict[str, Any]:
-    """Read, compute, write `windows`, `routes`, `anomalies` (Parquet) and `summary.json`."""
+def run(
+    spark: SparkSession,
+    source: Source | str,
+    output: Path,
+    target: float,
+    *,
+    state: Path | State | None = None,
+    period: Period | None = None,
+) -> dict[str, Any]:
+    """Read, compute, write `windows`, `routes`, `anomalies` (Parquet) and `summary.json`.
+
+    With a `state`, only days and domains whose files changed are read; the result is the same.
+    """
     check_target(target)
-    skipped: list[Skipped] = []
-    deliveries = rows_if_there(spark, lake, DELIVERIES, skipped, required=True)
-    assert deliveries is not None
-    windows = by_window(deliveries, target).orderBy("start", "domain", "topic", "route")
-    hourly = windows.toArrow()
-    kept = spark.createDataFrame(hourly)
-    routes = in_total(kept, target).orderBy("domain", "topic", "route").toArrow()
-    rates = rows_if_there(spark, lake, TOPIC_RATES, skipped, columns=RATE_COLUMNS)
-    brokers = rows_if_there(spark, lake, BROKER_SAMPLES, skipped)
-    links = rows_if_there(spark, lake, LINK_SAMPLES, skipped)
-    anomalies = _anomalies(rates, brokers, links)
-    found = [] if anomalies is None else anomalies.to_pylist()
+    check_output(output, JOB)
+    origin = as_source(source)
+    bounds = (period or Period()).require_hours()
+    with opened_state(state, JOB, STATE_VERSION, origin) as held:
+        delivered = open_partial(spark, origin, DELIVERED, state=held, period=bounds, required=True)
+        minutes = [open_partial(spark, origin, recipe, state=held, period=bounds) for recipe in MINUTES]
+        if held is not None:
+            held.publish()
+        assert delivered is not None
+        hourly = unharmed(lambda: _hours(delivered.frame(), bounds, target), delivered.rows)
+        kept = spark.createDataFrame(hourly)
+        routes = in_total(kept, target).orderBy(*ROUTE).toArrow()
+        worst_hours = worst(kept, WORST).collect()
+        found = unharmed(lambda: _anomalies(minutes, bounds), *(part.rows for part in minutes if part))
+        skipped = skipped_in([delivered, *minutes])
     summary = {
         "target": target,
         "windows": hourly.num_rows,
         "routes": [plain_quality(row) for row in routes.to_pylist()],
-        "worst_hours": [plain_quality(row.asDict()) for row in worst(kept, WORST).collect()],
-        "anomalies": found,
-        "skipped": [{"path": s.path, "reason": s.reason, "rows": s.rows} for s in skipped],
+        "worst_hours": [plain_quality(row.asDict()) for row in worst_hours],
+        "anomalies": [] if found is None else found.to_pylist(),
+        "skipped": skipped,
     }
     with output_directory(output, JOB) as directory:
         write_parquet(directory / "windows.parquet", hourly)
         write_parquet(directory / "routes.parquet", routes)
-        if anomalies is not None:
-            write_parquet(directory / "anomalies.parquet", anomalies)
+        if found is not None:
+            write_parquet(directory / "anomalies.parquet", found)
         write_json(directory / "summary.json", summary)
     return summary
 
 
-def stream(
-    spark: SparkSession, lake: str, output: Path, target: float, *, seconds: float | None = None
+def follow(
+    spark: SparkSession,
+    source: Source | str,
+    output: Path,
+    target: float,
+    state: Path,
+    *,
+    period: Period | None = None,
+    seconds: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The same over files as they arrive: appends finished hours to `OUTPUT/windows`.
-
-    Where it got to is kept in `OUTPUT/_checkpoint`: a run that is stopped and started again goes on there and
-    writes no hour twice. Without `seconds` it takes what is there and ends; else it runs for so long.
-    """
+    """Keep state and output current while files arrive; the result is that of `run`."""
     check_target(target)
-    check_output(output, f"{JOB}-stream")
-    listing = list_table(lake, DELIVERIES).require()
-    output.mkdir(parents=True, exist_ok=True)
-    (output / MARKER).write_text(f"{JOB}-stream\n")
-    source = (
-        spark.readStream.schema(spark_schema(DELIVERIES))
-        # A damaged file must not end the stream; the batch job names it.
-        .option("ignoreCorruptFiles", "true")
-        .option("recursiveFileLookup", "true")
-        .parquet(f"{lake.rstrip('/')}/{DELIVERIES.name}")
-    )
-    writer = (
-        by_window(source, target)
-        .writeStream.format("parquet")
-        .outputMode("append")
-        .option("path", str(output / "windows"))
-        .option("checkpointLocation", str(output / "_checkpoint"))
-    )
-    query = (
-        writer.trigger(availableNow=True) if seconds is None else writer.trigger(processingTime="5 seconds")
-    ).start()
-    try:
-        query.awaitTermination(None if seconds is None else int(seconds))
-    finally:
-        query.stop()
-    written = spark.read.parquet(str(output / "windows")) if _any(output / "windows") else None
-    return {
-        "target": target,
-        "windows": 0 if written is None else written.count(),
-        "skipped": [{"path": s.path, "reason": s.reason, "rows": s.rows} for s in listing.skipped],
-    }
+    check_output(output, JOB)
+    origin = as_source(source)
+    with open_state(state, JOB, STATE_VERSION, origin) as held:
+
+        def once() -> dict[str, Any]:
+            return run(spark, origin, output, target, state=held, period=period)
+
+        return keep_current(spark, held, READ, once, seconds=seconds, progress=progress)
 
 
 def check_target(target: float) -> None:
@@ -101,17 +115,29 @@ def check_target(target: float) -> None:
         raise InputError(f"--target: {target}", hint="a share of messages above 0 and below 1, e.g. 0.999")
 
 
-def _anomalies(rates: DataFrame | None, brokers: DataFrame | None, links: DataFrame | None) -> Any:
-    parts = [topic_anomalies(rates)] if rates is not None else []
-    jammed = bottlenecks(brokers, links)
-    parts += [jammed] if jammed is not None else []
-    if not parts:
-        return None
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = joined.unionByName(part)
-    return joined.orderBy("start", "kind", "domain", "subject").toArrow()
+def _hours(hours: DataFrame, period: Period, target: float) -> pa.Table:
+    from pyspark.sql import functions as f
+
+    wanted = hours.where(_within(f.unix_seconds("start"), period))
+    return by_hour(wanted, target).orderBy("start", *ROUTE).toArrow()
 
 
-def _any(directory: Path) -> bool:
-    return directory.is_dir() and any(directory.glob("*.parquet"))
+def _anomalies(minutes: list[Partial | None], period: Period) -> pa.Table | None:
+    from pyspark.sql import functions as f
+
+    frames = [
+        None if part is None else part.frame().where(_within(f.col("second"), period)) for part in minutes
+    ]
+    found = anomalies(*frames)
+    return None if found is None else found.toArrow()
+
+
+def _within(moment: Column, period: Period) -> Column:
+    from pyspark.sql import functions as f
+
+    condition = f.lit(True)
+    if period.since_s is not None:
+        condition &= moment >= period.since_s
+    if period.until_s is not None:
+        condition &= moment < period.until_s
+    return condition

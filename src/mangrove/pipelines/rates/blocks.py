@@ -1,179 +1,236 @@
-"""Blocks of time: rows packed for the shuffle, and unpacked into a matrix of windows by topics.
+"""Blocks of time in numpy: rows of one domain become a matrix of messages by second and stream.
 
-A covariance needs all topics of a second in one place, and files may overlap, so rows must be shuffled. As
-rows that is slow. Packed as arrays in the narrowest type, a hundred thousand of them are one row of Spark's,
-and the shuffle moves bytes. See docs/internals/pipelines.md.
+A covariance needs all topics of a second in one place, so rows must meet. A worker that reads rows packs
+those of one block into one *piece*, as arrays in the narrowest type; the pieces of a block meet in a shuffle,
+where repeated rows are found by counting. See docs/internals/pipelines.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from mangrove.pipelines.rates.rates_file import COUNTS, MICROSECONDS, IntArray, RatesBatch
+from mangrove.pipelines.rates.moments import EXACT, IntArray
 
-FloatArray = NDArray[np.float64]
+COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out", "subscribers", "filters")
+MICROSECONDS = 1_000_000
+MINUTE_S = 60
+EPOCH = date(1970, 1, 1)
+# Lengths that a day is cut into; a block has at most about so many rows.
+LENGTHS_S = (3600, 1800, 1200, 600, 300, 120, 60)
+BLOCK_ROWS = 1_500_000
+# Nor does its matrix have more cells, whatever the number of streams, down to the shortest length.
+BLOCK_CELLS = 30_000_000
+# Up to so many pairs of broker and topic are numbered through a table, which is cheaper than sorting.
+TABLE_CELLS = 1 << 20
 
-# A block's matrix has about this many cells; it is held in memory as doubles.
-BLOCK_CELLS = 4_000_000
-LONGEST_BLOCK_S = 3600
-PIECE_ROWS = 1 << 17
-
-
-@dataclass(frozen=True, slots=True)
-class Periods:
-    """Times that count, as sorted, disjoint periods of whole windows, in seconds since 1970."""
-
-    starts_s: tuple[int, ...]
-    ends_s: tuple[int, ...]
-    window_s: int = 1
-
-    @property
-    def windows(self) -> int:
-        """How many windows there are."""
-        seconds = sum(end - start for start, end in zip(self.starts_s, self.ends_s, strict=True))
-        return seconds // self.window_s
-
-    def contains(self, second: IntArray) -> NDArray[np.bool_]:
-        """Which of the seconds count."""
-        position = np.searchsorted(np.array(self.starts_s, dtype=np.int64), second, side="right") - 1
-        ends = np.array([*self.ends_s, 0], dtype=np.int64)
-        return np.asarray((position >= 0) & (second < ends[position]))
+STREAMS = "brokers array<string>, topics array<string>"
+PIECE = (
+    f"date string, domain string, start_s bigint, {STREAMS}, rows bigint, negative bigint, data array<binary>"
+)
+BLOCK = (
+    f"date string, domain string, start_s bigint, length_s bigint, {STREAMS}, counts binary, "
+    "minutes array<binary>, minute array<bigint>, load array<bigint>, rows bigint, repeated bigint, "
+    "differing bigint, negative bigint, first_s bigint, last_s bigint"
+)
 
 
-def block_seconds(topics: int, window_s: int) -> int:
-    """Length of a block; depends on nothing but the data's shape, so that every cluster cuts alike."""
-    length = max(1, min(LONGEST_BLOCK_S, BLOCK_CELLS // max(topics, 1)) // window_s) * window_s
-    return int(length)
+def block_seconds(rows_by_second: float) -> int:
+    """How long blocks should be. Results do not depend on it."""
+    return next((s for s in LENGTHS_S if s * rows_by_second <= BLOCK_ROWS), LENGTHS_S[-1])
 
 
-Piece = dict[str, object]
-
-
-def pack(
-    batch: RatesBatch, streams: IntArray, stream_count: int, block_s: int, periods: Periods
-) -> Iterator[Piece]:
-    """Cut a batch into pieces, each of one block. `streams` translates the file's numbers; -1 is unwanted."""
-    second = batch.ts_us // MICROSECONDS
-    stream = streams[batch.stream]
-    keep = np.flatnonzero(periods.contains(second) & (stream >= 0))
-    if not len(keep):
-        return
-    second, stream = second[keep], stream[keep]
-    block = second // block_s
-    micros = batch.ts_us[keep] - second * MICROSECONDS
-    key = (second - block * block_s) * stream_count + stream
-    for number in np.unique(block):
-        chosen = np.flatnonzero(block == number)
-        for start in range(0, len(chosen), PIECE_ROWS):
-            part = chosen[start : start + PIECE_ROWS]
-            piece: Piece = {"block": int(number), "rows": len(part), "key": narrow(key[part])}
-            piece["micros"] = narrow(micros[part]) if micros[part].any() else b""
-            for name in COUNTS:
-                piece[name] = narrow(batch.counts[name][keep][part])
-            yield piece
+def arrow_schema(text: str) -> pa.Schema:
+    """A schema of the kind above for Arrow."""
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary(), "double": pa.float64()}
+    fields = []
+    for name, kind in (part.split() for part in text.split(", ")):
+        inner = kinds[kind.removeprefix("array<").removesuffix(">")]
+        fields.append((name, pa.list_(inner) if kind.startswith("array") else inner))
+    return pa.schema(fields)
 
 
 def narrow(values: IntArray) -> bytes:
     """Non-negative integers as bytes of the narrowest type that holds them all."""
-    return values.astype(np.min_scalar_type(int(values.max()))).tobytes()
+    return values.astype(np.min_scalar_type(int(values.max(initial=0)))).tobytes()
 
 
-def wide(data: bytes, rows: int) -> IntArray:
-    """The integers that `narrow` packed."""
-    if not data:
-        return np.zeros(rows, dtype=np.int64)
-    return np.frombuffer(data, dtype=f"u{len(data) // rows}").astype(np.int64)
+def wide(data: bytes, size: int) -> NDArray[Any]:
+    """The integers that `narrow` packed, in their narrow type."""
+    return np.frombuffer(data, dtype=f"u{len(data) // size}" if size else "u1")
 
 
-@dataclass(slots=True)
-class Sums:
-    """What blocks add up to. Sums of whole numbers below 2^53 are exact, so their order does not matter."""
+def pieces(batch: pa.RecordBatch, block_s: int) -> Iterator[dict[str, Any]]:
+    """The rows of a batch by day and domain (of their directory) and block.
 
-    gram: FloatArray
-    """Σ y·yᵀ over windows, with y the messages of a window minus the topic's shift"""
-    total: FloatArray
-    """Σ y"""
-    most: FloatArray
-    """largest number of messages of a topic in a window"""
-    streams: FloatArray
-    """rows, then `COUNTS`, for each stream"""
-    windows: int = 0
-    repeated: int = 0
-    """rows left out because their stream already has a row for that moment"""
-
-    @classmethod
-    def empty(cls, topics: int, streams: int) -> Sums:
-        """Nothing added yet."""
-        return cls(
-            np.zeros((topics, topics)),
-            np.zeros(topics),
-            np.zeros(topics),
-            np.zeros((1 + len(COUNTS), streams)),
-        )
-
-
-class BlockSummer:
-    """Adds blocks to the sums of a partition."""
-
-    def __init__(self, topic_of_stream: IntArray, shift: FloatArray, block_s: int, periods: Periods) -> None:
-        self._topic_of_stream = topic_of_stream
-        self._shift = shift
-        self._block_s = block_s
-        self._periods = periods
-        self.sums = Sums.empty(len(shift), len(topic_of_stream))
-
-    def add(self, block: int, pieces: Sequence[Mapping[str, object]]) -> None:
-        """Add one block, given all of its pieces in the order of their files."""
-        columns = _joined(pieces)
-        key, counts = self._distinct(columns)
-        streams, topics = len(self._topic_of_stream), len(self._shift)
-        stream = key % streams
-        self.sums.streams[0] += np.bincount(stream, minlength=streams)
-        for row, name in enumerate(COUNTS, start=1):
-            self.sums.streams[row] += np.bincount(stream, weights=counts[name], minlength=streams)
-        start_s = block * self._block_s
-        seconds = np.arange(start_s, start_s + self._block_s, dtype=np.int64)
-        counted = self._periods.contains(seconds)
-        # Windows tile the counted seconds; number them as they come.
-        window_of_second = (np.cumsum(counted) - 1) // self._periods.window_s
-        windows = int(counted.sum()) // self._periods.window_s
-        cell = window_of_second[key // streams] * topics + self._topic_of_stream[stream]
-        counted_messages = np.bincount(cell, weights=counts["msgs_in"], minlength=windows * topics)
-        matrix: FloatArray = np.asarray(counted_messages, dtype=np.float64).reshape(windows, topics)
-        np.maximum(self.sums.most, matrix.max(axis=0, initial=0.0), out=self.sums.most)
-        matrix -= self._shift
-        self.sums.gram += matrix.T @ matrix
-        self.sums.total += matrix.sum(axis=0)
-        self.sums.windows += windows
-
-    def _distinct(self, columns: dict[str, IntArray]) -> tuple[IntArray, dict[str, IntArray]]:
-        """One row for each stream and moment: the first, where there are several."""
-        key, micros = columns["key"], columns["micros"]
-        if micros.any():
-            moment = key * MICROSECONDS + micros
-            _, first = np.unique(moment, return_index=True)
-        else:
-            seen = np.bincount(key)
-            if int(seen.max()) <= 1:
-                return key, columns
-            _, first = np.unique(key, return_index=True)
-        self.sums.repeated += len(key) - len(first)
-        kept = {name: values[first] for name, values in columns.items()}
-        return kept["key"], kept
+    Rows with a negative count are left out and counted.
+    """
+    if not batch.num_rows:
+        return
+    texts = [batch.column(name).dictionary_encode() for name in ("domain", "broker", "topic")]
+    domain, broker, topic = (text.indices.to_numpy().astype(np.int64) for text in texts)
+    domains, brokers, topics = (text.dictionary.to_pylist() for text in texts)
+    ts_us = batch.column("ts").cast(pa.int64()).to_numpy()
+    values = [batch.column(name).to_numpy() for name in COUNTS]
+    negative = np.zeros(len(ts_us), dtype=bool)
+    for each in values:
+        if each.min() < 0:
+            negative |= each < 0
+    stream = broker * len(topics) + topic
+    block = ts_us // (block_s * MICROSECONDS)
+    day = batch.column("day").to_numpy().astype(np.int64)
+    days = int(day.max() - day.min()) + 1
+    group = ((block - block.min()) * len(domains) + domain) * days + day - day.min()
+    alone = not (group != group[0]).any()
+    for number in group[:1] if alone else np.unique(group):
+        # Most batches are of one block and without fault: nothing is copied.
+        whole = alone and not negative.any()
+        chosen = slice(None) if whole else np.flatnonzero((group == number) & ~negative)
+        present, own = _numbered(stream[chosen], len(brokers) * len(topics))
+        some = int(np.argmax(group == number))
+        start_s = int(block[some]) * block_s
+        into_us = ts_us[chosen] - start_s * MICROSECONDS
+        second = into_us // MICROSECONDS
+        micros = into_us - second * MICROSECONDS
+        key = second * max(len(present), 1) + own
+        yield {
+            "date": (EPOCH + timedelta(days=int(day[some]))).isoformat(),
+            "domain": domains[domain[some]],
+            "start_s": start_s,
+            "brokers": [brokers[each // len(topics)] for each in present.tolist()],
+            "topics": [topics[each % len(topics)] for each in present.tolist()],
+            "rows": len(own),
+            "negative": int(negative[group == number].sum()),
+            "data": [narrow(each) for each in (key, micros, *(v[chosen] for v in values))],
+        }
 
 
-def _joined(pieces: Sequence[Mapping[str, object]]) -> dict[str, IntArray]:
-    joined = {}
-    for name in ("key", "micros", *COUNTS):
-        parts = []
-        for piece in pieces:
-            data, rows = piece[name], piece["rows"]
-            assert isinstance(data, bytes)
-            assert isinstance(rows, int)
-            parts.append(wide(data, rows))
-        joined[name] = np.concatenate(parts)
-    return joined
+def blocks_of(parts: Sequence[dict[str, Any]], length_s: int) -> Iterator[dict[str, Any]]:
+    """The block of these pieces, or shorter ones if very many streams would make its matrix too large."""
+    width = len({stream for part in parts for stream in zip(part["brokers"], part["topics"], strict=True)})
+    shorter = (s for s in LENGTHS_S if s <= length_s and length_s % s == 0)
+    own_s = next((s for s in shorter if s * width <= BLOCK_CELLS), LENGTHS_S[-1])
+    if length_s * width <= BLOCK_CELLS or own_s >= length_s:
+        yield block_of(parts, length_s)
+        return
+    for begin_s in range(0, length_s, own_s):
+        block = block_of([_cut(part, begin_s, own_s) for part in parts], own_s)
+        if block["rows"] or not begin_s:
+            yield block
+
+
+def _cut(piece: dict[str, Any], begin_s: int, length_s: int) -> dict[str, Any]:
+    """The rows of a piece in a part of its time; those that were left out are told with the first."""
+    rows, width = piece["rows"], max(len(piece["topics"]), 1)
+    key, *others = (wide(data, rows) for data in piece["data"])
+    second, stream = np.divmod(key.astype(np.int64), width)
+    chosen = (second >= begin_s) & (second < begin_s + length_s)
+    data = [(second[chosen] - begin_s) * width + stream[chosen], *(each[chosen] for each in others)]
+    return {
+        **piece,
+        "start_s": piece["start_s"] + begin_s,
+        "rows": int(chosen.sum()),
+        "negative": 0 if begin_s else piece["negative"],
+        "data": [narrow(each) for each in data],
+    }
+
+
+def block_of(parts: Sequence[dict[str, Any]], length_s: int) -> dict[str, Any]:
+    """A block from all of its pieces, in whatever order they come."""
+    streams = sorted(
+        {stream for part in parts for stream in zip(part["brokers"], part["topics"], strict=True)}
+    )
+    width = len(streams)
+    joined = _joined(parts, {stream: number for number, stream in enumerate(streams)})
+    rows = len(joined[0])
+    joined, differing = _distinct(joined)
+    key, _, *values = joined
+    second, stream = np.divmod(key, max(width, 1))
+    cell = second // MINUTE_S * width + stream
+    shape = length_s // MINUTE_S, width
+    planes = [np.bincount(cell, minlength=shape[0] * width)]
+    planes += [_added(cell, each, shape[0] * width) for each in values]
+    load = planes[1].reshape(shape).sum(axis=1)
+    busy = np.flatnonzero(planes[0].reshape(shape).any(axis=1))
+    start_s = parts[0]["start_s"]
+    return {
+        "date": parts[0]["date"],
+        "domain": parts[0]["domain"],
+        "start_s": start_s,
+        "length_s": length_s,
+        "brokers": [broker for broker, _ in streams],
+        "topics": [topic for _, topic in streams],
+        "counts": narrow(_added(key, values[0], length_s * width)),
+        "minutes": [narrow(plane) for plane in planes],
+        "minute": start_s // MINUTE_S + busy,
+        "load": load[busy],
+        "rows": rows,
+        "repeated": rows - len(key),
+        "differing": differing,
+        "negative": sum(part["negative"] for part in parts),
+        "first_s": start_s + int(second.min()) if rows else None,
+        "last_s": start_s + int(second.max()) if rows else None,
+    }
+
+
+def _numbered(stream: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Which numbers occur, ascending, and the place of each row's among them."""
+    if size > TABLE_CELLS:
+        present, own = np.unique(stream, return_inverse=True)
+        return present, own
+    present = np.flatnonzero(np.bincount(stream, minlength=size))
+    table = np.zeros(size, dtype=np.int64)
+    table[present] = np.arange(len(present))
+    return present, table[stream]
+
+
+def _joined(parts: Sequence[dict[str, Any]], numbers: dict[tuple[str, str], int]) -> list[IntArray]:
+    """Key, microseconds and counts of all pieces, with the streams of the block."""
+    width = len(numbers)
+    columns = np.empty((2 + len(COUNTS), sum(part["rows"] for part in parts)), dtype=np.int64)
+    until = 0
+    for part in parts:
+        begin, until = until, until + part["rows"]
+        for column, data in zip(columns, part["data"], strict=True):
+            column[begin:until] = wide(data, part["rows"])
+        own = [numbers[stream] for stream in zip(part["brokers"], part["topics"], strict=True)]
+        if own != list(range(width)) and part["rows"]:
+            second, stream = np.divmod(columns[0, begin:until], len(own))
+            columns[0, begin:until] = second * width + np.array(own)[stream]
+    return list(columns)
+
+
+def _distinct(columns: list[IntArray]) -> tuple[list[IntArray], int]:
+    """One row for each stream and moment: of several, the one with the largest counts, whatever their order.
+
+    Also how many of the others differ from it, as after a clock that went back.
+    """
+    key, micros, *values = columns
+    moment = key
+    if micros.any():
+        moment = key * MICROSECONDS + micros
+        alone = len(np.unique(moment)) == len(moment)
+    else:
+        alone = not len(key) or int(np.bincount(key).max()) <= 1
+    if alone:
+        return columns, 0
+    order = np.lexsort((*reversed(values), moment))
+    last = np.flatnonzero(np.diff(moment[order], append=-1))
+    kept = order[last]
+    used = np.repeat(kept, np.diff(last, prepend=-1))
+    differs = np.logical_or.reduce([each[order] != each[used] for each in values])
+    return [column[kept] for column in columns], int(differs.sum())
+
+
+def _added(cell: IntArray, values: IntArray, size: int) -> IntArray:
+    """Values summed by cell, exactly."""
+    if int(values.max(initial=0)) * len(values) < EXACT:
+        return np.asarray(np.bincount(cell, weights=values, minlength=size)).astype(np.int64)
+    total = np.zeros(size, dtype=np.int64)
+    np.add.at(total, cell, values)
+    return total

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mangrove.errors import InputError
-from mangrove.pipelines.rates.blocks import Periods
+from mangrove.pipelines.rates.periods import Periods
 
 MINUTES = 1440
 SMOOTHING_MINUTES = 15

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mangrove.errors import InputError
-from mangrove.pipelines.rates.blocks import FloatArray, Periods, Sums
-from mangrove.pipelines.rates.rates_file import COUNTS, IntArray
+from mangrove.pipelines.rates.blocks import COUNTS
+from mangrove.pipelines.rates.moments import FloatArray, IntArray, second_moment, too_large
+from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.sums import Sums
 
 # With fewer windows than this for each topic, the covariance's off-diagonal entries are largely noise.
 WINDOWS_PER_TOPIC = 10
@@ -38,35 +40,42 @@ class RateStatistics:
 
 
 def statistics(
-    sums: Sums, shift: FloatArray, topic_of_stream: IntArray, periods: Periods, shrinkage: float | None
+    sums: Sums, topic_of_stream: IntArray, periods: Periods, shrinkage: float | None
 ) -> RateStatistics:
-    """Means, covariance and the rest. `shrinkage` None: estimated for short histories, else none."""
+    """Means, covariance and the rest. `shrinkage` None: estimated for short histories, else none.
+
+    Uses up the sums' matrix.
+    """
     windows = periods.windows
     if windows < 2:
         raise InputError(
             f"{windows} window of {periods.window_s} s in the peak periods: a covariance needs two or more",
             hint="record longer, choose a shorter --window, or use --peak all",
         )
-    # Windows in blocks without any row: all their counts are zero.
-    absent = windows - sums.windows
-    gram = sums.gram + absent * np.outer(shift, shift)
-    total = sums.total - absent * shift
-    mean = total / windows
-    covariance = (gram - np.outer(total, mean)) / (windows - 1)
-    covariance = (covariance + covariance.T) / 2
+    if large := int(too_large(sums.power, sums.total, windows).sum()):
+        raise InputError(
+            f"{large} topics vary by so many messages that their squares do not fit in 63 bits",
+            hint="choose a shorter --window or a shorter period",
+        )
+    # About a whole number near the mean: exact, and what is left to subtract is small.
+    centre = np.rint(sums.total / windows).astype(np.int64)
+    rest = (sums.total - windows * centre).astype(np.float64)
+    covariance = second_moment(sums.gram, sums.total, windows, centre)
+    covariance -= np.outer(rest, rest / windows)
+    covariance = (covariance + covariance.T) / (2 * (windows - 1))
     per_second = 1.0 / periods.window_s
     covariance *= per_second**2
     _settle(covariance)
-    mean_rate = np.maximum((mean + shift) * per_second, 0.0)
+    mean_rate = sums.total / windows * per_second
     delta = _shrinkage(covariance, windows) if shrinkage is None else shrinkage
     if delta:
         diagonal = np.diag(covariance).copy()
         covariance *= 1.0 - delta
         np.fill_diagonal(covariance, diagonal)
-    topics = len(shift)
+    topics = len(sums.total)
     rows = sums.streams[0]
 
-    def summed(values: FloatArray) -> FloatArray:
+    def summed(values: FloatArray | IntArray) -> FloatArray:
         """Over the brokers of a topic."""
         return np.asarray(np.bincount(topic_of_stream, weights=values, minlength=topics), dtype=np.float64)
 
@@ -84,7 +93,7 @@ def statistics(
         mean_rate=mean_rate,
         covariance=covariance,
         shrinkage=delta,
-        burst_factor=_ratio(sums.most * per_second, mean_rate),
+        burst_factor=_ratio(sums.most.astype(np.float64) * per_second, mean_rate),
         replication=np.where(by_topic["msgs_in"] > 0, replication, subscribers),
         filters=averaged("filters"),
         subscribers=subscribers,
@@ -139,5 +148,5 @@ def semidefinite(covariance: FloatArray) -> FloatArray:
     return lifted
 
 
-def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+def _ratio(above: FloatArray | IntArray, below: FloatArray | IntArray) -> FloatArray:
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)

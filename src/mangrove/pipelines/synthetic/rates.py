@@ -121,7 +121,7 @@ def generate(
     written: list[Path] = []
     for number, domain in enumerate(spec.domains):
         rng = np.random.default_rng([spec.seed, number])
-        for path, table in _tables(spec, domain, lake, rng):
+        for path, table in rate_tables(spec, domain, lake, rng):
             write_whole(table, path)
             written.append(path)
             progress(table.num_rows)
@@ -145,9 +145,10 @@ def _base(spec: SyntheticRates) -> FloatArray:
     return np.rint(np.exp(rng.normal(np.log(120.0), 0.6, spec.topics))) + 20.0
 
 
-def _tables(
+def rate_tables(
     spec: SyntheticRates, domain: str, lake: Path, rng: np.random.Generator
 ) -> Iterator[tuple[Path, pa.Table]]:
+    """The rows of one domain, faults aside, each file's with its path."""
     facts = truth(spec)
     base = _base(spec)
     topics = pa.array(facts.topics)

@@ -1,13 +1,25 @@
-"""Rates in blocks: packing and sums, without Spark."""
+"""Blocks of time in numpy, without Spark: packing, repeated rows, sums."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mangrove.pipelines.rates.blocks import BlockSummer, Periods, narrow, pack, wide
-from mangrove.pipelines.rates.rates_file import COUNTS, RatesBatch
+from mangrove.pipelines.rates import blocks
+from mangrove.pipelines.rates.blocks import (
+    COUNTS,
+    block_of,
+    block_seconds,
+    blocks_of,
+    narrow,
+    pieces,
+    wide,
+)
+
+STREAMS = (("b1", "x"), ("b1", "y"), ("b2", "y"))
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1))
@@ -16,42 +28,89 @@ def test_packing_loses_nothing(values: list[int]) -> None:
     assert wide(narrow(array), len(values)).tolist() == values
 
 
+def batch(rows: list[tuple[int, int, int]]) -> pa.RecordBatch:
+    """Rows of (microsecond, stream, count) as they come from Spark."""
+    columns: dict[str, object] = {
+        "ts": pa.array([us for us, _, _ in rows], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+        "day": [0] * len(rows),
+        "domain": ["d"] * len(rows),
+        "broker": [STREAMS[stream][0] for _, stream, _ in rows],
+        "topic": [STREAMS[stream][1] for _, stream, _ in rows],
+    }
+    counts = {name: [count * (place + 1) for _, _, count in rows] for place, name in enumerate(COUNTS)}
+    return pa.RecordBatch.from_pydict(columns | counts)
+
+
 @settings(max_examples=60)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 59), st.integers(0, 2), st.integers(0, 10**6)), min_size=1, max_size=80
+        st.tuples(
+            st.integers(0, 299), st.sampled_from([0, 250_000]), st.integers(0, 2), st.integers(-1, 10**6)
+        ),
+        min_size=1,
+        max_size=80,
     ),
-    st.sampled_from([1, 5, 10]),
-    st.sampled_from([10, 20, 60]),
-    st.integers(1, 3),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
 )
-def test_blocks_add_up_to_the_plain_gram_matrix(
-    rows: list[tuple[int, int, int]], window_s: int, block_s: int, cuts: int
+def test_blocks_hold_the_largest_row_of_each_moment(
+    rows: list[tuple[int, int, int, int]], cuts: int, random: object
 ) -> None:
-    """However rows are cut into batches and blocks, and repeated, the sums are those of the dense matrix."""
-    first: dict[tuple[int, int], int] = {}
-    for second, stream, count in rows:
-        first.setdefault((second, stream), count)
-    dense = np.zeros((60, 2))
-    topic_of_stream = np.array([0, 1, 1])
-    for (second, stream), count in first.items():
-        dense[second, topic_of_stream[stream]] += count
-    shift = np.array([7.0, 3.0])
-    windows = dense.reshape(60 // window_s, window_s, 2).sum(axis=1) - shift
-    when = Periods((0,), (60,), window_s)
-    pieces: dict[int, list[dict[str, object]]] = {}
-    for part in np.array_split(np.array(rows, dtype=np.int64), cuts):
-        if len(part):
-            counts = dict.fromkeys(COUNTS, part[:, 2])
-            batch = RatesBatch(part[:, 0] * 1_000_000, part[:, 1], counts)
-            for piece in pack(batch, np.arange(3), 3, block_s, when):
-                number = piece["block"]
-                assert isinstance(number, int)
-                pieces.setdefault(number, []).append(piece)
-    summer = BlockSummer(topic_of_stream, shift, block_s, when)
-    for block in sorted(pieces):
-        summer.add(block, pieces[block])
-    absent = when.windows - summer.sums.windows
-    gram = summer.sums.gram + absent * np.outer(shift, shift)
-    np.testing.assert_allclose(gram, windows.T @ windows, rtol=1e-12)
-    assert summer.sums.repeated == len(rows) - len(first)
+    """However rows are cut into batches, ordered and repeated, a block is the dense matrix."""
+    flat = [(second * 1_000_000 + micros, stream, count) for second, micros, stream, count in rows]
+    best: dict[tuple[int, int], int] = {}
+    for us, stream, count in flat:
+        if count >= 0:
+            best[us, stream] = max(best.get((us, stream), 0), count)
+    dense = np.zeros((300, 3), dtype=np.int64)
+    for (us, stream), count in best.items():
+        dense[us // 1_000_000, stream] += count
+    parts: dict[int, list[dict[str, object]]] = {}
+    for some in np.array_split(np.arange(len(flat)), cuts):
+        for piece in pieces(batch([flat[each] for each in some]), 120):
+            parts.setdefault(piece["start_s"], []).append(piece)
+    found = np.zeros((360, 3), dtype=np.int64)
+    repeated = negative = 0
+    for start_s, of_block in parts.items():
+        random.shuffle(of_block)  # type: ignore[attr-defined]
+        block = block_of(of_block, 120)
+        own = [STREAMS.index(each) for each in zip(block["brokers"], block["topics"], strict=True)]
+        counts = wide(block["counts"], 120 * len(own)).reshape(120, len(own))
+        found[start_s : start_s + 120, own] = counts
+        bytes_out = wide(block["minutes"][4], 2 * len(own)).reshape(2, len(own))
+        assert (bytes_out == 4 * counts.reshape(2, 60, len(own)).sum(axis=1)).all()
+        repeated += block["repeated"]
+        negative += block["negative"]
+    assert (found[:300] == dense).all()
+    assert negative == sum(count < 0 for *_, count in rows)
+    assert repeated == len(rows) - negative - len(best)
+
+
+def test_blocks_are_shorter_where_rows_are_dense() -> None:
+    assert [block_seconds(rate) for rate in (0.0, 20.0, 2000.0, 100_000.0)] == [3600, 3600, 600, 60]
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(0, 119), st.integers(0, 2), st.integers(-1, 99)), min_size=1, max_size=60)
+)
+def test_a_block_of_very_many_streams_is_several_shorter_ones(rows: list[tuple[int, int, int]]) -> None:
+    parts = list(pieces(batch([(second * 1_000_000, stream, count) for second, stream, count in rows]), 120))
+    whole = block_of(parts, 120)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(blocks, "BLOCK_CELLS", 100)
+        shorter = list(blocks_of(parts, 120))
+    width = len(whole["topics"])
+    if width < 1 or 120 * width <= 100:
+        assert len(shorter) == 1
+        return
+    dense = np.zeros((120, width), dtype=np.int64)
+    for block in shorter:
+        assert (block["length_s"], block["topics"]) == (60, whole["topics"])
+        start = block["start_s"] - whole["start_s"]
+        dense[start : start + 60] = wide(block["counts"], 60 * width).reshape(60, width)
+    assert (dense == wide(whole["counts"], 120 * width).reshape(120, width)).all()
+    for name in ("rows", "repeated", "differing", "negative"):
+        assert sum(block[name] for block in shorter) == whole[name]
+    for name in ("minute", "load"):
+        assert np.concatenate([block[name] for block in shorter]).tolist() == whole[name].tolist()

@@ -1,0 +1,130 @@
+"""The cube: messages by second and stream, a block of time in each row; everything else is computed from it.
+
+A row is read once. The cube is a small part of the rows' size, so it can be looked at as often as needed
+(streams, minutes, peaks, sums), and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from mangrove.pipelines.rates.blocks import (
+    BLOCK,
+    BLOCK_ROWS,
+    COUNTS,
+    LENGTHS_S,
+    MICROSECONDS,
+    PIECE,
+    arrow_schema,
+    block_seconds,
+    blocks_of,
+    pieces,
+)
+from mangrove.pipelines.rates.lake_batches import LakeBatches, readable
+from mangrove.pipelines.reading.lake_scan import part_of
+from mangrove.pipelines.reading.rows import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+ARROW_ATTEMPTS = 2
+ARROW = {
+    # Rows are packed a batch at a time; pieces and blocks are large, so their batches end by size.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+}
+INITIAL = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+# More partitions than there is work for are joined by adaptive execution; this many rows are worth one.
+ROWS_OF_PARTITION = 400_000
+MAX_PARTITIONS = 4096
+
+
+@contextmanager
+def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Spark's settings for large values in few rows, with as many partitions as the data may need."""
+    initial = max(32, min(MAX_PARTITIONS, rows // ROWS_OF_PARTITION))
+    wanted = {**ARROW, INITIAL: str(initial)}
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in wanted}
+    for name, new in wanted.items():
+        spark.conf.set(name, new)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def cubes(rows: Rows) -> Iterator[DataFrame]:
+    """The cube of the rows as they are when it is asked for, one for each attempt to read them.
+
+    The workers read files with Arrow if they can open them. Should that fail twice, the second time without
+    the files that proved damaged, Spark's scan has to do.
+    """
+    for _ in range(ARROW_ATTEMPTS if readable(rows) else 0):
+        files = LakeBatches(rows.source.lake or "", rows.domains, rows.since_s, rows.until_s, in_parts(rows))
+        yield cube_of(files.frame(rows), files.batches, row_count(rows))
+    while True:
+        yield cube_of(scanned(rows), iter, row_count(rows))
+
+
+def scanned(rows: Rows) -> DataFrame:
+    """The rows by Spark's scan, with their day: of their directory if all have one, else of their time."""
+    from pyspark.sql import functions as f
+
+    day = f.floor(f.unix_seconds("ts") / 86400)
+    frame = rows.frame
+    if in_parts(rows):
+        frame = rows.dated
+        day = f.coalesce(f.unix_date(f.to_date("date")), day)
+    return frame.select("ts", "domain", "broker", "topic", *COUNTS, day.cast("int").alias("day"))
+
+
+def cube_of(source: DataFrame, batches: Batches, size: int) -> DataFrame:
+    """The cube of rows of `topic_rates`, which `batches` finds in the batches of `source`.
+
+    `size`: how many rows there are, as far as it is known, else 0.
+    """
+    few = 0 < size <= BLOCK_ROWS
+    length_s = LENGTHS_S[0] if few else block_seconds(_rows_by_second(source, batches))
+
+    def pack(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema(PIECE)
+        for batch in batches(found):
+            yield pa.RecordBatch.from_pylist(list(pieces(batch, length_s)), schema=schema)
+
+    def join(table: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist(list(blocks_of(table.to_pylist(), length_s)), schema=arrow_schema(BLOCK))
+
+    return source.mapInArrow(pack, PIECE).groupBy("date", "domain", "start_s").applyInArrow(join, BLOCK)
+
+
+def in_parts(rows: Rows) -> bool:
+    """Whether every file is in the directory of a day and a domain."""
+    return rows.listing is not None and all(part_of(file) is not None for file in rows.files)
+
+
+def row_count(rows: Rows) -> int:
+    """How many rows there are to read; 0: not known."""
+    return sum(file.rows for file in rows.to_read())
+
+
+def _rows_by_second(source: DataFrame, batches: Batches) -> float:
+    """How dense rows are, by a first look."""
+
+    def look(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches(found):
+            ts_us = batch.column("ts").cast(pa.int64()).to_numpy()
+            seconds = int(ts_us.max() - ts_us.min()) // MICROSECONDS + 1
+            yield pa.RecordBatch.from_pydict({"rows_by_second": [len(ts_us) / seconds]})
+
+    seen = source.mapInArrow(look, "rows_by_second double").limit(1).collect()
+    return float(seen[0][0]) if seen else 0.0

@@ -1,0 +1,215 @@
+"""The files of a lake's table, listed by Spark and looked at by its workers.
+
+Spark's source of binary files lists through Hadoop's file systems, in parallel where there are many
+directories; contents are not read unless asked for. The workers open the footers, so the driver needs neither
+the files nor the time, and the same code serves a session in this process, a cluster and Spark Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from mangrove.errors import InputError
+from mangrove.lake.files import (
+    READERS,
+    LakeFile,
+    Listing,
+    MissingTableError,
+    Skipped,
+    digest,
+    missing_table,
+    open_filesystem,
+    partition_value,
+    sorted_out,
+)
+from mangrove.lake.footers import READ_ERRORS, Footer, read_footer
+from mangrove.model.telemetry import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LISTED = "path string, uri string, size_bytes bigint, modified_ms bigint"
+LOOKED_AT = (
+    f"{LISTED}, rows bigint, problem string, fingerprint string, replaces array<string>, "
+    "narrow array<string>, holes boolean"
+)
+UNCHECKED = "footers were not checked: Arrow cannot open this kind of address"
+
+
+def list_files(
+    spark: SparkSession,
+    lake: str,
+    table: Table,
+    *,
+    domains: frozenset[str] | None = None,
+    since_s: float | None = None,
+    until_s: float | None = None,
+    known: Sequence[LakeFile] = (),
+) -> Listing:
+    """Check the files of a table, those of some domains and days if asked.
+
+    Footers of `known` files that have the same size and time are not read again.
+    """
+    listed = _listed(spark, lake, table).where(_in_question(domains, since_s, until_s))
+    before = {(file.uri, file.size_bytes, file.modified_ms): file for file in known}
+    kept: list[LakeFile] = []
+    if before:
+        there = [tuple(row) for row in listed.collect()]
+        kept = [before[row[1:]] for row in there if row[1:] in before]
+        listed = spark.createDataFrame([row for row in there if row[1:] not in before], LISTED)
+    found = [_file(row) for row in _looked_at(listed, lake, table).collect()]
+    if any(file.footer.problem == UNCHECKED for file in found):
+        files = [replace(file, footer=Footer(None, holes=True)) for file in found]
+        return Listing(lake, table, files, [Skipped(f"{lake}/{table.name}", UNCHECKED)], tuple(files))
+    return sorted_out(lake, table, [*kept, *found], lambda paths: _digests(spark, lake, table, paths))
+
+
+def shown_path(path: str) -> str:
+    """A path as people write it: local ones without Hadoop's prefix."""
+    return path.removeprefix("file://").removeprefix("file:")
+
+
+def _listed(spark: SparkSession, lake: str, table: Table) -> DataFrame:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    source = (
+        spark.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.parquet")
+    )
+    try:
+        frame = source.load(f"{lake}/{table.name}").select(
+            "path",
+            f.col("_metadata.file_path").alias("uri"),
+            f.col("length").alias("size_bytes"),
+            f.unix_millis("modificationTime").alias("modified_ms"),
+        )
+        _ = frame.columns
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise _missing(lake, table) from None
+    return frame
+
+
+def _missing(lake: str, table: Table) -> InputError:
+    try:
+        filesystem, base = open_filesystem(lake)
+        return missing_table(filesystem, base, lake, table)
+    except (InputError, *READ_ERRORS):
+        return MissingTableError(f"the lake {lake} has no table {table.name}, or does not exist")
+
+
+def _in_question(domains: frozenset[str] | None, since_s: float | None, until_s: float | None) -> Column:
+    """By directory; files whose path tells neither domain nor date are always in question."""
+    from pyspark.sql import functions as f
+
+    condition = f.lit(True)
+    domain, date = (f.regexp_extract("path", f"/{name}=([^/]+)/", 1) for name in ("domain", "date"))
+    if domains is not None:
+        condition &= domain.isin("", *sorted(domains))
+    if since_s is not None:
+        condition &= (date == "") | (date >= day(since_s))
+    if until_s is not None:
+        condition &= (date == "") | (date <= day(until_s))
+    return condition
+
+
+def day(moment_s: float) -> str:
+    """The day in UTC, as directories are named."""
+    return datetime.fromtimestamp(moment_s, UTC).date().isoformat()
+
+
+def _looked_at(listed: DataFrame, lake: str, table: Table) -> DataFrame:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            place = placing(lake, table)
+        except InputError:
+            for batch in batches:
+                yield _batch([row | _columns(Footer(None, UNCHECKED)) for row in batch.to_pylist()])
+            return
+
+        def footer(row: dict[str, Any]) -> dict[str, Any]:
+            has_domain = partition_value(row["path"], "domain") is not None
+            return row | _columns(read_footer(*place(row["path"]), table, has_domain=has_domain))
+
+        with ThreadPoolExecutor(READERS) as pool:
+            for batch in batches:
+                yield _batch(list(pool.map(footer, batch.to_pylist())))
+
+    return listed.mapInArrow(look, LOOKED_AT)
+
+
+def placing(lake: str, table: Table) -> Callable[[str], tuple[pafs.FileSystem, str]]:
+    """From paths as Hadoop writes them to what Arrow opens."""
+    filesystem, base = open_filesystem(lake)
+    within = f"{urlsplit(lake).path}/{table.name}/"
+    return lambda path: (filesystem, f"{base.rstrip('/')}/{table.name}/{path.partition(within)[2]}")
+
+
+def _columns(footer: Footer) -> dict[str, Any]:
+    return {
+        "rows": footer.rows,
+        "problem": footer.problem,
+        "fingerprint": footer.fingerprint,
+        "replaces": list(footer.replaces),
+        "narrow": list(footer.narrow),
+        "holes": footer.holes,
+    }
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    kinds = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "array<string>": pa.list_(pa.string()),
+    }
+    fields = [part.split() for part in LOOKED_AT.split(", ")]
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema([(name, kinds[kind]) for name, kind in fields]))
+
+
+def _file(row: Any) -> LakeFile:
+    path = shown_path(row["path"])
+    footer = Footer(
+        row["rows"],
+        row["problem"],
+        row["fingerprint"],
+        tuple(row["replaces"]),
+        tuple(row["narrow"]),
+        row["holes"],
+    )
+    return LakeFile(
+        path,
+        partition_value(path, "domain"),
+        row["rows"] or 0,
+        footer,
+        row["uri"],
+        row["size_bytes"],
+        row["modified_ms"],
+    )
+
+
+def _digests(spark: SparkSession, lake: str, table: Table, paths: Sequence[str]) -> Mapping[str, bytes]:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        place = placing(lake, table)
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                try:
+                    content = digest(*place(path))
+                except READ_ERRORS:
+                    continue
+                yield pa.RecordBatch.from_pydict({"path": [path], "digest": [content]})
+
+    frame = spark.createDataFrame([(path,) for path in paths], "path string")
+    found = frame.mapInArrow(read, "path string, digest binary").collect()
+    return {row["path"]: bytes(row["digest"]) for row in found}

@@ -1,0 +1,1 @@
+"""One HTML page of what the jobs found: everything inside it, nothing from elsewhere."""

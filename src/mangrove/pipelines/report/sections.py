@@ -1,0 +1,307 @@
+"""What each job's output looks like on the page. A job without a section is shown by its summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from mangrove.pipelines.report import history, matrix
+from mangrove.pipelines.report.charts import Bar, columns, lines, rows, tiles
+from mangrove.pipelines.report.page import Section, figure, number, table, text
+from mangrove.pipelines.report.summary import read_summary
+
+MAX_TOPICS = 400
+MAX_BARS = 120
+MAX_ROUTES = 30
+MAX_HOURS = 24 * 14
+MAX_GROUPS = 12
+MAX_CURVES = 5
+
+
+def workload(directory: Path) -> Section:
+    """`profile`: rates at peak, and which topics move together."""
+    topics = pq.read_table(directory / "topics.parquet").to_pylist()
+    covariance = np.load(directory / "covariance.npy", mmap_mode="r")
+    summary = read_summary(directory)
+    busiest = sorted(range(len(topics)), key=lambda n: -topics[n]["mean_rate"])
+    shown = busiest[:MAX_TOPICS]
+    names = [topics[n]["topic"] for n in shown]
+    own = np.asarray(covariance[np.ix_(shown, shown)], dtype=np.float64)
+    correlation = matrix.correlations(own)
+    order, groups = matrix.by_cluster(correlation)
+    bars = [
+        Bar(
+            topics[n]["topic"],
+            topics[n]["mean_rate"],
+            f"{topics[n]['topic']}\n{number(topics[n]['mean_rate'])} ± "
+            f"{number(topics[n]['variance'] ** 0.5)} messages/s",
+            spread=topics[n]["variance"] ** 0.5,
+        )
+        for n in busiest[:MAX_BARS]
+    ]
+    together = [
+        {
+            "group": place + 1,
+            "topics": len(members),
+            "messages_per_second": sum(topics[shown[n]]["mean_rate"] for n in members),
+            "members": ", ".join(names[n] for n in members[:8]) + (" …" if len(members) > 8 else ""),
+        }
+        for place, members in enumerate(groups)
+    ]
+    peaks = "; ".join(f"{domain}: {', '.join(spans)}" for domain, spans in summary["peaks"].items())
+    left_out = f" The picture shows the {len(shown)} busiest." if len(shown) < len(topics) else ""
+    body = (
+        f"<p>{text(summary['topics'])} topics over {summary['windows']:,} windows of "
+        f"{summary.get('window_s', 1)} s. Peaks (UTC): {text(peaks)}.</p>"
+        + figure(
+            columns(bars, "messages/s"), "Rates at peak, busiest first, ± one deviation; names on hover."
+        )
+        + "<h3>Which topics move together</h3>"
+        + figure(
+            matrix.picture(names, correlation, order),
+            "Correlation of rates, topics ordered by cluster: red together, blue against each other; names "
+            f"on hover.{left_out}",
+        )
+        + table(together[:MAX_GROUPS], ["group", "topics", "messages_per_second", "members"])
+        + "<h3>Busiest topics</h3>"
+        + table(
+            [topics[n] for n in busiest[:15]],
+            ["topic", "mean_rate", "variance", "burst_factor", "replication", "filters", "message_bytes"],
+        )
+    )
+    return Section("Workload", body)
+
+
+def service_levels(directory: Path) -> Section:
+    """`slo`: hours and routes in time, the worst, and what was unusual."""
+    summary = read_summary(directory)
+    windows = pq.read_table(directory / "windows.parquet").to_pylist()
+    target = summary["target"]
+    by_route: dict[tuple[str, str], dict[datetime, Any]] = {}
+    for window in windows:
+        by_route.setdefault((window["domain"], window["topic"]), {})[window["start"]] = window
+    worst = sorted(by_route, key=lambda route: min(_in_time(w) for w in by_route[route].values()))[
+        :MAX_ROUTES
+    ]
+    hours = sorted({window["start"] for window in windows})[-MAX_HOURS:]
+
+    def share(window: Any) -> float | None:
+        if window is None or window["in_time_ratio"] is None:
+            return None
+        late, allowed = 1.0 - window["in_time_ratio"], max(1.0 - target, 1e-9)
+        return 1.0 if late <= allowed else max(0.0, 1.0 - np.log10(late / allowed) / 3.0)
+
+    def hover(route: tuple[str, str], hour: datetime) -> str:
+        window = by_route[route].get(hour)
+        if window is None:
+            return ""
+        ratio = window["in_time_ratio"]
+        in_time = "nothing measured" if ratio is None else f"{ratio:.3%} in time"
+        return f"{route[1]} in {route[0]}\n{_when(hour)}: {in_time}, {window['delivered']:,} delivered"
+
+    drawing = tiles(
+        [f"{topic} · {domain}" for domain, topic in worst],
+        [_when(hour) for hour in hours],
+        [[share(by_route[route].get(hour)) for hour in hours] for route in worst],
+        [[hover(route, hour) for hour in hours] for route in worst],
+    )
+    more = f" {len(worst)} of {len(by_route)} routes, worst first." if len(worst) < len(by_route) else ""
+    body = (
+        f"<p>Target: {target:.3%} in time.</p>"
+        + figure(
+            drawing, f"Each hour of each topic in a domain: red misses the target, darker by more.{more}"
+        )
+        + table(
+            summary["routes"],
+            ["domain", "topic", "route", "delivered", "in_time_ratio", "budget_burn", "p50_ms", "p99_ms"],
+        )
+        + "<h3>Worst hours</h3>"
+        + table(
+            summary["worst_hours"], ["start", "domain", "topic", "in_time_ratio", "budget_burn", "p99_ms"]
+        )
+        + "<h3>Anomalies</h3>"
+        + table(
+            summary["anomalies"],
+            ["start", "minutes", "kind", "domain", "subject", "value", "usual"],
+            limit=30,
+        )
+    )
+    return Section("Service levels", body)
+
+
+def availability(directory: Path) -> Section:
+    """`availability`: how often each component is down."""
+    found = read_summary(directory)["rows"]
+    worst = sorted(found, key=lambda row: -row["failure_probability"])
+    bars = [
+        Bar(
+            row["component"],
+            100 * row["failure_probability"],
+            f"{row['kind']} {row['component']}\ndown {row['failure_probability']:.4%} of the time, "
+            f"{row['failures']} failures",
+            "main" if row["failure_probability"] < 0.01 else "low",
+        )
+        for row in worst[:40]
+    ]
+    names = [
+        "kind",
+        "component",
+        "observed_s",
+        "failures",
+        "failure_probability",
+        "mean_repair_s",
+        "mean_up_s",
+    ]
+    body = (
+        f"<p>{len(found)} components; most often down first.</p>"
+        + figure(rows(bars, " %"), "Probability of being down; red from 1 % on.")
+        + table(worst, names)
+    )
+    return Section("Availability", body)
+
+
+def broker_model(directory: Path) -> Section:
+    """`calibrate`: what a broker can carry."""
+    models = read_summary(directory)["models"]
+    series = []
+    for model in models:
+        size = "all sizes" if model["message_bytes"] is None else f"{model['message_bytes']} bytes"
+        curve = [(float(n), 1.0 / max(model["t_rcv"] + n * model["t_tx"], 1e-12)) for n in range(1, 33)]
+        series.append((f"{model['broker_type']}, {size}", curve))
+    names = ["broker_type", "message_bytes", "runs", "t_rcv", "t_fltr", "t_tx", "relative_rms"]
+    drawing = lines(series, "copies of a message", "messages/s", logarithmic=True)
+    body = (
+        "<p>Seconds for each message.</p>"
+        + figure(drawing, "Capacity by copies of a message, without filters; names on hover.")
+        + table(models, names)
+    )
+    return Section("Broker model", body)
+
+
+def case_base(directory: Path) -> Section:
+    """`cases`: the plans for failures."""
+    cases = json.loads((directory / "cases.json").read_text())["cases"]
+    found = [
+        {
+            "kind": case["state"]["kind"],
+            "failed": ", ".join(case["state"]["failed"]) or "-",
+            "load": case["state"]["load"],
+            "overload_probability": 1.0 - case["joint_ok"],
+            "feasible": case["feasible"],
+        }
+        for case in cases
+    ]
+    found.sort(key=lambda row: -row["overload_probability"])
+    bars = [
+        Bar(
+            str(row["failed"]),
+            float(row["overload_probability"]),
+            f"{row['kind']}, failed: {row['failed']}, load {number(row['load'])}\n"
+            f"some broker overloaded with probability {number(row['overload_probability'])}",
+            "main" if row["feasible"] else "low",
+        )
+        for row in found[:MAX_BARS]
+    ]
+    body = (
+        f"<p>{len(cases)} states with a plan.</p>"
+        + figure(
+            columns(bars, "probability"), "Probability that some broker is overloaded, worst state first."
+        )
+        + table(found, ["kind", "failed", "load", "overload_probability", "feasible"])
+    )
+    return Section("Case base", body)
+
+
+def coming_load(directory: Path) -> Section:
+    """`load`: the coming day by hour, and what methods would have done so far."""
+    summary = read_summary(directory)
+    brokers = json.loads((directory / "forecast.json").read_text())["brokers"]
+    shown = sorted((each for each in brokers if each["load"]), key=lambda each: -max(each["load"]))[
+        :MAX_CURVES
+    ]
+    series = [
+        (
+            f"{each['broker']}, at most {max(each['load']):.2f}",
+            [(float(hour), share) for hour, share in enumerate(each["load"])],
+        )
+        for each in shown
+    ]
+    heads = ["domain", "broker", "worst_load", "error", "naive_error", "season_hours", "history_hours"]
+    methods = ["method", "started_by", "would_move", "nobody_takes", "brokers"]
+    body = (
+        f"<p>{summary['overload_s']:,} seconds in overload.</p>"
+        + figure(
+            lines(series, "hours from now", "share of capacity"),
+            "Load of the coming day, the most loaded brokers.",
+        )
+        + table(sorted(summary["forecasts"], key=lambda row: -(row["worst_load"] or 0.0)), heads)
+        + "<h3>What methods would have moved</h3>"
+        + table(summary["methods"], methods)
+    )
+    if done := summary.get("done"):
+        body += (
+            f"<p>{done['sessions']:,} sessions did take place, {done['without_a_move']:,} without a move; "
+            f"{done['moved']:,} subscriptions were moved.</p>"
+        )
+    return Section("Load", body)
+
+
+def any_job(job: str) -> Callable[[Path], Section]:
+    """A job's summary as it is: figures, then its tables."""
+
+    def section(directory: Path) -> Section:
+        summary = read_summary(directory)
+        plain = [
+            {"figure": name.replace("_", " "), "value": value}
+            for name, value in summary.items()
+            if isinstance(value, (int, float, str)) and value != ""
+        ]
+        body = table(plain, ["figure", "value"]) if plain else ""
+        for name, value in summary.items():
+            if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+                heads = [key for key, each in value[0].items() if not isinstance(each, (list, dict))]
+                body += f"<h3>{text(name.replace('_', ' ').capitalize())}</h3>{table(value, heads, limit=20)}"
+        return Section(job.replace("_", " ").capitalize(), body or '<p class="soft">No summary.</p>')
+
+    return section
+
+
+def run_steps(run: Mapping[str, Any]) -> Section:
+    """The steps of `pipeline run`."""
+    mark = {"done": "good", "unchanged": "good"}
+    body = "".join(
+        f"<tr><td>{text(step['step'])}</td><td>{text(step['job'])}</td>"
+        f'<td class="{mark.get(step["outcome"], "bad")}">{text(step["outcome"])}</td>'
+        f'<td class="n">{step["seconds"]:.1f}</td><td class="n">{step["tries"]}</td>'
+        f"<td>{text(step['message'])}</td></tr>"
+        for step in run["steps"]
+    )
+    head = "<th>step<th>job<th>outcome<th class=n>seconds<th class=n>tries<th>"
+    return Section("Run", f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>')
+
+
+def _in_time(window: Mapping[str, Any]) -> float:
+    ratio = window["in_time_ratio"]
+    return 1.0 if ratio is None else float(ratio)
+
+
+def _when(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+# Shown where there are results; nobody misses them.
+MORE: dict[str, Callable[[Path], Section]] = {"risk": history.risk, "utility": history.utility}
+SECTIONS: dict[str, Callable[[Path], Section]] = {
+    "profile": workload,
+    "slo": service_levels,
+    "availability": availability,
+    "calibrate": broker_model,
+    "cases": case_base,
+    "load": coming_load,
+}

@@ -1,0 +1,1 @@
+"""What words mean, learnt from the federation's own messages."""

@@ -1,0 +1,1 @@
+"""What a Spark session needs around it: its process, its limits, and an eye on the cluster."""

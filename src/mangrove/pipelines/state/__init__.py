@@ -1,0 +1,1 @@
+"""Partial results of a job, kept from run to run."""

@@ -1,0 +1,1 @@
+"""Pure functions of many small inputs, played by Spark's executors."""
