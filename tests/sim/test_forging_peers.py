@@ -12,7 +12,7 @@ from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.events.happenings import StatementRefused
 from mangrove.overlay.stimuli.replay import replay
-from mangrove.overlay.stimuli.stimulus import Stimulus, TrustAnswered
+from mangrove.overlay.stimuli.stimulus import FrameCame, Stimulus, TrustAnswered
 from mangrove.overlay.trust.recorded_trust import RecordedTrust
 from mangrove.overlay.trust.trust import Judgement, KeyTrust
 from mangrove.simulation.forging.beliefs import false_beliefs
@@ -105,7 +105,10 @@ def test_a_failover_beside_a_liar_replays_with_identical_instructions() -> None:
     net = SimulatedOverlay(SHAPE, 3, authority=authority, record=record)
     epoch = net.engines["a"].epoch
     net.subscribe("c", "twice.x", "plain")
+    net.subscribe("a", "from.c")
     net.run(2.0)
+    assert net.publish("a", "plain", b"from a")
+    assert net.publish("c", "from.c", b"by way of others, who could not have said it")
     LyingGateway(net, "b", seed=4).lie(6.0, 0.02)
     net.black_hole("a", "d", swallow=True)
     net.run(3.0)
@@ -116,5 +119,6 @@ def test_a_failover_beside_a_liar_replays_with_identical_instructions() -> None:
     assert found.identical, found.differences[0]
     assert {"TrustAnswered", "KeysRenewed"} <= found.stimuli.keys()
     assert "StatementRefused" in {event.kind for event in found.events}
+    assert any(isinstance(each, FrameCame) and each.frame.frame().tags for each, _ in told)
     del told[next(n for n, (each, _) in enumerate(told) if isinstance(each, TrustAnswered) and n > 100)]
     assert not replay(OverlayEngine(SHAPE, "a", epoch, trust=RecordedTrust()), told).identical

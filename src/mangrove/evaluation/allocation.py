@@ -11,13 +11,15 @@ which topics are dealt to the brokers in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
 
 from mangrove.evaluation.published import ACTIVEMQ, FILTERS, REPLICATION
+from mangrove.evaluation.trials.campaign import collect
+from mangrove.evaluation.trials.experiment import MAIN, Experiment
 from mangrove.planning.judgement.assessment import assess
 from mangrove.planning.problem.problem import AllocationConstraints, Problem
 from mangrove.planning.solvers import genetic, round_robin, search
@@ -170,17 +172,34 @@ class Summary:
     held: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class AllocationCase:
+    """How the workload is drawn, and how the genetic solver is set; None: as it is by default."""
+
+    setting: Setting = field(default_factory=Setting)
+    params: genetic.GeneticParams | None = None
+
+
+def play(case: AllocationCase, seed: int) -> SeedOutcome:
+    """One trial."""
+    return run_seed(seed, case.setting, case.params)
+
+
+def allocation_trials(case: AllocationCase | None = None) -> Experiment[AllocationCase, SeedOutcome]:
+    """The experiment as trials."""
+    return Experiment("allocation", play, {MAIN: case or AllocationCase()}, SeedOutcome)
+
+
 def run(
-    seeds: Sequence[int],
-    setting: Setting | None = None,
-    on_seed: Callable[[SeedOutcome], None] = lambda outcome: None,
-    params: genetic.GeneticParams | None = None,
+    seeds: Sequence[int], setting: Setting | None = None, params: genetic.GeneticParams | None = None
 ) -> Summary:
-    """The experiment over seeds; `on_seed` is told of each as it is done."""
-    outcomes: list[SeedOutcome] = []
-    for seed in seeds:
-        outcomes.append(run_seed(seed, setting or Setting(), params))
-        on_seed(outcomes[-1])
+    """The experiment over seeds, in this process."""
+    trials = allocation_trials(AllocationCase(setting or Setting(), params))
+    return summarise(collect(trials, trials.tasks(seeds)).of(MAIN))
+
+
+def summarise(outcomes: Sequence[SeedOutcome]) -> Summary:
+    """Means over all seeds."""
     means: dict[str, list[dict[str, float | str]]] = {}
     for test in (kind.value for kind in Correlation):
         rows = list(zip(*(outcome.tests[test] for outcome in outcomes), strict=True))
@@ -196,4 +215,4 @@ def run(
         ]
     findings = [outcome.findings() for outcome in outcomes]
     held = {name: sum(f[name] for f in findings) for name in findings[0]}
-    return Summary(tuple(seeds), means, held)
+    return Summary(tuple(outcome.seed for outcome in outcomes), means, held)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from mangrove.evaluation.confidence import Estimate, estimate
+from mangrove.evaluation.trials.campaign import Results, collect
+from mangrove.evaluation.trials.experiment import Experiment
 from mangrove.model.federation import Domain, Federation, Link, Urgency
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -109,7 +111,7 @@ class BudgetsSummary:
     overall: Mapping[str, Estimate]
 
 
-def make_load(place: str, seed: int) -> list[Sending]:
+def make_load(place: str, seed: int, seconds: float = SECONDS) -> list[Sending]:
     """The messages of one run: bursts at random times, arrivals at random within them."""
     chance = random.Random(f"{place} {seed}")
     hit = PLACES[place]
@@ -118,23 +120,23 @@ def make_load(place: str, seed: int) -> list[Sending]:
     for stream in streams():
         ends = (stream.source, stream.destination)
         if ends not in bursts:
-            bursts[ends] = _bursts(chance)
+            bursts[ends] = _bursts(chance, seconds)
         heavier = OVERLOAD if stream.source == hit and stream.destination == hit + 1 else 1.0
         rate = heavier * BURST_LOAD * stream.share * BYTES_PER_S / SIZE_BYTES
         for begin, end in bursts[ends]:
             sendings += _arrivals(chance, stream, rate, begin, end)
     for hop in range(HOPS):
         bulk = Stream("bulk", hop, hop + 1, float("inf"), 1.0)
-        sendings += _arrivals(chance, bulk, BULK_LOAD * BYTES_PER_S / SIZE_BYTES, 0.0, SECONDS)
+        sendings += _arrivals(chance, bulk, BULK_LOAD * BYTES_PER_S / SIZE_BYTES, 0.0, seconds)
     return sorted(sendings, key=lambda sending: sending.at)
 
 
-def _bursts(chance: random.Random) -> list[tuple[float, float]]:
+def _bursts(chance: random.Random, seconds: float) -> list[tuple[float, float]]:
     found = []
     at = chance.uniform(0.0, PAUSE_S)
-    while at < SECONDS:
+    while at < seconds:
         end = at + chance.expovariate(1 / BURST_S)
-        found.append((at, min(end, SECONDS)))
+        found.append((at, min(end, seconds)))
         at = end + chance.expovariate(1 / PAUSE_S)
     return found
 
@@ -174,7 +176,7 @@ def chain(order: Urgency) -> Federation:
     )
 
 
-def run_load(load: Sequence[Sending], order: Urgency, seed: int) -> Outcome:
+def run_load(load: Sequence[Sending], order: Urgency, seed: int, seconds: float = SECONDS) -> Outcome:
     """One order of the queues on one load."""
     net = SimulatedOverlay(chain(order), seed)
     for link in net.links.values():
@@ -185,7 +187,7 @@ def run_load(load: Sequence[Sending], order: Urgency, seed: int) -> Outcome:
     begin = net.now
     for sending in load:
         net.at(begin + sending.at, partial(_publish, net, sending))
-    net.run(begin + SECONDS + 5.0)
+    net.run(begin + seconds + 5.0)
     due: dict[str, int] = defaultdict(int)
     in_time: dict[str, int] = defaultdict(int)
     for sending in load:
@@ -201,25 +203,44 @@ def _publish(net: SimulatedOverlay, sending: Sending) -> None:
     net.publish(sending.site, sending.subject, sending.body)
 
 
-def run_budgets(
-    seeds: Sequence[int],
-    places: Sequence[str] = tuple(PLACES),
-    on_run: Callable[[int, int], None] | None = None,
-) -> list[BudgetsSummary]:
-    """Every order on every load. `on_run(done, of)` hears of the progress."""
-    summaries = []
-    done, total = 0, len(places) * len(seeds) * len(ORDERS)
-    for place in places:
-        outcomes: dict[str, list[Outcome]] = {order.value: [] for order in ORDERS}
-        for seed in seeds:
-            load = make_load(place, seed)
-            for order in ORDERS:
-                outcomes[order.value].append(run_load(load, order, seed))
-                done += 1
-                if on_run is not None:
-                    on_run(done, total)
-        summaries.append(_summary(place, tuple(seeds), outcomes))
-    return summaries
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """Which hop is overloaded, and for how long messages are sent."""
+
+    place: str
+    seconds: float = SECONDS
+
+
+def run_seed(overload: Overload, seed: int) -> dict[str, Outcome]:
+    """Every order on the load of a seed."""
+    load = make_load(overload.place, seed, overload.seconds)
+    return {order.value: run_load(load, order, seed, overload.seconds) for order in ORDERS}
+
+
+def budgets_trials(
+    places: Sequence[str] = tuple(PLACES), seconds: float = SECONDS
+) -> Experiment[Overload, dict[str, Outcome]]:
+    """The experiment as trials, a setting for each place that is overloaded."""
+    settings = {place: Overload(place, seconds) for place in places}
+    return Experiment("budgets", run_seed, settings, dict[str, Outcome])
+
+
+def summarise(results: Results[dict[str, Outcome]]) -> list[BudgetsSummary]:
+    """Means over the seeds, for each place."""
+    return [
+        _summary(
+            place,
+            results.seeds(place),
+            {order.value: [one[order.value] for one in results.of(place)] for order in ORDERS},
+        )
+        for place in results.by_setting
+    ]
+
+
+def run_budgets(seeds: Sequence[int], places: Sequence[str] = tuple(PLACES)) -> list[BudgetsSummary]:
+    """Every order on every load, in this process."""
+    trials = budgets_trials(places)
+    return summarise(collect(trials, trials.tasks(seeds)))
 
 
 def _summary(place: str, seeds: tuple[int, ...], outcomes: Mapping[str, Sequence[Outcome]]) -> BudgetsSummary:

@@ -18,6 +18,8 @@ from typing import Protocol
 
 from mangrove.evaluation.baselines.ospf import OspfTimers, SimulatedRouters
 from mangrove.evaluation.confidence import Estimate, estimate
+from mangrove.evaluation.trials.campaign import Results, collect
+from mangrove.evaluation.trials.experiment import Experiment
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair
 from mangrove.model.topics import Contract, TopicRules
@@ -262,26 +264,47 @@ def _measure(
     )
 
 
-def run_failover(
-    seeds: Sequence[int],
+@dataclass(frozen=True, slots=True)
+class CaseKind:
+    """Networks of one size, and one kind of failure."""
+
+    nodes: int
+    links: int
+    failure: str
+
+
+def run_seed(kind: CaseKind, seed: int) -> dict[str, Outcome]:
+    """All schemes on the case of a seed."""
+    case = make_case(kind.nodes, kind.links, kind.failure, seed)
+    return {scheme: run_case(case, scheme) for scheme in SCHEMES}
+
+
+def failover_trials(
     sizes: Sequence[tuple[int, int]] = SIZES,
-    on_case: Callable[[int, int], None] | None = None,
+) -> Experiment[CaseKind, dict[str, Outcome]]:
+    """The experiment as trials."""
+    kinds = [CaseKind(nodes, links, failure) for nodes, links in sizes for failure in FAILURES]
+    settings = {f"{kind.failure}, {kind.nodes} sites": kind for kind in kinds}
+    return Experiment("failover", run_seed, settings, dict[str, Outcome])
+
+
+def summarise(
+    trials: Experiment[CaseKind, dict[str, Outcome]], results: Results[dict[str, Outcome]]
 ) -> list[FailoverSummary]:
-    """All schemes on all cases. `on_case(done, of)` hears of the progress."""
-    summaries = []
-    done, total = 0, len(sizes) * len(FAILURES) * len(seeds)
-    for nodes, links in sizes:
-        for failure in FAILURES:
-            outcomes: dict[str, list[Outcome]] = {scheme: [] for scheme in SCHEMES}
-            for seed in seeds:
-                case = make_case(nodes, links, failure, seed)
-                for scheme in SCHEMES:
-                    outcomes[scheme].append(run_case(case, scheme))
-                done += 1
-                if on_case is not None:
-                    on_case(done, total)
-            summaries.append(_summary(nodes, links, failure, tuple(seeds), outcomes))
-    return summaries
+    """Means over the seeds, for each kind of case."""
+    return [
+        _summary(
+            *(kind.nodes, kind.links, kind.failure, results.seeds(name)),
+            {scheme: [one[scheme] for one in results.of(name)] for scheme in SCHEMES},
+        )
+        for name, kind in trials.settings.items()
+    ]
+
+
+def run_failover(seeds: Sequence[int], sizes: Sequence[tuple[int, int]] = SIZES) -> list[FailoverSummary]:
+    """All schemes on all cases, in this process."""
+    trials = failover_trials(sizes)
+    return summarise(trials, collect(trials, trials.tasks(seeds)))
 
 
 def _summary(

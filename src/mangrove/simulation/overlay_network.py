@@ -48,6 +48,7 @@ RETRANSMIT_S = 0.2
 """The least time after which TCP sends a lost packet again."""
 JOURNAL_ENTRIES = 1 << 14
 MIN_WAIT_S = 0.0005
+NEVER = float("inf")
 BYTES_A_MEGABIT = 125_000
 BEGINNING_NS = 1_700_000_000 * 10**9
 """The time of day at which virtual time begins."""
@@ -283,7 +284,7 @@ class SimulatedOverlay(VirtualTime):
 
     def _set_timer(self, name: str) -> None:
         due = max(self.engines[name].timer(), self.now + MIN_WAIT_S)
-        if due < self._wake_at.get(name, float("inf")):
+        if due < self._wake_at.get(name, NEVER):
             self._wake_at[name] = due
             self.at(due, partial(self._wake, name, due))
 
@@ -293,11 +294,14 @@ class SimulatedOverlay(VirtualTime):
 
     def _carry_out(self, name: str, instructions: list[Instruction]) -> None:
         for instruction in instructions:
+            # The two kinds that most are of are told apart at once.
+            if isinstance(instruction, SendFrame):
+                self._send(name, instruction.peer, instruction.frame)
+                continue
+            if isinstance(instruction, ServeLink):
+                self._serve(name, self.link(name, instruction.peer))
+                continue
             match instruction:
-                case ServeLink(peer):
-                    self._serve(name, self.link(name, peer))
-                case SendFrame(peer, frame):
-                    self._send(name, peer, frame)
                 case CloseLink(peer):
                     self._close(name, self.link(name, peer))
                 case DeliverMessages(frame):
@@ -390,8 +394,10 @@ class SimulatedOverlay(VirtualTime):
             self._serve(name, link)
 
     def _send(self, name: str, peer: str, frame: Frame) -> None:
-        forger = self.forgers.get(name)
-        for each in [frame] if forger is None else forger.passed(peer, frame):
+        if name not in self.forgers:
+            self.put(name, peer, frame)
+            return
+        for each in self.forgers[name].passed(peer, frame):
             self.put(name, peer, each)
 
     def put(self, name: str, peer: str, frame: Frame) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from mangrove.errors import MangroveError
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 _context = multiprocessing.get_context("spawn")
@@ -36,9 +37,9 @@ def play_all(play: Callable[[int], R], seeds: Iterable[int], take: Callable[[R],
 
 
 def play_in_processes(
-    play: Callable[[int], R], groups: Iterable[Sequence[int]], take: Callable[[R], None], workers: int
+    play: Callable[[T], R], groups: Iterable[Sequence[T]], take: Callable[[R], None], workers: int
 ) -> None:
-    """Play every seed, each group in one process, and take the results as they come, in any order."""
+    """Play every seed, or what stands for it, each group in one process; take results in any order."""
     stop = _context.RawValue(ctypes.c_bool, False)
     with ProcessPoolExecutor(workers, _context, _start_worker, (stop,)) as pool:
         try:
@@ -49,7 +50,7 @@ def play_in_processes(
                     take(result)
         except BrokenProcessPool as error:
             raise MangroveError(
-                "a process that played schedules ended before its time",
+                "a process that played trials ended before its time",
                 hint="it may have been killed for lack of memory; try fewer workers",
             ) from error
         finally:
@@ -87,7 +88,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _play(play: Callable[[int], R], seeds: Sequence[int]) -> list[R]:
+def _play(play: Callable[[T], R], seeds: Sequence[T]) -> list[R]:
     results = []
     for seed in seeds:
         if _stop.value:

@@ -40,9 +40,8 @@ def test_published_observations_hold() -> None:
 
 def test_summary_counts_and_repeats() -> None:
     setting, short = Setting(items=9, round_robin_orders=20), GeneticParams(generations=20)
-    seen: list[int] = []
-    first = run([1, 2], setting, on_seed=lambda outcome: seen.append(outcome.seed), params=short)
-    assert seen == [1, 2]
+    first = run([1, 2], setting, params=short)
+    assert first.seeds == (1, 2)
     assert first == run([1, 2], setting, params=short)
     assert set(first.means) == {"A", "B"}
     assert all(0 <= count <= 2 for count in first.held.values())

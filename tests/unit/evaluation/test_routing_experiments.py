@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.command import mangrove
 
 from mangrove.errors import InputError
 from mangrove.evaluation.confidence import estimate
@@ -153,8 +152,7 @@ def test_bad_setups() -> None:
     ],
 )
 def test_commands(arguments: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "mangrove.cli.main", "evaluate", *arguments, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = mangrove("evaluate", *arguments, "--json")
     assert done.returncode in (0, 1), done.stderr
     document = json.loads(done.stdout)
     assert document["experiment"] == arguments[0]

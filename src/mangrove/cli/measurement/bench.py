@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -31,6 +32,9 @@ def bench(
     ] = "list",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A smaller load, for a first look.")] = False,
+    before: Annotated[
+        Path | None, typer.Option(help="A checkout of an earlier state, measured in the same run.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a benchmark; each prints a ratio measured in one run."""
@@ -43,16 +47,23 @@ def bench(
             f"there is no benchmark {name!r}", hint=f"choose one of: {', '.join(files) or '(none found)'}"
         )
     chosen = files.values() if name == "all" else [files[name]]
-    documents = [_run(path, seed, quick, as_json) for path in chosen]
+    documents = [_run(path, seed, quick, before, as_json) for path in chosen]
     if as_json:
         print_json(documents if name == "all" else documents[0])
     if any(document["missed"] for document in documents):
         raise typer.Exit(EXIT_NEGATIVE)
 
 
-def _run(path: Path, seed: int, quick: bool, as_json: bool) -> dict[str, object]:
+def _run(path: Path, seed: int, quick: bool, before: Path | None, as_json: bool) -> dict[str, object]:
     module = _load(path)
-    result: dict[str, object] = module.run(seed=seed, quick=quick)
+    more = {}
+    if before is not None:
+        if "before" not in inspect.signature(module.run).parameters:
+            raise InputError(f"--before: {path.stem} compares with nothing earlier", hint="leave it out")
+        if not (before / "src" / "mangrove").is_dir():
+            raise InputError(f"--before: {before} is no checkout", hint="a directory with src/mangrove")
+        more["before"] = before.resolve()
+    result: dict[str, object] = module.run(seed=seed, quick=quick, **more)
     missed: list[str] = module.missed(result)
     if not as_json:
         module.render(result, stdout_console())

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mangrove.cli.measurement.failover import SeedOption, SeedsOption
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.measurement.options import SeedOption, SeedsOption, report, seed_range
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
+from mangrove.cli.output import JsonOption, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,23 +20,26 @@ if TYPE_CHECKING:
     from mangrove.evaluation.budgets import BudgetsSummary
 
 
-def budgets(seeds: SeedsOption = 10, seed: SeedOption = 1, as_json: JsonOption = False) -> None:
+def budgets(
+    seeds: SeedsOption = 10,
+    seed: SeedOption = 1,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Latency budgets for each hop against total laxity and FIFO, in simulation (Harmony, section 3.3)."""
     import msgspec
-    from rich.progress import Progress
 
-    from mangrove.evaluation.budgets import run_budgets
+    from mangrove.evaluation.budgets import budgets_trials, summarise
 
-    with Progress(console=stderr_console(), transient=True) as progress:
-        task = progress.add_task("runs", total=None)
-        summaries = run_budgets(
-            range(seed, seed + seeds),
-            on_run=lambda done, of: progress.update(task, completed=done, total=of),
-        )
-    if as_json:
-        print_json({"experiment": "budgets", "summaries": msgspec.to_builtins(summaries, str_keys=True)})
-    else:
-        _show(summaries)
+    trials = budgets_trials()
+    place = Place(workers, master, remote, results)
+    found = place.collect(trials, trials.tasks(seed_range(seed, seeds)))
+    summaries = summarise(found)
+    document = {"summaries": msgspec.to_builtins(summaries, str_keys=True)}
+    report("budgets", document, [], lambda: _show(summaries), as_json=as_json, failed=found.failed)
 
 
 def _show(summaries: Sequence[BudgetsSummary]) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.measurement.options import SeedOption, SeedsOption, plain, report, seed_range, told
-from mangrove.cli.output import JsonOption, stderr_console, stdout_console
+from mangrove.cli.measurement.options import SeedOption, SeedsOption, seed_range, told
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
+from mangrove.cli.measurement.trials.study import FiguresOption, Study
+from mangrove.cli.output import JsonOption, stdout_console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mangrove.evaluation.drd.comparison import Pairing
     from mangrove.evaluation.drd.experiment import DrdResult
 
@@ -22,38 +30,35 @@ def drd(
     sensitivity_seeds: Annotated[
         int, typer.Option(min=0, help="Runs of each variant of what is left open; 0 leaves them out.")
     ] = 50,
-    figures: Annotated[
-        Path | None, typer.Option("--figures", help="Draw figures into this folder, as PNG files.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes to spread the runs over; by default one a core.")
-    ] = None,
+    figures: FiguresOption = None,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move load by delay requirement or by load alone: the agents' own code in virtual time (ePEER 4.5)."""
-    from dataclasses import replace
+    from mangrove.evaluation.drd.experiment import summarise
+    from mangrove.evaluation.drd.runs import Methods, drd_trials
+    from mangrove.evaluation.drd.sensitivity import settings, summarise_variant
+    from mangrove.evaluation.trials.experiment import MAIN
 
-    from rich.progress import Progress
+    given = Methods()
+    study = Study(
+        drd_trials({MAIN: given, **settings()}),
+        lambda chosen, found: summarise(chosen, given.setting, found),
+        summarise_variant,
+        _draw,
+        _show,
+    )
+    place = Place(workers, master, remote, results)
+    study.run(seed_range(seed, seeds), sensitivity_seeds, place, figures, as_json=as_json)
 
-    from mangrove.evaluation.drd.experiment import run_drd
-    from mangrove.evaluation.drd.sensitivity import VARIANTS, run_sensitivity
 
-    chosen = seed_range(seed, seeds)
-    varied = chosen[:sensitivity_seeds]
-    workers = workers or os.cpu_count() or 1
-    with Progress(console=stderr_console(), transient=True) as progress:
-        task = progress.add_task("experiments", total=seeds + len(VARIANTS) * len(varied))
-        result = run_drd(chosen, workers=workers, on_seed=lambda: progress.advance(task))
-        if varied:
-            found = run_sensitivity(varied, workers=workers, on_seed=lambda: progress.advance(task))
-            result = replace(result, sensitivity=found)
-    if figures is not None:
-        from mangrove.evaluation.drawings.offloading import draw_offloading
+def _draw(result: DrdResult, folder: Path) -> None:
+    from mangrove.evaluation.drawings.offloading import draw_offloading
 
-        draw_offloading(result, figures)
-    document = plain(result) | {"differs": result.differs()}
-    del document["experiments"]
-    report("drd", document, result.missed(), lambda: _show(result), as_json=as_json)
+    draw_offloading(result, folder)
 
 
 def _show(result: DrdResult) -> None:

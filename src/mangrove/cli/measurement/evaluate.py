@@ -14,8 +14,8 @@ from mangrove.cli.measurement import planning as evaluate_planning
 from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.measurement import scenarios as evaluate_scenarios
-from mangrove.cli.measurement import sessions as evaluate_sessions
 from mangrove.cli.measurement.schedules import leaders as evaluate_leaders
+from mangrove.cli.measurement.schedules import sessions as evaluate_sessions
 
 app = typer.Typer(help="Repeat the published experiments and compare.", no_args_is_help=True)
 app.command("gap")(evaluate_routing.gap)
@@ -33,6 +33,7 @@ app.command("resilience")(evaluate_resilience.resilience)
 app.command("false-alarms")(evaluate_failover.false_alarms)
 app.command("budgets")(evaluate_budgets.budgets)
 app.command("allocation")(evaluate_planning.allocation)
+app.command("heavy-tails")(evaluate_planning.heavy_tails)
 app.command("six-items")(evaluate_planning.six_items)
 app.command("broker-costs")(evaluate_planning.broker_costs)
 app.command("drd")(evaluate_drd.drd)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.measurement.options import plain
-from mangrove.cli.measurement.schedule_batches import WorkersOption, play_batch
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE
+from mangrove.cli.measurement.options import (
+    PlotOption,
+    SeedOption,
+    SeedsOption,
+    plain,
+    report,
+    seed_range,
+)
+from mangrove.cli.measurement.schedules.batches import play_batch
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
+from mangrove.cli.output import JsonOption, print_json, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,56 +32,53 @@ if TYPE_CHECKING:
     from mangrove.evaluation.false_alarms import FalseAlarms
     from mangrove.simulation.schedules.batch import ScheduleTotals
 
-SeedsOption = Annotated[int, typer.Option("--seeds", min=1, help="Number of runs, each with its own seed.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="First seed; the others follow it.")]
-
 
 def failover(
     seeds: SeedsOption = 10,
     seed: SeedOption = 1,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG file.")] = None,
+    plot: PlotOption = None,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Reconvergence and loss after silent failures, against an OSPF-like protocol, in simulation."""
-    from rich.progress import Progress
+    from mangrove.evaluation.failover import failover_trials, summarise
 
-    from mangrove.evaluation.failover import run_failover
-
-    with Progress(console=stderr_console(), transient=True) as progress:
-        task = progress.add_task("cases", total=None)
-        summaries = run_failover(
-            range(seed, seed + seeds),
-            on_case=lambda done, of: progress.update(task, completed=done, total=of),
-        )
+    trials = failover_trials()
+    place = Place(workers, master, remote, results)
+    found = place.collect(trials, trials.tasks(seed_range(seed, seeds)))
+    summaries = summarise(trials, found)
     if plot is not None:
         from mangrove.evaluation.drawings.figures import draw_failover
 
         draw_failover(summaries, plot)
     missed = [line for summary in summaries for line in summary.missed()]
-    if as_json:
-        print_json({"experiment": "failover", "summaries": _plain(summaries), "missed": missed})
-    else:
-        _show_failover(summaries)
-    for line in missed:
-        stderr_console().print(f"[red]missed:[/red] {line}")
-    if missed:
-        raise typer.Exit(EXIT_NEGATIVE)
+    document: dict[str, object] = {"summaries": _plain(summaries)}
+    show = partial(_show_failover, summaries)
+    report("failover", document, missed, show, as_json=as_json, failed=found.failed)
 
 
 def schedules(
     seeds: SeedsOption = 100,
     seed: SeedOption = 1,
     workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     lying: Annotated[
         bool, typer.Option("--lying", help="Gateways have keys, and one of them lies to its neighbours.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Random failure schedules on the production engines; a seed that breaks a promise is printed."""
-    from mangrove.simulation.schedules.batch import run_schedules
+    from mangrove.evaluation.trials.schedules import schedules_trials
+    from mangrove.simulation.schedules.batch import ScheduleTotals
 
-    run = partial(run_schedules, lying=lying)
-    play_batch("schedules", run, _show_schedules, range(seed, seed + seeds), workers, as_json)
+    trials, place = schedules_trials(lying=lying), Place(workers, master, remote, results)
+    chosen = seed_range(seed, seeds)
+    play_batch(trials, ScheduleTotals(), _show_schedules, chosen, place, as_json=as_json)
 
 
 def false_alarms(
@@ -81,7 +90,7 @@ def false_alarms(
     """How often a link that is only slow is taken for dead, and how fast a dead one is found."""
     from mangrove.evaluation.false_alarms import run_false_alarms
 
-    rows = run_false_alarms(range(seed, seed + seeds), hours)
+    rows = run_false_alarms(seed_range(seed, seeds), hours)
     if as_json:
         print_json({"experiment": "false alarms", "rows": _plain(rows)})
     else:

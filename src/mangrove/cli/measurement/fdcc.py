@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.measurement.options import SeedOption, SeedsOption, plain, report, seed_range, told
-from mangrove.cli.output import JsonOption, stderr_console, stdout_console
+from mangrove.cli.measurement.options import SeedOption, SeedsOption, seed_range, told
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
+from mangrove.cli.measurement.trials.study import FiguresOption, Study
+from mangrove.cli.output import JsonOption, stdout_console
 
 if TYPE_CHECKING:
     from mangrove.evaluation.fdcc.experiment import FdccResult
@@ -61,44 +68,49 @@ def fdcc(
     sensitivity_seeds: Annotated[
         int, typer.Option(min=0, help="Runs of each other reading and input; 0 leaves them out.")
     ] = 8,
-    figures: Annotated[
-        Path | None, typer.Option("--figures", help="Draw figures into this folder, as PNG files.")
+    semantic: Annotated[
+        Path | None,
+        typer.Option(help="Compare keyword with semantic utility instead, by this vectors.npz."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes to spread the runs over; by default one a core.")
-    ] = None,
+    figures: FiguresOption = None,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Who speaks when bandwidth is gone: the agents' own code in virtual time, four arms (ePEER 5.3)."""
-    from dataclasses import replace
-
-    from rich.progress import Progress
-
-    from mangrove.evaluation.fdcc.experiment import run_fdcc
-    from mangrove.evaluation.fdcc.sensitivity import FILE_LADDER, VARIANTS, run_sensitivity
+    from mangrove.evaluation.fdcc.experiment import summarise
+    from mangrove.evaluation.fdcc.runs import fdcc_trials
+    from mangrove.evaluation.fdcc.sensitivity import FILE_LADDER, VARIANTS, summarise_variant
     from mangrove.evaluation.fdcc.setting import HALF, Setting
+    from mangrove.evaluation.trials.experiment import MAIN
 
     setting = Setting().limiting(selection=selection.value)
     if reduce:
         setting = setting.limiting(ladder=FILE_LADDER)
     if damage is Damage.HALF:
         setting = setting.drawn(damage=HALF)
-    chosen = seed_range(seed, seeds)
-    varied = chosen[:sensitivity_seeds]
-    workers = workers or os.cpu_count() or 1
-    with Progress(console=stderr_console(), transient=True) as progress:
-        task = progress.add_task("experiments", total=seeds + len(VARIANTS) * len(varied))
-        result = run_fdcc(chosen, setting, workers=workers, on_seed=lambda: progress.advance(task))
-        if varied:
-            found = run_sensitivity(varied, workers=workers, on_seed=lambda: progress.advance(task))
-            result = replace(result, sensitivity=found)
-    if figures is not None:
-        from mangrove.evaluation.drawings.congestion import draw_congestion
+    place = Place(workers, master, remote, results)
+    if semantic is not None:
+        from mangrove.cli.measurement.fdcc_wording import run_wording
 
-        draw_congestion(result, figures)
-    document = plain(result) | {"differs": result.differs()}
-    del document["experiments"]
-    report("fdcc", document, result.missed(), lambda: _show(result), as_json=as_json)
+        run_wording(setting, semantic, seed_range(seed, seeds), place, as_json=as_json)
+        return
+    study = Study(
+        fdcc_trials({MAIN: setting, **VARIANTS}),
+        lambda chosen, found: summarise(chosen, setting, found),
+        summarise_variant,
+        _draw,
+        _show,
+    )
+    study.run(seed_range(seed, seeds), sensitivity_seeds, place, figures, as_json=as_json)
+
+
+def _draw(result: FdccResult, folder: Path) -> None:
+    from mangrove.evaluation.drawings.congestion import draw_congestion
+
+    draw_congestion(result, folder)
 
 
 def _show(result: FdccResult) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mangrove.cli.output import print_json, stderr_console
 from mangrove.errors import EXIT_NEGATIVE, InputError
+
+if TYPE_CHECKING:
+    from mangrove.evaluation.trials.experiment import Played
+
+MAX_FAILURES_TOLD = 20
 
 SeedsOption = Annotated[int, typer.Option("--seeds", help="Number of runs; each is a seed of its own.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="First seed; the others follow it.")]
@@ -44,8 +49,10 @@ def report(
     show: Callable[[], None],
     *,
     as_json: bool,
+    failed: Sequence[Played] = (),
 ) -> None:
-    """Give the result, for programs or for people, and end as `conclude` does."""
+    """Give the result, for programs or for people, and end as `conclude` does. Failed trials are missed."""
+    missed = missed + failures(failed)
     if as_json:
         print_json({"experiment": experiment, **document, "missed": missed})
     else:
@@ -53,9 +60,21 @@ def report(
     conclude(missed)
 
 
+def failures(failed: Sequence[Played]) -> list[str]:
+    """Trials that failed, in words; the whole story of the first goes to stderr."""
+    if failed:
+        stderr_console().print(failed[0].error.rstrip(), markup=False, soft_wrap=True)
+    lines = [f"{one.task} failed: {one.reason}" for one in failed[:MAX_FAILURES_TOLD]]
+    if len(failed) > MAX_FAILURES_TOLD:
+        lines.append(f"{len(failed) - MAX_FAILURES_TOLD} more trials failed")
+    return lines
+
+
 def conclude(missed: list[str]) -> None:
     """Tell what did not come out as it should, and end with the exit code for that."""
+    from rich.markup import escape
+
     for line in missed:
-        stderr_console().print(f"[red]missed:[/red] {line}", soft_wrap=True)
+        stderr_console().print(f"[red]missed:[/red] {escape(line)}", soft_wrap=True)
     if missed:
         raise typer.Exit(EXIT_NEGATIVE)

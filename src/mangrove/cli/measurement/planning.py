@@ -1,4 +1,4 @@
-"""`mangrove evaluate allocation|six-items|broker-costs`: the thesis's chapter 4."""
+"""`mangrove evaluate allocation|six-items|broker-costs|heavy-tails`: the thesis's chapter 4, and beyond."""
 
 from __future__ import annotations
 
@@ -6,33 +6,54 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.measurement.options import PlotOption, plain
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
+from mangrove.cli.measurement.options import (
+    PlotOption,
+    SeedOption,
+    SeedsOption,
+    conclude,
+    failures,
+    plain,
+    seed_range,
+)
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
+from mangrove.cli.optional import require_library
+from mangrove.cli.output import JsonOption, print_json, stdout_console
 from mangrove.errors import EXIT_NEGATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mangrove.evaluation.allocation import Summary
     from mangrove.evaluation.broker_costs import BrokerCosts, Interval
+    from mangrove.evaluation.heavy_tails import Summary as HeavyTails
     from mangrove.evaluation.six_items import Comparison
 
 
 def allocation(
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to repeat the experiment over.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
+    seeds: SeedsOption = 20,
+    seed: SeedOption = 1,
     plot: PlotOption = None,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Genetic against round-robin allocation, 100 topics on 3 brokers (tables 4-6 to 4-8 of RQMOM)."""
-    from rich.progress import Progress
+    from mangrove.evaluation.allocation import allocation_trials, summarise
+    from mangrove.evaluation.trials.experiment import MAIN
 
-    from mangrove.cli.tables.table import Table, name_column, number_column
-    from mangrove.evaluation import allocation as experiment
-
-    console = stderr_console()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("seeds", total=seeds)
-        summary = experiment.run(range(seed, seed + seeds), on_seed=lambda _: bar.advance(task))
+    if master is None and remote is None:
+        require_library("pymoo")
+    trials = allocation_trials()
+    found = Place(workers, master, remote, results).collect(trials, trials.tasks(seed_range(seed, seeds)))
+    summary = summarise(found.of(MAIN))
     if plot is not None:
         from mangrove.evaluation.drawings.planning import draw_improvements
 
@@ -40,21 +61,39 @@ def allocation(
     if as_json:
         print_json(summary)
     else:
-        table = Table(
-            f"Joint probability that all brokers are fine, mean of {seeds} seeds from {seed}",
-            name_column("test"),
-            name_column("start"),
-            *map(number_column, ("round robin", "genetic", "search", "improvement of genetic")),
-        )
-        for test, rows in summary.means.items():
-            for row in rows:
-                numbers = (f"{row[name]:.6f}" for name in ("round_robin", "genetic", "search"))
-                table.add(test, str(row["start"]), *numbers, f"{row['improvement']:.1%}")
-        out = stdout_console()
-        table.show(out)
-        for finding, count in summary.held.items():
-            out.print(f"{count:>3} of {seeds}: {finding}")
-    if any(count < seeds for count in summary.held.values()):
+        _show_allocation(summary)
+    conclude(failures(found.failed))
+    if any(count < len(summary.seeds) for count in summary.held.values()):
+        raise typer.Exit(EXIT_NEGATIVE)
+
+
+def heavy_tails(
+    seeds: SeedsOption = 20,
+    seed: SeedOption = 1,
+    shocks: Annotated[
+        float, typer.Option(min=0.0, help="Shocks of each group in an hour; 0: nothing but normal traffic.")
+    ] = 1.0,
+    load: Annotated[float, typer.Option(min=0.1, max=0.99, help="Mean rate over capacity.")] = 0.75,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plans from means and covariances against plans from observed tails, on days that neither has seen."""
+    from mangrove.evaluation.heavy_tails import Setting, heavy_tails_trials, summarised
+    from mangrove.evaluation.trials.experiment import MAIN
+
+    setting = Setting(shocks_per_hour=shocks, load=load)
+    trials = heavy_tails_trials(setting)
+    found = Place(workers, master, remote, results).collect(trials, trials.tasks(seed_range(seed, seeds)))
+    summary = summarised(found.of(MAIN), setting)
+    if as_json:
+        print_json(summary)
+    else:
+        _show_heavy_tails(summary)
+    conclude(failures(found.failed))
+    if shocks and summary.ratio >= 1.0:
         raise typer.Exit(EXIT_NEGATIVE)
 
 
@@ -117,6 +156,51 @@ def broker_costs(
         )
     else:
         _show_costs(costs, broker, seed)
+
+
+def _show_allocation(summary: Summary) -> None:
+    from mangrove.cli.tables.table import Table, name_column, number_column
+
+    count = len(summary.seeds)
+    table = Table(
+        f"Joint probability that all brokers are fine, mean of {count} seeds from {summary.seeds[0]}",
+        name_column("test"),
+        name_column("start"),
+        *map(number_column, ("round robin", "genetic", "search", "improvement of genetic")),
+    )
+    for test, rows in summary.means.items():
+        for row in rows:
+            numbers = (f"{row[name]:.6f}" for name in ("round_robin", "genetic", "search"))
+            table.add(test, str(row["start"]), *numbers, f"{row['improvement']:.1%}")
+    console = stdout_console()
+    table.show(console)
+    for finding, held in summary.held.items():
+        console.print(f"{held:>3} of {count}: {finding}")
+
+
+def _show_heavy_tails(summary: HeavyTails) -> None:
+    from mangrove.cli.tables.table import Table, name_column, number_column
+
+    count = len(summary.seeds)
+    table = Table(
+        f"Share of seconds in which a broker is overloaded, mean of {count} seeds from {summary.seeds[0]}",
+        name_column("plan"),
+        *map(number_column, ("promised", "days it was made from", "later days", "later, any broker")),
+    )
+    for name, plan in summary.means.items():
+        figures = (plan.promised, plan.seen, plan.held_out, plan.any_broker)
+        table.add(name, *(f"{figure:.2g}" for figure in figures))
+    out = stdout_console()
+    table.show(out)
+    out.print(
+        f"empirical over normal on later days: {summary.ratio:.2f} "
+        f"[{summary.ratio_low:.2f}, {summary.ratio_high:.2f}]; less often in {summary.less_often} of {count}",
+        markup=False,
+    )
+    out.print(
+        f"observed over promised on later days: normal {summary.normal_error:.3g}, "
+        f"empirical {summary.empirical_error:.3g}"
+    )
 
 
 def _show_gains(comparisons: Sequence[Comparison], seed: int) -> None:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mangrove.cli.measurement.options import PlotOption, SeedOption, SeedsOption
-from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE
+from mangrove.cli.measurement.options import (
+    PlotOption,
+    SeedOption,
+    SeedsOption,
+    plain,
+    report,
+    seed_range,
+)
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
+from mangrove.cli.output import JsonOption, stdout_console
 
 if TYPE_CHECKING:
     from mangrove.evaluation.resilience.year import YearSummary
@@ -19,33 +33,25 @@ def resilience(
     seed: SeedOption = 1,
     days: Annotated[float, typer.Option(min=1, help="Simulated days of each seed.")] = 365,
     plot: PlotOption = None,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let links and sites fail by their probabilities for a year: what was promised, and what was given."""
-    import msgspec
-    from rich.progress import Progress
+    from mangrove.evaluation.resilience.year import YearSetting, summarise, year_trials
 
-    from mangrove.evaluation.resilience.year import run_year
-
-    console = stderr_console()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("seeds", total=seeds)
-        found = run_year(
-            range(seed, seed + seeds), duration_s=days * 86400, on_seed=lambda _: progress.advance(task)
-        )
+    setting = YearSetting(days * 86400)
+    trials = year_trials(setting)
+    played = Place(workers, master, remote, results).collect(trials, trials.tasks(seed_range(seed, seeds)))
+    found = summarise(setting, played)
     if plot is not None:
         from mangrove.evaluation.drawings.figures import draw_year
 
         draw_year(found, plot)
-    missed = found.missed()
-    if as_json:
-        print_json({"experiment": "resilience", **msgspec.to_builtins(found), "missed": missed})
-    else:
-        _show(found)
-    for line in missed:
-        console.print(f"[red]missed:[/red] {line}")
-    if missed:
-        raise typer.Exit(EXIT_NEGATIVE)
+    show = partial(_show, found)
+    report("resilience", plain(found), found.missed(), show, as_json=as_json, failed=played.failed)
 
 
 def _show(found: YearSummary) -> None:

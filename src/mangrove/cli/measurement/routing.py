@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,13 @@ from mangrove.cli.measurement.options import (
     plain,
     report,
     seed_range,
+)
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
 )
 from mangrove.cli.output import JsonOption, stderr_console, stdout_console
 
@@ -61,16 +70,25 @@ def gap(
         typer.Option("--log", help="Write a line for each pair into this file, .csv or .jsonl."),
     ] = None,
     plot: PlotOption = None,
+    workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Repeat the thesis's experiment: failures of separated paths against the k shortest, by radius."""
-    from contextlib import ExitStack
     from dataclasses import replace
 
-    from rich.progress import Progress
-
-    from mangrove.evaluation.separation.gap import GapSetup, Model, backbone_setup, run_gap
+    from mangrove.evaluation.separation.gap import (
+        GapCase,
+        GapSetup,
+        Model,
+        backbone_setup,
+        gap_trials,
+        summarise,
+    )
     from mangrove.evaluation.separation.pair_log import pair_log
+    from mangrove.evaluation.trials.experiment import MAIN
 
     graph: Graph | None = None
     if topology is None:
@@ -83,25 +101,22 @@ def gap(
     if max_stretch is not None:
         setup = replace(setup, max_stretch=max_stretch or None)
     setup = replace(setup, scaled=not flat)
-    with ExitStack() as stack:
-        lines = stack.enter_context(pair_log(log)) if log is not None else None
-        progress = stack.enter_context(Progress(console=stderr_console(), transient=True))
-        task = progress.add_task("pairs", total=None)
-        summary = run_gap(
-            setup,
-            seed_range(seed, seeds),
-            graph,
-            topology or "",
-            lambda done, of: progress.update(task, completed=done, total=of),
-            None if lines is None else lines.write,
-        )
+    case = GapCase(setup, graph, with_pairs=log is not None)
+    trials, place = gap_trials(case), Place(workers, master, remote, results)
+    with pair_log(log) if log is not None else nullcontext() as lines:
+        found = place.collect(trials, trials.tasks(seed_range(seed, seeds)))
+        for pair in (pair for trial in found.of(MAIN) for pair in trial.pairs):
+            if lines is not None:
+                lines.write(pair)
     if lines is not None:
         stderr_console().print(f"{lines.lines} pairs in {log}", soft_wrap=True)
+    summary = summarise(setup, [trial.run for trial in found.of(MAIN)], graph, topology or "")
     if plot is not None:
         from mangrove.evaluation.drawings.figures import draw_gap
 
         draw_gap(summary, plot)
-    report("gap", _gap_document(summary), summary.missed(), lambda: _show_gap(summary), as_json=as_json)
+    document, missed, show = _gap_document(summary), summary.missed(), partial(_show_gap, summary)
+    report("gap", document, missed, show, as_json=as_json, failed=found.failed)
 
 
 def tables(

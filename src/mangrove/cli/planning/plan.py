@@ -16,6 +16,7 @@ import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.planning import in_force
+from mangrove.cli.planning.scenarios import RiskKind, RiskKindOption, ScenariosOption, with_risk
 from mangrove.errors import (
     EXIT_NEGATIVE,
     InputError,
@@ -76,6 +77,8 @@ def allocate(
     max_risk: RiskOption = None,
     objective: ObjectiveOption = None,
     repair_covariance: RepairOption = False,
+    risk: RiskKindOption = RiskKind.NORMAL,
+    scenarios: ScenariosOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Allocate items to brokers so that overload is least likely."""
@@ -83,6 +86,7 @@ def allocate(
     from mangrove.planning.judgement.answer import answer
 
     read, warnings, carried = _Request(problem, max_risk, objective, repair_covariance).read("allocate")
+    read = with_risk(read, risk, problem, scenarios)
     started = time.monotonic()
     with _watched(time_limit, started) as stop:
         result = _solve(read, solver, stop, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mangrove.cli.tables.table import (
@@ -20,6 +21,7 @@ from mangrove.model.topics import Mirror
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mangrove.planning.judgement.assessment import Load
     from mangrove.planning.judgement.result import Result
     from mangrove.planning.policies.case_base import Case, CaseBase
     from mangrove.planning.policies.mirroring import Failover, MirrorPlan
@@ -34,6 +36,8 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
     if not result.feasible:
         console.print(f"[red]infeasible[/red]: {result.reason}")
         console.print("The closest allocation:")
+    scenarios = result.problem.scenarios
+    normal = () if scenarios is None else _by_the_normal_model(result)
     table = Table(
         "Allocation",
         name_column("broker"),
@@ -42,11 +46,12 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
         number_column("deviation", EXTRA),
         number_column("capacity"),
         number_column("risk"),
+        *([number_column("normal model")] if normal else []),
         number_column("gain over round robin", USEFUL),
         details_column("which"),
     )
-    for broker, load, before in zip(
-        result.problem.brokers, result.assessment.loads, baseline.assessment.loads, strict=True
+    for place, (broker, load, before) in enumerate(
+        zip(result.problem.brokers, result.assessment.loads, baseline.assessment.loads, strict=True)
     ):
         table.add(
             broker,
@@ -55,10 +60,15 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
             f"{load.deviation_msg_s:.4g}",
             f"{load.capacity_msg_s:.6g}",
             probability(load.log_risk),
+            *([probability(normal[place].log_risk)] if normal else []),
             gain(before.log_risk, load.log_risk),
             names(result.allocation[broker]),
         )
     table.show(console)
+    if scenarios is not None:
+        console.print(
+            f"risks from {scenarios.count:,} observed windows, with tails of shape {scenarios.shape:.2f}"
+        )
     joint, before_joint = result.assessment.joint_ok, baseline.assessment.joint_ok
     console.print(f"all brokers fine: [bold]{joint:.6f}[/bold] (round robin {before_joint:.6f})")
     if result.proven_optimal:
@@ -72,6 +82,12 @@ def show_allocation(result: Result, baseline: Result, seconds: float, console: C
         f"{result.problem.objective.value} {result.value:.6f}, {proof}; solver {result.solver}, "
         f"seed {result.seed}, {seconds:.2f} s"
     )
+
+
+def _by_the_normal_model(result: Result) -> tuple[Load, ...]:
+    from mangrove.planning.judgement.assessment import assess
+
+    return assess(replace(result.problem, scenarios=None), result.assignment).loads
 
 
 def show_mirrors(plan: MirrorPlan, console: Console) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mangrove.evaluation.drd.comparison import Pairing, Spread, pairing, spread
-from mangrove.evaluation.drd.runs import METHODS, Experiment, run_seeds
+from mangrove.evaluation.drd.runs import METHODS, Experiment
 from mangrove.evaluation.drd.sensitivity import Variant
 from mangrove.evaluation.drd.setting import Setting
 
@@ -103,19 +102,6 @@ class DrdResult:
         if delays["drd-optimal"] > delays["drd"]:
             lines.append(f"drd-optimal's delay of {delays['drd-optimal']:.3g} is above drd's")
         return lines
-
-
-def run_drd(
-    seeds: Sequence[int],
-    setting: Setting | None = None,
-    *,
-    workers: int = 1,
-    on_seed: Callable[[], None] | None = None,
-) -> DrdResult:
-    """All methods on the experiments of all seeds."""
-    given = setting or Setting()
-    found = run_seeds(seeds, given, METHODS, workers=workers, on_seed=on_seed)
-    return summarise(tuple(seeds), given, tuple(found))
 
 
 def summarise(seeds: tuple[int, ...], setting: Setting, found: tuple[Experiment, ...]) -> DrdResult:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mangrove.evaluation.drd.setting import Setting
 from mangrove.evaluation.drd.trial import Trial, run_trial
 from mangrove.evaluation.drd.workload import REGISTERED_S, draw_workload
-from mangrove.evaluation.worker_pool import spread_over
+from mangrove.evaluation.trials import experiment as trials
+from mangrove.evaluation.trials.campaign import collect
+from mangrove.evaluation.trials.experiment import MAIN
+from mangrove.evaluation.trials.runner import LocalRunner
 
 METHODS = ("drd", "peer", "peer-drd", "drd-optimal")
 
@@ -37,34 +39,35 @@ Experiment = dict[str, Measured]
 """All methods on the same workload."""
 
 
+@dataclass(frozen=True, slots=True)
+class Methods:
+    """A setting, and the methods that are compared under it."""
+
+    setting: Setting = field(default_factory=Setting)
+    methods: tuple[str, ...] = METHODS
+
+
+def run_seed(given: Methods, seed: int) -> Experiment:
+    """One workload, drawn once, and every method on it."""
+    workload = draw_workload(seed, given.setting.ranges)
+    capacities = workload.capacity_msg_s
+    overhead = sum(1 / each for each in capacities) / len(capacities)
+    return {
+        method: _measured(run_trial(workload, method, given.setting), overhead) for method in given.methods
+    }
+
+
 def run_seeds(
-    seeds: Sequence[int],
-    setting: Setting,
-    methods: Sequence[str] = METHODS,
-    *,
-    workers: int = 1,
-    on_seed: Callable[[], None] | None = None,
+    seeds: Sequence[int], setting: Setting, methods: Sequence[str] = METHODS, *, workers: int = 1
 ) -> list[Experiment]:
     """The experiments of all seeds, in their order."""
-    found: list[Experiment] = []
-    play = partial(run_seed, setting=setting, methods=tuple(methods))
-    for one in spread_over(play, seeds, min(workers, len(seeds))):
-        found.append(one)
-        if on_seed is not None:
-            on_seed()
-    return found
+    given = drd_trials({MAIN: Methods(setting, tuple(methods))})
+    return collect(given, given.tasks(seeds), LocalRunner(workers)).of(MAIN)
 
 
-def run_seed(seed: int, setting: Setting, methods: Sequence[str] = METHODS) -> Experiment:
-    """One workload, drawn once, and every method on it."""
-    workload = draw_workload(seed, setting.ranges)
-    capacities = workload.capacity_msg_s
-    return {
-        method: _measured(
-            run_trial(workload, method, setting), sum(1 / each for each in capacities) / len(capacities)
-        )
-        for method in methods
-    }
+def drd_trials(settings: Mapping[str, Methods]) -> trials.Experiment[Methods, Experiment]:
+    """The experiment as trials."""
+    return trials.Experiment("drd", run_seed, settings, Experiment)
 
 
 def _measured(trial: Trial, overhead_capacity: float) -> Measured:

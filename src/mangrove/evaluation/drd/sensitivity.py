@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mangrove.evaluation.drd.comparison import pairing
-from mangrove.evaluation.drd.runs import run_seeds
+from mangrove.evaluation.drd.runs import Experiment, Methods
 from mangrove.evaluation.drd.setting import Migration, Setting
 from mangrove.evaluation.drd.workload import Ranges
 
@@ -53,19 +53,13 @@ class Variant:
     overload_s: dict[str, float]
 
 
-def run_sensitivity(
-    seeds: Sequence[int],
-    *,
-    workers: int = 1,
-    variants: Sequence[str] = tuple(VARIANTS),
-    on_seed: Callable[[], None] | None = None,
-) -> tuple[Variant, ...]:
-    """All variants on the same seeds."""
-    return tuple(_run(name, seeds, workers, on_seed) for name in variants)
+def settings() -> dict[str, Methods]:
+    """All variants, as trials are named after them."""
+    return {name: Methods(setting, METHODS) for name, setting in VARIANTS.items()}
 
 
-def _run(name: str, seeds: Sequence[int], workers: int, on_seed: Callable[[], None] | None) -> Variant:
-    found = run_seeds(seeds, VARIANTS[name], METHODS, workers=workers, on_seed=on_seed)
+def summarise_variant(name: str, found: Sequence[Experiment]) -> Variant:
+    """Means over the experiments of a variant."""
 
     def values(method: str, measure: str) -> list[float]:
         return [float(getattr(one[method], measure)) for one in found]

@@ -51,7 +51,7 @@ class Domain:
         self._heard += flow.delivered
         heard = (np.floor(self._heard) - before).astype(int).tolist()
         for topic, numbers, opinions in zip(
-            self._workload.topics, self._publishers, self._workload.utilities, strict=True
+            self._workload.topics, self._publishers, self._workload.taken_for, strict=True
         ):
             for subscriber, row in enumerate(opinions.tolist()):
                 votes = {

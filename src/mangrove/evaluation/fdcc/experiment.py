@@ -9,7 +9,6 @@ import numpy as np
 
 from mangrove.evaluation.drd.comparison import Pairing, Spread, pairing, spread
 from mangrove.evaluation.fdcc.measures import Measures
-from mangrove.evaluation.fdcc.runs import run_seeds
 from mangrove.evaluation.fdcc.sensitivity import Variant
 from mangrove.evaluation.fdcc.setting import Setting
 from mangrove.evaluation.fdcc.trial import ARMS, Trial
@@ -129,18 +128,6 @@ class FdccResult:
                 if self.tests[name].p >= SIGNIFICANCE
             ]
         return lines
-
-
-def run_fdcc(
-    seeds: Sequence[int],
-    setting: Setting | None = None,
-    *,
-    workers: int = 1,
-    on_seed: Callable[[], None] | None = None,
-) -> FdccResult:
-    """All arms on the experiments of all seeds."""
-    given = setting or Setting()
-    return summarise(tuple(seeds), given, tuple(run_seeds(seeds, given, workers=workers, on_seed=on_seed)))
 
 
 def summarise(seeds: tuple[int, ...], setting: Setting, found: tuple[Trial, ...]) -> FdccResult:

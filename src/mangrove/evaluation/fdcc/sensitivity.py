@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mangrove.evaluation.fdcc.runs import run_seeds
 from mangrove.evaluation.fdcc.setting import HALF, NO_REGIONS, Setting
 from mangrove.evaluation.fdcc.trial import Trial
 from mangrove.model.congestion.parameters import Congestion, Mode
@@ -60,21 +59,9 @@ class Variant:
         return self.qoe / self.qoe_before - 1.0
 
 
-def run_sensitivity(
-    seeds: Sequence[int],
-    *,
-    workers: int = 1,
-    variants: Sequence[str] = tuple(VARIANTS),
-    on_seed: Callable[[], None] | None = None,
-) -> tuple[Variant, ...]:
-    """All variants on the same seeds."""
-    return tuple(
-        _variant(name, run_seeds(seeds, VARIANTS[name], workers=workers, on_seed=on_seed))
-        for name in variants
-    )
+def summarise_variant(name: str, found: Sequence[Trial]) -> Variant:
+    """Means over the experiments of a variant."""
 
-
-def _variant(name: str, found: Sequence[Trial]) -> Variant:
     def mean(arm: str, measure: str) -> float:
         return float(np.mean([getattr(one.arms[arm], measure) for one in found]))
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mangrove.evaluation.fdcc.keywords import Quality, Vocabulary, drawn_utilities
+from mangrove.evaluation.fdcc.wording import Wording, drawn_wordings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +54,8 @@ class Ranges:
     sizes_by_topic: bool = True
     """Whether each topic has a size of its own, or every message has a random one (all topics the mean)."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    wording: Wording | None = None
+    """With it, publishers and subscribers may use different words for the same."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class Workload:
     rate_msg_s: Floats
     utilities: tuple[Floats, ...]
     """By topic: subscribers × publishers, the mean of equation 8 over the publisher's messages."""
+    taken_for: tuple[Floats, ...]
+    """The same, as subscribers see it: what they tell the agents."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -110,7 +115,13 @@ def draw_workload(seed: int, ranges: Ranges | None = None) -> Workload:
     carried = float((rates * sizes[topic_of] * subscribers[topic_of]).sum())
     rates *= rng.uniform(*given.load) * float(bandwidth.sum()) / carried
     quality = _qualities(len(topic_of), rng)
-    utilities = drawn_utilities(publishers, subscribers, quality, given.vocabulary, rng)
+    if given.wording is None:
+        utilities = drawn_utilities(publishers, subscribers, quality, given.vocabulary, rng)
+        taken_for = utilities
+    else:
+        utilities, taken_for = drawn_wordings(
+            publishers, subscribers, quality, given.vocabulary, given.wording, rng
+        )
     return Workload(
         seed,
         np.concatenate(([HEAD_MATCHING_MSG_S], matching)),
@@ -123,6 +134,7 @@ def draw_workload(seed: int, ranges: Ranges | None = None) -> Workload:
         quality,
         rates,
         utilities,
+        taken_for,
     )
 
 

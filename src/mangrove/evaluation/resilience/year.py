@@ -14,12 +14,14 @@ what `resiliency` means, so it tells whether the prediction is right. *Live* is 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 from mangrove.evaluation.confidence import Estimate, estimate
 from mangrove.evaluation.resilience.outages import YEAR_S, Change, Damaged, outages
+from mangrove.evaluation.trials.campaign import Results, collect
+from mangrove.evaluation.trials.experiment import MAIN, Experiment
 from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.site_pair import SitePair, site_pair
@@ -310,42 +312,69 @@ def _up(path: SitePath, failed: frozenset[SitePair]) -> bool:
     return not any(site_pair(*hop) in failed for hop in pairwise(path))
 
 
-def run_year(
-    seeds: Sequence[int],
-    *,
-    duration_s: float = YEAR_S,
-    sites: int = SITES,
-    links: int = LINKS,
-    on_seed: Callable[[int], None] | None = None,
-) -> YearSummary:
-    """All schemes over the years of all seeds."""
+@dataclass(frozen=True, slots=True)
+class YearSetting:
+    """A span of time, and the size of the networks."""
+
+    duration_s: float = YEAR_S
+    sites: int = SITES
+    links: int = LINKS
+
+
+@dataclass(frozen=True, slots=True)
+class YearTrial:
+    """One year: how often something failed, and every scheme's accounts."""
+
+    failures: int
+    accounts: dict[str, tuple[Account, ...]]
+
+
+def run_seed(setting: YearSetting, seed: int) -> YearTrial:
+    """All schemes over the year of a seed."""
+    federation = make_network(seed, setting.sites, setting.links)
+    chance = random.Random(f"pairs {seed}")
+    names = list(federation.domains)
+    sources = chance.sample(names, SOURCES)
+    pairs = [
+        (source, receiver)
+        for source in sources
+        for receiver in chance.sample([name for name in names if name != source], RECEIVERS)
+    ]
+    year = Year(federation, pairs, setting.duration_s)
+    year.run(seed)
     accounts: dict[str, list[Account]] = {scheme: [] for scheme in SCHEMES}
-    failures = 0
-    for seed in seeds:
-        federation = make_network(seed, sites, links)
-        chance = random.Random(f"pairs {seed}")
-        names = list(federation.domains)
-        sources = chance.sample(names, SOURCES)
-        pairs = [
-            (source, receiver)
-            for source in sources
-            for receiver in chance.sample([name for name in names if name != source], RECEIVERS)
-        ]
-        year = Year(federation, pairs, duration_s)
-        year.run(seed)
-        failures += year.failures
-        for (scheme, _, _), account in year.accounts.items():
-            accounts[scheme].append(account)
-        if on_seed is not None:
-            on_seed(seed)
-    years = len(seeds) * duration_s / YEAR_S
+    for (scheme, _, _), account in year.accounts.items():
+        accounts[scheme].append(account)
+    return YearTrial(year.failures, {scheme: tuple(found) for scheme, found in accounts.items()})
+
+
+def year_trials(setting: YearSetting) -> Experiment[YearSetting, YearTrial]:
+    """The experiment as trials."""
+    return Experiment("resilience", run_seed, {MAIN: setting}, YearTrial)
+
+
+def run_year(
+    seeds: Sequence[int], *, duration_s: float = YEAR_S, sites: int = SITES, links: int = LINKS
+) -> YearSummary:
+    """All schemes over the years of all seeds, in this process."""
+    setting = YearSetting(duration_s, sites, links)
+    trials = year_trials(setting)
+    return summarise(setting, collect(trials, trials.tasks(seeds)))
+
+
+def summarise(setting: YearSetting, results: Results[YearTrial]) -> YearSummary:
+    """All schemes over all years."""
+    found, years_each = results.of(MAIN), setting.duration_s / YEAR_S
     return YearSummary(
-        sites,
-        links,
-        tuple(seeds),
-        duration_s / 86400,
-        failures / years,
-        tuple(_summary(scheme, found, duration_s / YEAR_S) for scheme, found in accounts.items()),
+        setting.sites,
+        setting.links,
+        results.seeds(MAIN),
+        setting.duration_s / 86400,
+        sum(one.failures for one in found) / (len(found) * years_each),
+        tuple(
+            _summary(scheme, [account for one in found for account in one.accounts[scheme]], years_each)
+            for scheme in SCHEMES
+        ),
     )
 
 

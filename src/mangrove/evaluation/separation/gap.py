@@ -18,6 +18,7 @@ from mangrove.errors import InputError
 from mangrove.evaluation.confidence import Estimate, estimate, estimate_known
 from mangrove.evaluation.sampling import choose_pairs, throw_discs
 from mangrove.evaluation.separation.pair_log import PairRecord
+from mangrove.evaluation.trials.experiment import MAIN, Experiment
 from mangrove.routing.network.generators import barabasi_albert, waxman
 from mangrove.routing.network.geography import Plane, distances, positions
 from mangrove.routing.network.graph import Graph, NodePath
@@ -168,13 +169,20 @@ def run_gap(
                 on_pair(number * of + done, len(seeds) * of)
 
         runs.append(_run_seed(graph, setup, seed, told, on_record))
+    return summarise(setup, runs, backbone, topology)
+
+
+def summarise(
+    setup: GapSetup, runs: Sequence[GapRun], backbone: Graph | None = None, topology: str = ""
+) -> GapSummary:
+    """All seeds together."""
     improvements = {method: [run.improvement(method) for run in runs] for method in METHODS}
     by_radius = range(len(setup.radii))
     return GapSummary(
         setup=setup,
         topology=topology or f"{setup.model.value}, {setup.nodes} nodes, m = {setup.m}",
         unit="km" if backbone is not None and backbone.plane is Plane.GEO else "",
-        seeds=tuple(seeds),
+        seeds=tuple(run.seed for run in runs),
         failures={
             method: tuple(
                 estimate([run.failures[method][position] for run in runs]) for position in by_radius
@@ -191,6 +199,38 @@ def run_gap(
         },
         stretch={method: estimate([run.stretch[method] for run in runs]) for method in METHODS},
     )
+
+
+@dataclass(frozen=True)
+class GapCase:
+    """What is the same for all seeds: the set-up, the real backbone if there is one, and what to tell."""
+
+    setup: GapSetup
+    backbone: Graph | None = None
+    with_pairs: bool = False
+
+
+@dataclass(frozen=True)
+class GapTrial:
+    """One seed, and what came of each pair if it was asked for."""
+
+    run: GapRun
+    pairs: tuple[PairRecord, ...] = ()
+
+
+def run_seed(case: GapCase, seed: int) -> GapTrial:
+    """The experiment for one seed."""
+    records: list[PairRecord] = []
+    graph = case.backbone or make_underlay(case.setup, seed)
+    run = _run_seed(
+        graph, case.setup, seed, lambda done, of: None, records.append if case.with_pairs else None
+    )
+    return GapTrial(run, tuple(records))
+
+
+def gap_trials(case: GapCase) -> Experiment[GapCase, GapTrial]:
+    """The experiment as trials."""
+    return Experiment("gap", run_seed, {MAIN: case}, GapTrial)
 
 
 def make_underlay(setup: GapSetup, seed: int) -> Graph:

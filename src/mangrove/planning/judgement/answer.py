@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mangrove.planning.judgement.assessment import assess
 from mangrove.planning.judgement.result import Result
 
 
@@ -47,6 +49,7 @@ def described(result: Result, *, seconds: float, warnings: list[str]) -> dict[st
         "allocation": result.allocation,
         "risk": {broker: load.risk for broker, load in zip(brokers, loads, strict=True)},
         "log_risk": {broker: _plain(load.log_risk) for broker, load in zip(brokers, loads, strict=True)},
+        **_risk_model(result),
         "joint_ok": assessment.joint_ok,
         "utility": utility,
         "objective": result.problem.objective.value,
@@ -59,6 +62,20 @@ def described(result: Result, *, seconds: float, warnings: list[str]) -> dict[st
         "steps": result.steps,
         "seconds": round(seconds, 6),
         "warnings": warnings,
+    }
+
+
+def _risk_model(result: Result) -> dict[str, Any]:
+    """Where the risks come from; if from scenarios, what the normal model says of the same allocation."""
+    scenarios = result.problem.scenarios
+    if scenarios is None:
+        return {"risk_model": "normal"}
+    normal = assess(replace(result.problem, scenarios=None), result.assignment)
+    return {
+        "risk_model": "empirical",
+        "normal_risk": {b: load.risk for b, load in zip(result.problem.brokers, normal.loads, strict=True)},
+        "scenarios": scenarios.count,
+        "tail_shape": scenarios.shape,
     }
 
 

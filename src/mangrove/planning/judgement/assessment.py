@@ -93,12 +93,11 @@ def assess(problem: Problem, assignment: IntArray | Sequence[int]) -> Assessment
     constant = excess = float(problem.reward.sum())
     for broker in range(problem.broker_count):
         members = np.flatnonzero(where == broker)
-        load, slack, z = _load(problem, broker, members)
+        load, excess_msg_s, z = _load(problem, broker, members)
         loads.append(load)
         violations += _broken_bounds(problem, broker, load, members)
         constant -= float(risk.constant_penalty(z, np.asarray(problem.penalty[members].sum())))
-        variance = np.asarray(load.deviation_msg_s**2)
-        excess -= problem.penalty_per_message * float(risk.expected_excess(z, slack, variance))
+        excess -= problem.penalty_per_message * excess_msg_s
     violations += _broken_placements(problem, where)
     log_joint = float(sum(load.log_ok for load in loads))
     score = {
@@ -109,13 +108,19 @@ def assess(problem: Problem, assignment: IntArray | Sequence[int]) -> Assessment
     return Assessment(tuple(loads), log_joint, constant, excess, score, tuple(violations))
 
 
-def _load(problem: Problem, broker: int, members: IntArray) -> tuple[Load, FloatArray, FloatArray]:
+def _load(problem: Problem, broker: int, members: IntArray) -> tuple[Load, float, FloatArray]:
+    """The broker, how many messages are expected beyond its threshold, and the margin."""
     rates = problem.mean_rate_msg_s[members]
     mean = float(rates.sum())
     variance = max(float(problem.covariance[np.ix_(members, members)].sum()), 0.0)
     delay_s = _delay_s(problem, broker, members)
     threshold_rate = np.asarray(problem.utilisation_threshold / delay_s)
-    z = risk.margin(threshold_rate, np.asarray(mean), np.asarray(variance))
+    if problem.scenarios is None:
+        z = risk.margin(threshold_rate, np.asarray(mean), np.asarray(variance))
+        excess = float(risk.expected_excess(z, threshold_rate - mean, np.asarray(variance)))
+    else:
+        overload = problem.scenarios.overload(problem.scenarios.loads(members), threshold_rate)
+        z, excess = overload.margin[0], float(overload.expected_excess_msg_s[0])
     load = Load(
         mean_rate_msg_s=mean,
         deviation_msg_s=float(np.sqrt(variance)),
@@ -126,7 +131,7 @@ def _load(problem: Problem, broker: int, members: IntArray) -> tuple[Load, Float
         replication=float(problem.replication[members] @ rates / mean) if mean > 0 else 0.0,
         volume=float(problem.volume[members].sum()),
     )
-    return load, threshold_rate - mean, z
+    return load, excess, z
 
 
 def _delay_s(problem: Problem, broker: int, members: IntArray) -> float:

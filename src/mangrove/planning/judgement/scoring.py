@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from mangrove.planning.empirical.scenarios import Overload
 from mangrove.planning.judgement import risk
 from mangrove.planning.problem.arrays import FloatArray, IntArray
 from mangrove.planning.problem.problem import Objective, Problem
@@ -102,14 +103,46 @@ class Scorer:
     ) -> FloatArray:
         """Worth of the sets, minus `weight` times their violation."""
         z = self.margin(broker, sums, variance)
+        excess = None
+        if self.problem.objective is Objective.EXCESS_PENALTY:
+            slack = self._threshold * self.capacity(broker, sums) - sums[0]
+            excess = risk.expected_excess(z, slack, variance)
+        return self._score_at(broker, sums, z, excess, weight)
+
+    def observed(self, broker: IntArray | int, sums: FloatArray, loads: FloatArray) -> Overload:
+        """The sets in the problem's scenarios, against the capacity times the utilisation threshold."""
+        assert self.problem.scenarios is not None
+        return self.problem.scenarios.overload(loads, self._threshold * self.capacity(broker, sums))
+
+    def observed_score(
+        self, broker: IntArray | int, sums: FloatArray, overload: Overload, weight: float = 0.0
+    ) -> FloatArray:
+        """As `score`, with the risk that was observed."""
+        excess = None
+        if self.problem.objective is Objective.EXCESS_PENALTY:
+            excess = overload.expected_excess_msg_s
+        return self._score_at(broker, sums, np.maximum(overload.margin, MIN_MARGIN), excess, weight)
+
+    def observed_violation(self, broker: IntArray | int, sums: FloatArray, overload: Overload) -> FloatArray:
+        """As `violation`, with the risk that was observed."""
+        return self._violation(broker, sums, np.maximum(overload.margin, MIN_MARGIN))
+
+    def _score_at(
+        self,
+        broker: IntArray | int,
+        sums: FloatArray,
+        z: FloatArray,
+        excess: FloatArray | None,
+        weight: float,
+    ) -> FloatArray:
+        """Worth of sets with this margin and expected excess, minus `weight` times their violation."""
         problem = self.problem
-        if problem.objective is Objective.JOINT:
-            worth = risk.log_ok(z)
+        if excess is not None:
+            worth = -problem.penalty_per_message * excess
         elif problem.objective is Objective.CONSTANT_PENALTY:
             worth = -risk.constant_penalty(z, sums[self.row[Feature.PENALTY]])
         else:
-            slack = self._threshold * self.capacity(broker, sums) - sums[0]
-            worth = -problem.penalty_per_message * risk.expected_excess(z, slack, variance)
+            worth = risk.log_ok(z)
         if self.constrained and weight:
             worth = worth - weight * self._violation(broker, sums, z)
         return worth

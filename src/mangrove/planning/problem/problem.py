@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from mangrove.model.topics import Mirror
+from mangrove.planning.empirical.scenarios import Scenarios
 from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -62,6 +63,8 @@ class Problem:
 
     `mirrored` says what each item asks for, `hosts` on which host each broker runs; empty: nothing was said.
     Neither changes what an allocation of primaries is worth.
+
+    With `scenarios`, one row for each item, risks are taken from them instead of the normal model.
     """
 
     items: tuple[str, ...]
@@ -81,6 +84,7 @@ class Problem:
     semidefinite: bool = True
     mirrored: tuple[Mirror, ...] = ()
     hosts: tuple[str, ...] = ()
+    scenarios: Scenarios | None = None
 
     @property
     def item_count(self) -> int:
@@ -150,6 +154,7 @@ class Problem:
             volume=self.volume * load,
             reward=self.reward * load,
             penalty=self.penalty * load,
+            scenarios=None if self.scenarios is None else self.scenarios.scaled(load),
         )
 
     def with_brokers(self, kept: Collection[int], pinned: Mapping[int, int]) -> Problem:

@@ -1,4 +1,4 @@
-"""Moves and swaps of a local search, judged incrementally.
+"""Moves and swaps of a local search, judged incrementally by the normal model.
 
 The state keeps, for every broker b and item i, the cross term `cross[b, i] = Σ_{j on b} cov(i, j)`. With it
 the variance of a broker after item i arrives (`+ 2·cross[b, i] + var(i)`) or leaves (`− 2·cross[b, i] +
@@ -13,6 +13,7 @@ import numpy as np
 
 from mangrove.planning.judgement.scoring import Scorer
 from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
+from mangrove.planning.solvers.allocation_state import AllocationState
 
 Sums = tuple[FloatArray, FloatArray]
 """Linear sums and variance of sets of items, as a scorer takes them."""
@@ -31,94 +32,19 @@ class Exchanges:
         return self.left.size, self.right.size
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A state to come back to."""
-
-    where: IntArray
-    sums: FloatArray
-    variance: FloatArray
-    cross: FloatArray
-    worth: FloatArray
-    arrive: FloatArray
-    leave: FloatArray
-
-
-class Neighbourhood:
-    """An allocation with the gain of every move at hand.
-
-    `arrive[b, i]` is the gain of broker b when item i arrives (−∞ where it may not, or is already),
-    `leave[i]` the gain of its broker when item i leaves; their sum is the gain of the move.
-    """
+class Neighbourhood(AllocationState):
+    """An allocation judged by the normal model."""
 
     def __init__(self, scorer: Scorer, open_: BoolArray, where: IntArray, weight: float) -> None:
-        self.scorer = scorer
         self.covariance = scorer.problem.covariance
         self.own = np.diag(self.covariance).copy()
-        self.open = np.ascontiguousarray(open_.T)
-        self.movable = open_.sum(axis=1) > 1
-        self.weight = weight
-        self.rebuild(where)
-
-    def rebuild(self, where: IntArray) -> None:
-        """Take an allocation, summing everything afresh."""
-        brokers = self.open.shape[0]
-        self.where = where.copy()
-        on = (where[None, :] == np.arange(brokers)[:, None]).astype(np.float64)
-        self.cross = on @ self.covariance
-        self.variance = np.einsum("bi,bi->b", self.cross, on)
-        self.sums = np.einsum("fbi,bi->fb", self.scorer.features, on)
-        self.set_weight(self.weight)
-
-    def set_weight(self, weight: float) -> None:
-        """Change what violations cost; every gain changes with it."""
-        self.weight = weight
-        brokers, items = self.open.shape
-        self.worth = self.scorer.score(np.arange(brokers), self.sums, self.variance, weight)
-        self.arrive = np.empty((brokers, items))
-        self.leave = np.empty(items)
-        for broker in range(brokers):
-            self._refresh(broker)
-
-    def value(self) -> float:
-        """Total score of the allocation, violations included at the present weight."""
-        return float(self.worth.sum())
+        super().__init__(scorer, open_, where, weight)
 
     def violation(self) -> float:
-        """Total violation of the allocation."""
         brokers = np.arange(self.open.shape[0])
         return float(self.scorer.violation(brokers, self.sums, self.variance).sum())
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(
-            self.where.copy(),
-            self.sums.copy(),
-            self.variance.copy(),
-            self.cross.copy(),
-            self.worth.copy(),
-            self.arrive.copy(),
-            self.leave.copy(),
-        )
-
-    def restore(self, state: Snapshot) -> None:
-        """Return to a snapshot taken at the present weight."""
-        self.where[:] = state.where
-        self.sums[:] = state.sums
-        self.variance[:] = state.variance
-        self.cross[:] = state.cross
-        self.worth[:] = state.worth
-        self.arrive[:] = state.arrive
-        self.leave[:] = state.leave
-
-    def best_move(self) -> tuple[float, int, int]:
-        """The move with the largest gain: `(gain, item, broker)`."""
-        gains = self.arrive + self.leave
-        flat = int(np.argmax(gains))
-        broker, item = divmod(flat, gains.shape[1])
-        return float(gains[broker, item]), item, broker
-
     def best_swap(self, first: int, second: int) -> tuple[float, int, int]:
-        """The exchange between two brokers with the largest gain: `(gain, item of first, item of second)`."""
         exchanges = self.exchanges(first, second)
         if exchanges is None:
             return -np.inf, -1, -1
@@ -130,8 +56,7 @@ class Neighbourhood:
 
     def exchanges(self, first: int, second: int) -> Exchanges | None:
         """All exchanges of one item of each of two brokers; None when one has nothing to give."""
-        left = np.flatnonzero((self.where == first) & self.movable & self.open[second])
-        right = np.flatnonzero((self.where == second) & self.movable & self.open[first])
+        left, right = self.exchangeable(first, second)
         if left.size == 0 or right.size == 0:
             return None
         # Rows are items of the first broker, columns of the second; both brokers in the same layout.
@@ -161,43 +86,22 @@ class Neighbourhood:
             self.variance[broker] - twice + self.own[items],
         )
 
-    def move(self, item: int, broker: int) -> None:
-        """Put the item on the broker."""
-        self.move_all(((item, broker),))
+    def _sum_up(self, on: FloatArray) -> None:
+        self.cross = on @ self.covariance
+        self.variance = np.einsum("bi,bi->b", self.cross, on)
 
-    def swap(self, item: int, other: int) -> None:
-        """Exchange the brokers of two items."""
-        self.move_all(((item, int(self.where[other])), (other, int(self.where[item]))))
+    def _carry(self, item: int, source: int, broker: int) -> None:
+        row = self.covariance[item]
+        self.variance[source] += self.own[item] - 2.0 * self.cross[source, item]
+        self.variance[broker] += self.own[item] + 2.0 * self.cross[broker, item]
+        self.cross[source] -= row
+        self.cross[broker] += row
 
-    def move_all(self, moves: tuple[tuple[int, int], ...]) -> None:
-        """Apply moves, then bring the gains of the brokers they touch up to date."""
-        touched: set[int] = set()
-        features = self.scorer.features
-        for item, broker in moves:
-            source = int(self.where[item])
-            if source == broker:
-                continue
-            row = self.covariance[item]
-            self.variance[source] += self.own[item] - 2.0 * self.cross[source, item]
-            self.variance[broker] += self.own[item] + 2.0 * self.cross[broker, item]
-            self.cross[source] -= row
-            self.cross[broker] += row
-            self.sums[:, source] -= features[:, source, item]
-            self.sums[:, broker] += features[:, broker, item]
-            self.where[item] = broker
-            touched |= {source, broker}
-        for broker in sorted(touched):
-            self._refresh(broker)
-
-    def _refresh(self, broker: int) -> None:
-        """Gains of arriving at and leaving one broker."""
+    def _judged(self, broker: int, inside: IntArray) -> tuple[float, FloatArray, FloatArray]:
         scorer, weight = self.scorer, self.weight
-        sums, variance = self.sums[:, broker], self.variance[broker]
-        self.worth[broker] = scorer.score(broker, sums, np.asarray(variance), weight)
-        row = self.arrive[broker]
-        np.subtract(scorer.score(broker, *self.arrivals(broker), weight), self.worth[broker], out=row)
-        members = self.where == broker
-        row[members | ~self.open[broker]] = -np.inf
-        inside = np.flatnonzero(members)
-        leaving = scorer.score(broker, *self.departures(broker, inside), weight)
-        self.leave[inside] = np.where(self.movable[inside], leaving - self.worth[broker], -np.inf)
+        worth = scorer.score(broker, self.sums[:, broker], np.asarray(self.variance[broker]), weight)
+        arriving = scorer.score(broker, *self.arrivals(broker), weight)
+        return float(worth), arriving, scorer.score(broker, *self.departures(broker, inside), weight)
+
+    def _arrays(self) -> tuple[FloatArray, ...]:
+        return *super()._arrays(), self.variance, self.cross

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mangrove.errors import InputError
 from mangrove.planning.judgement.result import Result, concluded
 from mangrove.planning.problem.problem import Problem
 from mangrove.planning.solvers import exact, genetic, round_robin, search, tie_break
@@ -39,6 +40,8 @@ def solve(problem: Problem, solver: SolverName, stop: Stop, seed: int, params: A
     Among allocations that tie in the objective one whose largest risk is least is looked for, whatever the
     solver (`tie_break`); only round robin is left as it is, since it is what others are compared with.
     """
+    if problem.scenarios is not None:
+        return _by_scenarios(problem, solver, stop, seed, params)
     if solver is SolverName.AUTO:
         result = _auto(problem, stop, seed)
     else:
@@ -70,6 +73,19 @@ def best_effort(problem: Problem, solver: SolverName, stop: Stop, seed: int, par
         score_bound=-np.inf,
         infeasible=result.infeasibility_proven,
     )
+
+
+def _by_scenarios(problem: Problem, solver: SolverName, stop: Stop, seed: int, params: Any) -> Result:
+    """Tails are continuous and never end, so there are no ties to settle."""
+    if solver not in (*BASELINES, SolverName.SEARCH, SolverName.AUTO):
+        raise InputError(
+            f"the solver {solver.value} knows the normal model alone, not scenarios",
+            hint="use --solver search with --risk empirical",
+        )
+    run, defaults = _SOLVERS[SolverName.SEARCH if solver is SolverName.AUTO else solver]
+    if solver in BASELINES and params is None:
+        defaults = replace(defaults, with_bound=False)
+    return run(problem, stop, seed, defaults if params is None else params)
 
 
 def _auto(problem: Problem, stop: Stop, seed: int) -> Result:

@@ -8,7 +8,7 @@ grows until the constraints hold, so that the way through infeasible allocations
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +18,17 @@ from mangrove.planning.judgement.result import Result, concluded
 from mangrove.planning.judgement.scoring import Scorer
 from mangrove.planning.problem.arrays import BoolArray, IntArray
 from mangrove.planning.problem.problem import Problem
+from mangrove.planning.solvers.allocation_state import AllocationState
 from mangrove.planning.solvers.neighbourhood import Neighbourhood
 from mangrove.planning.solvers.round_robin import by_reserve
+from mangrove.planning.solvers.scenario_neighbourhood import ScenarioNeighbourhood
 from mangrove.planning.solvers.stop import Progress, Stop
 
 # A gain must exceed this share of the present value: smaller ones triple the time of problems with many
 # almost equal items, and end no better.
 MIN_GAIN = 1e-6
+# Rounds are fewer by this where sets are judged by scenarios.
+SCENARIO_STEP_COST = 60
 WEIGHTS = (1.0, 1e2, 1e4, 1e8)
 # No violation, and a probability of 1 (or no penalty) in double precision: nothing can be better.
 BEST_KEY = (0.0, 0.0)
@@ -40,7 +44,16 @@ class SearchParams:
 
 
 def solve(problem: Problem, stop: Stop, seed: int, params: SearchParams) -> Result:
-    """Best allocation found. The bound is the relaxation's; optimality is not proven."""
+    """Best allocation found. The bound is the relaxation's; optimality is not proven.
+
+    With scenarios the search goes on from the best allocation by the normal model, so that the answer is
+    never worse in them; the relaxation knows the normal model alone, so there is no bound.
+    """
+    if problem.scenarios is not None:
+        if params.start is None:
+            normal = solve(replace(problem, scenarios=None), stop, seed, replace(params, with_bound=False))
+            params = replace(params, start=normal.assignment)
+        params = replace(params, with_bound=False)
     climb = _Climb(problem, stop, np.random.default_rng(seed), params)
     climb.run()
     bound = best_bound.score_bound(problem) if params.with_bound else np.inf
@@ -63,6 +76,9 @@ def default_rounds(problem: Problem) -> int:
     """
     count = max(problem.item_count, 1)
     rounds = 30_000 / count / max(problem.broker_count / 10, 1)
+    if problem.scenarios is not None:
+        # A step takes a pass over all scenarios.
+        rounds /= SCENARIO_STEP_COST
     return int(min(max(rounds, 3), 20 * count))
 
 
@@ -75,7 +91,8 @@ class _Climb:
         self.scorer = Scorer(problem)
         self.open = placements(problem).open
         start = self._greedy() if params.start is None else np.array(params.start, dtype=np.int64)
-        self.state = Neighbourhood(self.scorer, self.open, start, WEIGHTS[0])
+        kind = Neighbourhood if problem.scenarios is None else ScenarioNeighbourhood
+        self.state: AllocationState = kind(self.scorer, self.open, start, WEIGHTS[0])
         self.steps = 0
         self.stopped = False
         self.best: IntArray = self.state.where.copy()

@@ -15,12 +15,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from operator import eq
 from typing import TypeVar, overload
 
+import msgspec
 import numpy as np
 
 from mangrove.errors import InputError
@@ -32,8 +32,7 @@ Loss = frozenset[int]
 _Item = TypeVar("_Item")
 
 
-@dataclass(frozen=True, slots=True)
-class FailureGroup:
+class FailureGroup(msgspec.Struct, frozen=True):
     """Links and nodes that fail together."""
 
     name: str
@@ -41,8 +40,7 @@ class FailureGroup:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedFailures:
+class PreparedFailures(msgspec.Struct, frozen=True):
     """Which failures get a colour, besides the network without one."""
 
     links: bool = True
@@ -55,7 +53,8 @@ class PreparedFailures:
     def __post_init__(self) -> None:
         if self.node_pairs and not (self.links and self.nodes and self.link_pairs):
             raise InputError("pairs with a node are prepared on top of links, nodes and pairs of links only")
-        object.__setattr__(self, "groups", tuple(sorted(self.groups, key=lambda group: group.name)))
+        by_name = tuple(sorted(self.groups, key=lambda group: group.name))
+        msgspec.structs.force_setattr(self, "groups", by_name)
 
     def __str__(self) -> str:
         parts = [name for name in ("links", "nodes", "link_pairs", "node_pairs") if getattr(self, name)]
@@ -63,8 +62,7 @@ class PreparedFailures:
         return "+".join(parts) or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Colour:
+class Colour(msgspec.Struct, frozen=True):
     """A failure state: its number, from 1, and what has failed in it."""
 
     number: int
@@ -78,8 +76,7 @@ class Colour:
         return self.group or ", ".join(failed) or "no failure"
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True):
     """The colour of a state of the network: its own, or else the nearest covering one.
 
     Only an exact colour has tables to forward by. For other states gateways make shortest paths of what is
@@ -117,8 +114,7 @@ class Calculated(Sequence[_Item]):
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
-class ColourBook:
+class ColourBook(msgspec.Struct, frozen=True, dict=True):
     """The dictionary of colours and failures of one topology."""
 
     graph: Graph  # canonical: nodes and links in the order of their names

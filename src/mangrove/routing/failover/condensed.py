@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+MAX_BROKERS = 4096
+"""For so many failover tables are made."""
 ENTRY_BYTES = 4  # a destination and a next hop, two bytes each
 _PART = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class SuperEntry:
+class SuperEntry(msgspec.Struct, frozen=True):
     """A line of the super routing table (table IV)."""
 
     address: int
@@ -117,8 +118,7 @@ class BrokerTable:
         return len(self.next_hops) * ENTRY_BYTES + self.pointers.nbytes + self.columns.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class SizeReport:
+class SizeReport(msgspec.Struct, frozen=True):
     """What the tables of all brokers take."""
 
     entries: int  # condensed, over all brokers

@@ -21,8 +21,7 @@ from mangrove.routing.failover.colours import (
     Resolution,
     make_colours,
 )
-from mangrove.routing.failover.condensed import BrokerTable, ColumnsMet
-from mangrove.routing.failover.tables import MAX_BROKERS
+from mangrove.routing.failover.condensed import MAX_BROKERS, BrokerTable, ColumnsMet
 from mangrove.routing.failover.ways import Neighbourhood, Ways, ways_from
 from mangrove.routing.network.topology import graph_of_federation
 

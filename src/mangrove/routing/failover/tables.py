@@ -16,27 +16,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from mangrove.errors import InputError
 from mangrove.routing.failover.colours import Colour, ColourBook, PreparedFailures, make_colours
-from mangrove.routing.failover.condensed import BrokerTable, SizeReport, condense, size_report
+from mangrove.routing.failover.condensed import MAX_BROKERS, BrokerTable, SizeReport, condense, size_report
 from mangrove.routing.failover.ticks import NONE, ticks
 from mangrove.routing.network.graph import Graph
 
 NextHops = NDArray[np.int16]
-MAX_BROKERS = 4096
 _MAX_BYTES = 4 << 30
 
 
-@dataclass(frozen=True)
-class FailoverTables:
+class FailoverTables(msgspec.Struct, frozen=True, dict=True):
     """Next hops of all brokers under all colours of one topology."""
 
     book: ColourBook
@@ -115,6 +111,8 @@ class _Builder:
     """Shortest-path trees towards destinations with some links removed."""
 
     def __init__(self, book: ColourBook) -> None:
+        from scipy.sparse import csr_array
+
         graph = book.graph
         self._graph = graph
         self._cost = ticks(graph.weights, graph.size)[graph.arcs.link]
@@ -126,6 +124,8 @@ class _Builder:
 
     def without(self, lost: frozenset[int], destinations: NDArray[np.int64]) -> NextHops:
         """Next hops [destination, broker] towards some destinations, without the lost links."""
+        from scipy.sparse.csgraph import dijkstra
+
         arcs, size = self._graph.arcs, self._graph.size
         result = np.full((len(destinations), size), NONE, dtype=np.int16)
         if not len(self._offsets) or not len(destinations):

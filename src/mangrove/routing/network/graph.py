@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from mangrove.errors import InputError, MangroveError
 from mangrove.routing.network.geography import Floats, Plane, distances_along, line_length, positions
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 NodePath: TypeAlias = tuple[int, ...]
 """Node indices from source to destination."""
@@ -47,8 +50,7 @@ class NoPathError(MangroveError):
         super().__init__(f"there is no path from {source!r} to {destination!r}{because}")
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Nodes, links, weights, and what may fail. Build one with `make_graph`."""
 
     plane: Plane
@@ -100,12 +102,66 @@ class Graph:
         return np.array(found)
 
     @cached_property
+    def without_places(self) -> bool:
+        """Whether it is not known of any node where it is."""
+        return bool(np.isnan(self.points).all())
+
+    @cached_property
+    def pairs(self) -> list[list[int]]:
+        """The ends of each link, for what looks at one after the other."""
+        found: list[list[int]] = self.ends.tolist()
+        return found
+
+    @cached_property
+    def near(self) -> list[dict[int, float]]:
+        """For each node its neighbours, in order, and what links weigh; none infinitely much."""
+        found: list[list[tuple[int, float]]] = [[] for _ in self.names]
+        for (u, v), weight in zip(self.pairs, self.link_weights, strict=True):
+            if weight < math.inf:
+                found[u].append((v, weight))
+                found[v].append((u, weight))
+        return [dict(sorted(each)) for each in found]
+
+    @cached_property
+    def found_paths(self) -> dict[tuple[int, int], tuple[tuple[NodePath, ...], int]]:
+        """The shortest paths that were sought before between two nodes, and how many were asked for."""
+        return {}
+
+    @cached_property
+    def link_weights(self) -> list[float]:
+        """The weight of each link, likewise."""
+        found: list[float] = self.weights.tolist()
+        return found
+
+    def with_values(
+        self,
+        *,
+        weights: Floats | None = None,
+        node_failure: Floats | None = None,
+        edge_failure: Floats | None = None,
+    ) -> Graph:
+        """The same nodes and links with other values; what follows from nodes and links is not made anew."""
+        made = Graph(
+            plane=self.plane,
+            names=self.names,
+            points=self.points,
+            ends=self.ends,
+            weights=self.weights if weights is None else weights,
+            node_failure=self.node_failure if node_failure is None else node_failure,
+            edge_failure=self.edge_failure if edge_failure is None else edge_failure,
+            via=self.via,
+        )
+        kept = vars(self)
+        vars(made).update((name, kept[name]) for name in _OF_STRUCTURE if name in kept)
+        return made
+
+    @cached_property
     def _index(self) -> dict[str, int]:
         return {name: index for index, name in enumerate(self.names)}
 
     @cached_property
     def _link_index(self) -> dict[tuple[int, int], int]:
-        return {(int(u), int(v)): index for index, (u, v) in enumerate(self.ends)}
+        return {(u, v): index for index, (u, v) in enumerate(self.pairs)}
 
     def index(self, name: str) -> int:
         """Index of a node; `UnknownNodeError` names what there is."""
@@ -132,7 +188,8 @@ class Graph:
 
     def length(self, path: Sequence[int]) -> float:
         """Sum of the weights along a path: its delay."""
-        return float(sum(self.weights[link] for link in self.path_links(path)))
+        weights = self.link_weights
+        return float(sum(weights[link] for link in self.path_links(path)))
 
     def named(self, path: Iterable[int]) -> tuple[str, ...]:
         """The path in names."""
@@ -141,8 +198,10 @@ class Graph:
     def indices(self, names: Iterable[str]) -> NodePath:
         """A path given in names, checked link by link."""
         path = tuple(self.index(name) for name in names)
+        links = self._link_index
         for u, v in itertools.pairwise(path):
-            self.link_of(self.names[u], self.names[v])
+            if ((u, v) if u < v else (v, u)) not in links:
+                self.link_of(self.names[u], self.names[v])  # tells which one is missing
         return path
 
     @cached_property
@@ -156,6 +215,8 @@ class Graph:
 
     def matrix(self, weights: Floats | None = None) -> csr_array:
         """Symmetric sparse matrix of (other) link weights; a new object over new data."""
+        from scipy.sparse import csr_array
+
         data = (self.weights if weights is None else weights)[self.arcs.link]
         return csr_array((data, self.arcs.head, self.arcs.starts), shape=(self.size, self.size))
 
@@ -170,8 +231,20 @@ class Graph:
         return hashlib.sha256(repr((nodes, links)).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class Fibres:
+_OF_STRUCTURE = (
+    "positions",
+    "has_waypoints",
+    "fibres",
+    "without_places",
+    "pairs",
+    "_index",
+    "_link_index",
+    "arcs",
+)
+"""What is kept of a graph that follows from its nodes and links alone."""
+
+
+class Fibres(msgspec.Struct, frozen=True):
     """Straight pieces (great circles on the sphere) between the places that fibres pass, as positions."""
 
     starts: Floats
@@ -189,8 +262,7 @@ def _fibres(graph: Graph) -> Fibres:
     return Fibres(starts, stops, np.repeat(np.arange(graph.links), [len(line) - 1 for line in lines]))
 
 
-@dataclass(frozen=True, slots=True)
-class Arcs:
+class Arcs(msgspec.Struct, frozen=True):
     """Links in both directions, sorted by tail and then head (the layout of a CSR matrix)."""
 
     tail: Ints

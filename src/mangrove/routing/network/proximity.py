@@ -34,6 +34,8 @@ from mangrove.routing.network.graph import Graph
 
 def near_share(graph: Graph, primary: Sequence[int], alternative: Sequence[int], separation: float) -> float:
     """Share of the primary's places that lie within `separation` of one of the alternative (§5.4.1)."""
+    if graph.without_places and not graph.has_waypoints:
+        return 0.0
     return float((_between(graph, primary, alternative) < separation).any(axis=1).mean())
 
 

@@ -7,8 +7,8 @@ crosses the region fails too, which is the right model when the cable itself lie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +18,7 @@ from mangrove.routing.network.graph import Graph
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(msgspec.Struct, frozen=True):
     """All places within `radius` of a line through `points`; one point makes a disc.
 
     Points and radius are in the units of the graph's plane (kilometres on the geographic one).
@@ -50,8 +49,7 @@ def links_inside(graph: Graph, region: Region) -> Mask:
     return inside
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True):
     """What a region takes out of a graph."""
 
     nodes: Mask

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from mangrove.routing.network.graph import Graph, NodePath
 from mangrove.routing.network.regions import Damage, Region, damage
@@ -26,8 +24,7 @@ class Fate(Enum):
     UNCONNECTED = "unconnected"  # there was no path before the disaster either
 
 
-@dataclass(frozen=True, slots=True)
-class PairFate:
+class PairFate(msgspec.Struct, frozen=True):
     """A pair that the disaster touches, with its paths."""
 
     pair: tuple[int, int]
@@ -35,8 +32,7 @@ class PairFate:
     paths: tuple[NodePath, ...]
 
 
-@dataclass(frozen=True)
-class DisasterReport:
+class DisasterReport(msgspec.Struct, frozen=True):
     """The effect of one region on many pairs. Pairs that keep their primary path are counted, not listed."""
 
     region: Region
@@ -98,6 +94,9 @@ def assess(
 
 def _parts(graph: Graph, hit: Damage) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     """Which connected part of what remains each node is in."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     ends = graph.ends[np.isfinite(hit.surviving_weights(graph))]
     remains = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(graph.size, graph.size))
     _, labels = connected_components(remains, directed=False)

@@ -37,6 +37,8 @@ def disjoint_path(
     near, and the first candidate wins.
     """
     search = PenalisedSearch(graph, avoid[0][0], avoid[0][-1], limits)
+    if search.hopeless(avoid):
+        return ()
     share = _overlap(graph, avoid)
     candidates: dict[NodePath, float] = {}
     for penalty in penalties(graph, Relaxation.DIVIDE, divisor):

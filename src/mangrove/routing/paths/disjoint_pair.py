@@ -23,7 +23,7 @@ def disjoint_pair(graph: Graph, source: int, destination: int) -> tuple[NodePath
     }
     for node in range(graph.size):
         arcs[node, False][node, True] = 0.0
-    for (u, v), weight in zip(graph.ends.tolist(), graph.weights.tolist(), strict=True):
+    for (u, v), weight in zip(graph.pairs, graph.link_weights, strict=True):
         arcs[u, True][v, False] = weight
         arcs[v, True][u, False] = weight
     used: set[tuple[int, int]] = set()

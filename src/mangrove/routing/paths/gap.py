@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mangrove.errors import InputError
@@ -29,8 +29,7 @@ from mangrove.routing.paths.path_limits import FREE, PathLimits
 from mangrove.routing.paths.penalty import PenalisedSearch, Relaxation, penalties
 
 
-@dataclass(frozen=True, slots=True)
-class GapOptions:
+class GapOptions(msgspec.Struct, frozen=True):
     """Parameters of the search; the defaults are those of the thesis's validation."""
 
     separation: float
@@ -45,8 +44,7 @@ class GapOptions:
             raise InputError(f"the divisor of the penalty must be above 1, not {self.divisor}")
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(msgspec.Struct, frozen=True):
     """A path found, with the penalty under which it was found."""
 
     path: NodePath

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.errors import InputError
 from mangrove.routing.network.graph import Graph
@@ -12,8 +13,7 @@ from mangrove.routing.network.graph import Graph
 _ROUNDING = 1e-9  # a path that is exactly as long as the limit passes, whatever the order of its sum
 
 
-@dataclass(frozen=True, slots=True)
-class PathLimits:
+class PathLimits(msgspec.Struct, frozen=True):
     """Limits on a path; `max_delay` holds for the true, unpenalised sum of the weights."""
 
     max_delay: float = math.inf

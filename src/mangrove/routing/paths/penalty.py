@@ -9,17 +9,23 @@ import math
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
+import numpy as np
+from numpy.typing import NDArray
 
 from mangrove.routing.network.geography import Floats
 from mangrove.routing.network.graph import Graph, NodePath
 from mangrove.routing.network.proximity import near_share
 from mangrove.routing.paths.path_limits import PathLimits
-from mangrove.routing.paths.shortest import k_shortest, shortest_within_hops, walk
+from mangrove.routing.paths.plain_search import tree
+from mangrove.routing.paths.shortest import SMALL, k_shortest, neighbours_of, shortest_within_hops, walk
 
 _NEGLIGIBLE = 1e-3  # of the mean weight: a penalty below this changes no path worth speaking of (T of §5.3.3)
 _LAST_RESORT = 16  # shortest paths looked at when no penalty leads to an alternative within the limits
+
+
+_TINY_LINKS = 12
+_FEW = 12
+"""In a network of so few links, all paths are looked at if there are no more than this."""
 
 
 class Relaxation(Enum):
@@ -54,18 +60,33 @@ class PenalisedSearch:
         self._graph = graph
         self._source, self._destination = source, destination
         self._limits = limits
-        self._matrix: csr_array = graph.matrix()
+        self._matrix = graph.matrix() if graph.size > SMALL else None
 
     def path(self, weights: Floats) -> NodePath:
         """Shortest path under `weights`; within the hops allowed when the plain search has too many."""
-        # The same matrix for every search: making one costs about as much as a search.
-        self._matrix.data[:] = weights[self._graph.arcs.link]
-        _, before = dijkstra(self._matrix, directed=True, indices=[self._source], return_predecessors=True)
-        path = walk(before[0], self._source, self._destination)
+        path = walk(self._before(weights), self._source, self._destination)
         limit = self._limits.max_hops
         if limit is not None and len(path) - 1 > limit:
             return shortest_within_hops(self._graph, self._source, self._destination, limit, weights)
         return path
+
+    def _before(self, weights: Floats) -> Sequence[int] | NDArray[np.int32]:
+        if self._matrix is None:
+            return tree(neighbours_of(self._graph, weights), self._source)[1]
+        from scipy.sparse.csgraph import dijkstra
+
+        # The same matrix for every search: making one costs about as much as a search.
+        self._matrix.data[:] = weights[self._graph.arcs.link]
+        _, before = dijkstra(self._matrix, directed=True, indices=[self._source], return_predecessors=True)
+        row: NDArray[np.int32] = before[0]
+        return row
+
+    def hopeless(self, avoid: Sequence[NodePath]) -> bool:
+        """Whether it is seen at once, in a tiny network, that no path is left to be found."""
+        if self._graph.links > _TINY_LINKS:
+            return False
+        paths = self._shortest(_FEW)
+        return len(paths) < _FEW and not any(self.acceptable(path, avoid) for path in paths)
 
     def acceptable(self, path: NodePath, avoid: Sequence[NodePath]) -> bool:
         """Whether a path is there, is not one of those to avoid, and keeps within the limits."""

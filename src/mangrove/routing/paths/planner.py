@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from mangrove.errors import InputError
@@ -32,8 +33,7 @@ class Method(Enum):
     RESILIENT = "resilient"
 
 
-@dataclass(frozen=True, slots=True)
-class PathRequest:
+class PathRequest(msgspec.Struct, frozen=True):
     """What is asked for. `paths` counts the primary; `k` is the search depth of ksp and resilient."""
 
     method: Method = Method.GAP_DIV
@@ -50,8 +50,7 @@ class PathRequest:
             raise InputError(f"the search depth k must be at least 1, not {self.k}")
 
 
-@dataclass(frozen=True, slots=True)
-class PathPlan:
+class PathPlan(msgspec.Struct, frozen=True):
     """Parallel paths between two nodes; the primary is first."""
 
     paths: tuple[NodePath, ...]
@@ -67,6 +66,36 @@ def plan_paths(
     graph: Graph, source: int, destination: int, request: PathRequest, primary: NodePath | None = None
 ) -> PathPlan:
     """The primary path and its alternatives. A given `primary` is kept as it is, whatever chose it."""
+    found = _find(graph, source, destination, request, primary)
+    paths, separation = found.paths, found.separation
+    return PathPlan(
+        paths=paths,
+        proximity=largest_proximity(graph, paths, separation) if separation is not None else None,
+        resiliency=resiliency(graph, paths),
+        penalty_steps=found.steps,
+        penalties=found.penalties,
+        separation=separation,
+        warnings=_shortfall(graph, paths, request),
+    )
+
+
+def parallel_paths(
+    graph: Graph, source: int, destination: int, request: PathRequest, primary: NodePath | None = None
+) -> tuple[NodePath, ...]:
+    """The paths of `plan_paths`, for those who judge them by themselves."""
+    return _find(graph, source, destination, request, primary).paths
+
+
+class _Found(NamedTuple):
+    paths: tuple[NodePath, ...]
+    penalties: tuple[float, ...]
+    steps: int
+    separation: float | None
+
+
+def _find(
+    graph: Graph, source: int, destination: int, request: PathRequest, primary: NodePath | None
+) -> _Found:
     if source == destination:
         raise InputError(f"source and destination are the same node, {graph.names[source]!r}")
     if primary is not None and (len(primary) < 2 or (primary[0], primary[-1]) != (source, destination)):
@@ -77,20 +106,11 @@ def plan_paths(
     separation = request.separation
     if needs_places or separation is not None:
         require_places(graph)
-    if separation is None and not np.isnan(graph.points).any():
+    if separation is None and not graph.without_places and not np.isnan(graph.points).any():
         separation = default_separation(graph)
     if primary is None:
         primary = best_primary(graph, source, destination, request.limits)
-    paths, penalties, steps = _alternatives(graph, primary, request, separation or 1.0)
-    return PathPlan(
-        paths=paths,
-        proximity=largest_proximity(graph, paths, separation) if separation is not None else None,
-        resiliency=resiliency(graph, paths),
-        penalty_steps=steps,
-        penalties=penalties,
-        separation=separation,
-        warnings=_shortfall(graph, paths, request),
-    )
+    return _Found(*_alternatives(graph, primary, request, separation or 1.0), separation)
 
 
 def best_primary(graph: Graph, source: int, destination: int, limits: PathLimits = FREE) -> NodePath:

@@ -8,8 +8,8 @@ elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,9 +27,9 @@ def resiliency(graph: Graph, paths: Sequence[NodePath]) -> float:
     if not paths:
         return 0.0
     union = _Union(graph)
-    for path in paths:
-        union = union.with_path(path)
-    return union.probability
+    for path in paths[:-1]:
+        union = union.with_path(path, summed=False)
+    return union.with_path(paths[-1]).probability
 
 
 def with_ends_up(graph: Graph, source: int, destination: int) -> Graph:
@@ -40,11 +40,10 @@ def with_ends_up(graph: Graph, source: int, destination: int) -> Graph:
     """
     failure = graph.node_failure.copy()
     failure[[source, destination]] = 0.0
-    return replace(graph, node_failure=failure)
+    return graph.with_values(node_failure=failure)
 
 
-@dataclass(frozen=True)
-class BestSet:
+class BestSet(msgspec.Struct, frozen=True):
     """The most resilient set of paths, with how the search went."""
 
     paths: tuple[NodePath, ...]  # in order of delay
@@ -72,16 +71,16 @@ def most_resilient(
     return BestSet(chosen, max(search.value, 0.0), len(candidates), search.examined)
 
 
-@dataclass(frozen=True)
-class _Union:
+class _Union(msgspec.Struct, frozen=True):
     """Inclusion-exclusion terms of a set of paths: the elements of each sub-union, and its sign."""
 
     graph: Graph
-    terms: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
-    signs: Floats = field(default_factory=lambda: np.zeros(0))
+    terms: NDArray[np.bool_] = msgspec.field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    signs: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
     probability: float = 0.0
 
-    def with_path(self, path: NodePath) -> _Union:
+    def with_path(self, path: NodePath, *, summed: bool = True) -> _Union:
+        """With one path more; the probability is left out where it is not `summed`."""
         graph = self.graph
         elements = np.zeros((1, graph.size + graph.links), dtype=bool)
         elements[0, list(path)] = True
@@ -90,14 +89,15 @@ class _Union:
         if len(self.signs):
             terms = np.concatenate((self.terms, elements, self.terms | elements))
             signs = np.concatenate((self.signs, signs, -self.signs))
+        if not summed:
+            return _Union(graph, terms, signs)
         up = 1.0 - np.concatenate((graph.node_failure, graph.edge_failure))
         used = terms.any(axis=0)
         probability = float(signs @ np.where(terms[:, used], up[used], 1.0).prod(axis=1))
         return _Union(graph, terms, signs, probability)
 
 
-@dataclass
-class _Search:
+class _Search(msgspec.Struct):
     graph: Graph
     candidates: list[NodePath]
     count: int

@@ -1,4 +1,4 @@
-"""Shortest paths: thin doors to scipy's compiled kernels, and a search with a limit on hops."""
+"""Shortest paths: scipy's compiled kernels, plain searches in small networks, and a search with few hops."""
 
 from __future__ import annotations
 
@@ -6,25 +6,46 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import dijkstra, yen
 
 from mangrove.routing.network.geography import Floats
 from mangrove.routing.network.graph import Graph, NodePath, NoPathError
+from mangrove.routing.paths import plain_search
+from mangrove.routing.paths.plain_search import UNREACHED, neighbours
 
-UNREACHED = -9999  # scipy's mark for "no predecessor"
+SMALL = 32
+"""Up to so many nodes a plain search takes no longer than it takes to reach a compiled one."""
+
+
+def load_search(size: int) -> None:
+    """Load what searches among so many nodes need, so that none of them stops for it."""
+    if size > SMALL:
+        import scipy.sparse.csgraph  # noqa: F401
 
 
 def trees(
     graph: Graph, sources: Sequence[int] | NDArray[np.int64], weights: Floats | None = None
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Distances and predecessors from each source, many sources in one compiled call."""
+    """Distances and predecessors from each source."""
+    if graph.size <= SMALL:
+        near = neighbours_of(graph, weights)
+        made = [plain_search.tree(near, int(source)) for source in sources]
+        rows = len(made), graph.size
+        distance = np.array([each for each, _ in made], dtype=np.float64).reshape(rows)
+        return distance, np.array([each for _, each in made], dtype=np.int32).reshape(rows)
+    from scipy.sparse.csgraph import dijkstra
+
     distance, before = dijkstra(
         graph.matrix(weights), directed=True, indices=np.asarray(sources), return_predecessors=True
     )
     return distance, before
 
 
-def walk(before: NDArray[np.int32], source: int, destination: int) -> NodePath:
+def neighbours_of(graph: Graph, weights: Floats | None = None) -> plain_search.Near:
+    """A small network for plain searches."""
+    return graph.near if weights is None else neighbours(graph.size, graph.pairs, weights.tolist())
+
+
+def walk(before: Sequence[int] | NDArray[np.int32], source: int, destination: int) -> NodePath:
     """The path in a predecessor row; empty when the destination was not reached."""
     if source == destination:
         return (source,)
@@ -56,6 +77,16 @@ def shortest_paths(graph: Graph, pairs: Sequence[tuple[int, int]]) -> list[NodeP
 
 def k_shortest(graph: Graph, source: int, destination: int, k: int) -> list[NodePath]:
     """Up to `k` loop-free paths in order of length (Yen)."""
+    if graph.size <= SMALL:
+        # Asked again and again of one graph, and the first of many paths are those of a shorter list.
+        kept = graph.found_paths
+        known, depth = kept.get((source, destination), ((), 0))
+        if k > depth == len(known):
+            known = tuple(plain_search.k_shortest(neighbours_of(graph), source, destination, k))
+            kept[source, destination] = known, k
+        return list(known[:k])
+    from scipy.sparse.csgraph import yen
+
     _, before = yen(graph.matrix(), source, destination, k, directed=True, return_predecessors=True)
     paths = [walk(row, source, destination) for row in before]
     return [path for path in paths if path]

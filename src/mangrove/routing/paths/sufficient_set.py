@@ -10,7 +10,8 @@ that does not reach what is wanted or what was found.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.errors import InputError
 from mangrove.routing.network.graph import Graph, NodePath
@@ -20,8 +21,7 @@ EQUAL = 1e-12
 """Probabilities that differ by less are the same: the sums of inclusion-exclusion round."""
 
 
-@dataclass(frozen=True)
-class SufficientSet:
+class SufficientSet(msgspec.Struct, frozen=True):
     """A set of paths, in the order of the candidates, and whether it reaches what was wanted."""
 
     paths: tuple[NodePath, ...]

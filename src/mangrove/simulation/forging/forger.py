@@ -36,7 +36,7 @@ from mangrove.overlay.protocol.signed_bodies import (
     signed_message,
     words,
 )
-from mangrove.overlay.trust.frame_tags import with_tags
+from mangrove.overlay.trust.frame_tags import content, tags_for
 from mangrove.overlay.trust.table_hash import TableHash, digest_of
 from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -318,6 +318,15 @@ class LyingGateway:
             sequence=1,
         )
 
+    def _message_through_its_origin(self, peer: str) -> Frame | None:
+        """In the receiver's name, for another: who is told by the receiver itself looks for no proof."""
+        order = self._net.federation.domain_order
+        victim = self._victim()
+        if victim == peer:
+            return None
+        frame = self._message_in_receivers_name(peer)
+        return msgspec.structs.replace(frame, destinations=1 << order.index(victim))
+
     def _message_in_anothers_name(self, peer: str) -> Frame | None:
         """Far ahead in a flow that may exist, so that what is true would look old."""
         victim = self._victim()
@@ -337,7 +346,7 @@ class LyingGateway:
             sequence=1 << 40,
         )
         own = {order.index(peer): peer.encode()}
-        return msgspec.structs.replace(frame, tags=with_tags(frame, own, self._trust))
+        return msgspec.structs.replace(frame, tags=tags_for(frame, content(frame), own, self._trust))
 
 
 _Lie = Callable[[LyingGateway, str], Frame | None]
@@ -355,6 +364,8 @@ _LIES: list[tuple[str, _Lie]] = [
     ("danger in another's name", LyingGateway._false_danger),
 ]
 _LIES_IN_DATA: list[tuple[str, _Lie]] = [
-    ("message in the receiver's name", LyingGateway._message_in_receivers_name)
+    ("message in the receiver's name", LyingGateway._message_in_receivers_name),
+    ("message through the receiver in its name", LyingGateway._message_through_its_origin),
+    ("message in another's name", LyingGateway._message_in_anothers_name),
 ]
 """Frames that its engine did not send upset its count of what was acknowledged."""

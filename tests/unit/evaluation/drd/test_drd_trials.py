@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mangrove.evaluation.drd.runs import METHODS, run_seed, run_seeds
+from mangrove.evaluation.drd.runs import METHODS, Methods, run_seed, run_seeds
 from mangrove.evaluation.drd.sensitivity import VARIANTS
 from mangrove.evaluation.drd.setting import Migration, Setting
 from mangrove.evaluation.drd.trial import run_trial
@@ -95,7 +95,7 @@ def test_relative_delay_is_the_pause_and_the_queue_by_the_requirement(seed: int,
 
 
 def test_peer_balances_while_clients_register_and_drd_has_less_delay() -> None:
-    found = run_seed(1, Setting())
+    found = run_seed(Methods(), 1)
     assert found["peer"].offloads > found["peer"].offloads_after
     assert found["drd"].delay < found["peer"].delay
     assert found["drd"].offloads < found["peer"].offloads

@@ -16,6 +16,7 @@ from mangrove.evaluation.fdcc.workload import Floats, Workload
 SERVED = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
 BANDWIDTH = np.array([10_000.0, 4_000.0, 10_000.0, 10_000.0, 10_000.0])
 MATCHING = np.array([1_000.0, 100.0, 100.0, 100.0, 100.0])
+UTILITIES = (np.array([[0.5, 0.0], [0.3, 0.0]]), np.array([[0.2]]))
 
 
 def two_topics() -> Workload:
@@ -31,7 +32,8 @@ def two_topics() -> Workload:
         topic_of=np.array([0, 0, 1]),
         quality=(Quality.GOOD, Quality.BAD, Quality.MEDIUM),
         rate_msg_s=np.array([10.0, 30.0, 20.0]),
-        utilities=(np.array([[0.5, 0.0], [0.3, 0.0]]), np.array([[0.2]])),
+        utilities=UTILITIES,
+        taken_for=UTILITIES,
     )
 
 

@@ -62,7 +62,7 @@ def test_registration_keeps_a_topic_together_and_edges_even() -> None:
 
 def test_control_serves_the_useful_and_ends_the_overload() -> None:
     for seed in (1, 2):
-        found = run_seed(seed, Setting())
+        found = run_seed(Setting(), seed)
         undamaged, uncontrolled, at_random, fdcc = (found.arms[arm] for arm in trial.ARMS)
         assert undamaged.largest < 0.9
         assert uncontrolled.largest == pytest.approx(1.0)

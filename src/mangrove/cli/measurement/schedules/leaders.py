@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mangrove.cli.measurement.options import SeedOption, SeedsOption
-from mangrove.cli.measurement.schedule_batches import WorkersOption, play_batch
+from mangrove.cli.measurement.options import SeedOption, SeedsOption, seed_range
+from mangrove.cli.measurement.schedules.batches import play_batch
+from mangrove.cli.measurement.trials.place import (
+    MasterOption,
+    Place,
+    RemoteOption,
+    ResultsOption,
+    WorkersOption,
+)
 from mangrove.cli.output import JsonOption, stdout_console
 
 if TYPE_CHECKING:
@@ -16,12 +23,17 @@ def leaders(
     seeds: SeedsOption = 100,
     seed: SeedOption = 1,
     workers: WorkersOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Crashes, stalls, partitions and lost messages; a seed that breaks a promise is printed."""
-    from mangrove.simulation.agents.several.batch import run_schedules
+    from mangrove.evaluation.trials.schedules import leaders_trials
+    from mangrove.simulation.agents.several.batch import SeveralTotals
 
-    play_batch("leaders", run_schedules, _show, range(seed, seed + seeds), workers, as_json)
+    place = Place(workers, master, remote, results)
+    play_batch(leaders_trials(), SeveralTotals(), _show, seed_range(seed, seeds), place, as_json=as_json)
 
 
 def _show(totals: SeveralTotals, seed: int, minutes: float) -> None:

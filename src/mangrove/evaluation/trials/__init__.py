@@ -1,0 +1,1 @@
+"""Experiments as trials: pure functions of a setting and a seed, played anywhere."""
