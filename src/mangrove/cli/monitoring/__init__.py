@@ -1,0 +1,1 @@
+"""`mangrove monitor`, and how other commands open it; `mangrove metrics`."""

@@ -1,0 +1,86 @@
+"""All that views are made of: one look at a federation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from mangrove.model.federation import Federation
+from mangrove.model.site_pair import SitePair
+from mangrove.model.status import NO_CONTRACT, DomainStatus, FederationStatus, GatewayStatus
+from mangrove.model.topics import BEST_EFFORT, TopicRules
+from mangrove.monitor.view.load import LinkLoad
+
+
+class Sight:
+    """A status with its federation file, what is known of rates, and when it was seen."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        status: FederationStatus,
+        *,
+        at: float,
+        silent: Mapping[str, str] | None = None,
+        loads: Mapping[SitePair, LinkLoad] | None = None,
+        sent_s: Mapping[str, Mapping[str, float]] | None = None,
+        delivered_s: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        """`silent`: domains that are not heard, and why. Rates are by domain and literal topic."""
+        self.federation = federation
+        self.status = status
+        self.at = at
+        self.silent = dict(silent or {})
+        self.loads = dict(loads or {})
+        self.sent_s = sent_s or {}
+        self.delivered_s = delivered_s or {}
+
+    @cached_property
+    def domains(self) -> dict[str, DomainStatus]:
+        """By name."""
+        return {domain.domain: domain for domain in self.status.domains}
+
+    @cached_property
+    def gateways(self) -> dict[str, GatewayStatus | None]:
+        """Of all domains of the file."""
+        found = {name: self.domains.get(name) for name in self.federation.domains}
+        return {name: None if each is None else each.gateway for name, each in found.items()}
+
+    @cached_property
+    def contract_rates(self) -> dict[str, tuple[float, float]]:
+        """Messages sent and delivered in a second, by the contract's topics."""
+        names = ContractNames(self.federation.topics)
+        found: dict[str, tuple[float, float]] = {}
+        for place, rates in enumerate((self.sent_s, self.delivered_s)):
+            for by_topic in rates.values():
+                for topic, rate in by_topic.items():
+                    contract = names.of(topic)
+                    sums = list(found.get(contract, (0.0, 0.0)))
+                    sums[place] += rate
+                    found[contract] = (sums[0], sums[1])
+        return found
+
+
+class ContractNames:
+    """Which contract governs a topic. Contracts of one literal topic are found without a search."""
+
+    def __init__(self, rules: TopicRules) -> None:
+        self._patterns = TopicRules(
+            tuple(each for each in rules.contracts if {"*", ">"} & set(each.match.split(".")))
+        )
+        self._places = {each.match: place for place, each in reversed(list(enumerate(rules.contracts)))}
+
+    def named(self, match: str) -> str:
+        """The name of a contract that a gateway told: what it serves without one bears the widest pattern."""
+        return NO_CONTRACT if match == BEST_EFFORT.match and match not in self._places else match
+
+    def of(self, topic: str) -> str:
+        """The topics of its contract, as the file has them; `NO_CONTRACT` if none governs it."""
+        place = self._patterns.index_of(topic)
+        pattern = (
+            self._patterns.contracts[place].match if place < len(self._patterns.contracts) else NO_CONTRACT
+        )
+        literal = self._places.get(topic)
+        if literal is not None and (pattern == NO_CONTRACT or literal < self._places[pattern]):
+            return topic
+        return pattern

@@ -1,0 +1,1 @@
+"""The pages of the live view: NiceGUI, served from this machine alone."""

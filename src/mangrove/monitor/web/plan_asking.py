@@ -1,0 +1,50 @@
+"""Plans are asked for while somebody looks at them: they change rarely, and leaders tell them at length."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from mangrove.agent.management import ManagementConnection
+from mangrove.model.agents.operations import PlanShown
+from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.plans.account import PlansTold
+from mangrove.monitor.web.channels import Channels
+from mangrove.monitor.web.rendering import Renderer
+
+EVERY_S = 2.0
+LOOK_S = 0.25
+TIMEOUT_S = 2.0
+SIDE_BY_SIDE = 8
+
+
+async def ask_plans(channels: Channels, renderer: Renderer) -> None:
+    """Keep what the renderer knows of plans fresh, until cancelled."""
+    gate = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def asked(endpoints: DomainEndpoints) -> PlansTold | None:
+        async with gate, ManagementConnection(endpoints) as management:
+            return await plans_of(management)
+
+    while True:
+        runtime = renderer.snapshot.runtime
+        if runtime is None or not runtime.agents or not channels.looked_at("plans"):
+            await asyncio.sleep(LOOK_S)
+            continue
+        domains = runtime.domains
+        told = await asyncio.gather(*map(asked, domains.values()))
+        renderer.plans = dict(zip(domains, told, strict=True))
+        channels.show_again("plans")
+        await asyncio.sleep(EVERY_S)
+
+
+async def plans_of(management: ManagementConnection) -> PlansTold | None:
+    """What the leader of a domain tells of plans; None if nobody does."""
+    answer = await management.operate(PlanShown(), timeout_s=TIMEOUT_S)
+    if answer is None or answer.problem:
+        return None
+    try:
+        return msgspec.json.decode(answer.result, type=PlansTold)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

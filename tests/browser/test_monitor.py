@@ -1,0 +1,310 @@
+"""The live view in a real browser, beside a running federation: what pages show is so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import nats
+import pytest
+from playwright.async_api import BrowserContext, Page, async_playwright
+from tests.kit.running import Running
+from tests.kit.waiting import eventually
+
+from mangrove.agent.inspection import inspect
+from mangrove.config import parse_federation
+from mangrove.model.site_pair import link_name
+from mangrove.model.status import FederationStatus, GatewayStatus
+from mangrove.testbed.local_federation import LocalFederation
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--no-first-run"),
+]
+PATIENCE_MS = 30_000
+MARKUP = "<img/src=x/onerror=document.title=1>.>"
+TRIANGLE = f"""
+federation: triangle
+domains:
+  seattle: {{location: [47.61, -122.33], edges: 1}}
+  denver:  {{location: [39.74, -104.99], edges: 1}}
+  orlando: {{location: [28.54, -81.38], edges: 1}}
+links:
+  - {{between: [seattle, denver], delay_ms: 2}}
+  - {{between: [denver, orlando], delay_ms: 2}}
+  - {{between: [orlando, seattle], delay_ms: 4}}
+topics:
+  - {{match: "alert.>", deadline_ms: 5000, paths: 2}}
+  - {{match: "{MARKUP}", deadline_ms: 100}}
+"""
+KILLED = "denver--seattle"
+LAST_FAILURE = (
+    "Math.max(...[...document.querySelectorAll('.tick.bad')].map(tick => parseFloat(tick.style.left)))"
+)
+"""Where on the slider it is, in percent."""
+SLIDE = "(slider, percent) => { slider.value = 10 * percent; slider.dispatchEvent(new Event('input')); }"
+MIDDLE = """path => {
+  const middle = path.getPointAtLength(path.getTotalLength() / 2);
+  const frame = path.ownerSVGElement.getBoundingClientRect();
+  return [frame.left + middle.x, frame.top + middle.y];
+}"""
+
+
+class Watched:
+    """A federation with traffic, a monitor beside it, and a browser."""
+
+    def __init__(self, running: Running, directory: Path, address: str, browser: BrowserContext) -> None:
+        self.running = running
+        self.directory = directory
+        self.address = address
+        self.browser = browser
+        self.asked: list[str] = []
+        """Every address that any page asked for."""
+
+    async def status(self) -> FederationStatus:
+        return await inspect(self.running.launched.runtime())
+
+    async def open(self, path: str, address: str = "") -> Page:
+        page = await self.browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("websocket", lambda socket: self.asked.append(socket.url))
+        await page.goto((address or self.address) + path)
+        await page.wait_for_function("document.documentElement.dataset.version > 0")
+        return page
+
+
+@contextlib.asynccontextmanager
+async def monitor(directory: Path, *options: str) -> AsyncIterator[str]:
+    """A monitor process; its address."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "mangrove.cli.main", "monitor", "--port", "0", "--json",
+        "--run-dir", str(directory), *options,
+        stdout=asyncio.subprocess.PIPE, env=os.environ,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = b""
+        while not said.rstrip().endswith(b"}"):
+            said += await asyncio.wait_for(process.stdout.readline(), PATIENCE_MS / 1000)
+        yield json.loads(said)["address"]
+    finally:
+        process.terminate()
+        assert await process.wait() == 130, "it ends when it is told to"
+
+
+@contextlib.asynccontextmanager
+async def traffic(running: Running) -> AsyncIterator[None]:
+    """Alerts from Seattle to Orlando."""
+    subscriber = await nats.connect(running.edge("orlando"))
+    publisher = await nats.connect(running.head("seattle"))
+    await subscriber.subscribe("alert.>")
+    await subscriber.flush()
+    await running.knows_interest("seattle", "orlando", 1)
+
+    async def publish() -> None:
+        while True:
+            await publisher.publish("alert.flood", b"x" * 500)
+            await asyncio.sleep(0.05)
+
+    publishing = asyncio.create_task(publish())
+    try:
+        yield
+    finally:
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
+        await publisher.close()
+        await subscriber.close()
+
+
+@pytest.fixture(scope="module")
+async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
+    directory = tmp_path_factory.mktemp("state") / "triangle"
+    federation = parse_federation(TRIANGLE, "triangle").require()
+    async with contextlib.AsyncExitStack() as stack:
+        launched = await stack.enter_async_context(LocalFederation(federation, directory, ephemeral=True))
+        running = Running(launched)
+        await running.links_up()
+        await stack.enter_async_context(traffic(running))
+        address = await stack.enter_async_context(monitor(directory))
+        player = await stack.enter_async_context(async_playwright())
+        browser = await player.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        stack.push_async_callback(browser.close)
+        yield Watched(running, directory, address, await browser.new_context())
+
+
+def gateway(status: FederationStatus, domain: str) -> GatewayStatus:
+    found = next(each.gateway for each in status.domains if each.domain == domain)
+    assert found is not None
+    return found
+
+
+async def grade_becomes(page: Page, grade: str) -> None:
+    await page.wait_for_selector(f'[data-link="{KILLED}"][data-grade="{grade}"]', state="attached")
+
+
+async def cell(page: Page, row: str, column: str) -> str:
+    found = page.locator(f'tr[data-key="{row}"] td[data-label="{column}"]')
+    await found.wait_for()
+    return re.sub(r"\s+", " ", await found.inner_text()).strip()
+
+
+async def test_the_map_shows_all_sites_and_links_as_they_are(watched: Watched) -> None:
+    page = await watched.open("/")
+    status = await watched.status()
+    for domain in status.domains:
+        await page.wait_for_selector(f'[data-site="{domain.domain}"][data-grade="good"]', state="attached")
+    links = {
+        link_name(domain.domain, link.peer)
+        for domain in status.domains
+        for link in gateway(status, domain.domain).links
+    }
+    await page.wait_for_selector(".link.good")
+    shown = await page.locator("[data-link]").evaluate_all("all => all.map(each => each.dataset.link)")
+    assert set(shown) == links
+    assert "triangle" in await page.locator("#headline").inner_text()
+    await page.locator('[data-topic="alert.>"]').click()
+    paths = {path for way in gateway(status, "seattle").ways if way.topic == "alert.>" for path in way.paths}
+    for path in paths:
+        for hop in pairwise(path):
+            await page.wait_for_selector(f'[data-hop="{"--".join(hop)}"]', state="attached")
+    await page.close()
+
+
+async def test_a_topic_has_its_contract_beside_what_is_so(watched: Watched) -> None:
+    page = await watched.open("/topics")
+    assert await cell(page, "alert.>", "deadline") == "5,000"
+
+    async def same_paths() -> bool:
+        ways = [way for way in gateway(await watched.status(), "seattle").ways if way.topic == "alert.>"]
+        fewest = min((len(way.paths) for way in ways), default=0)
+        return fewest > 0 and await cell(page, "alert.>", "paths") == f"{fewest} / 2"
+
+    await eventually(same_paths, "the page should show the ways that the gateway has")
+    assert MARKUP in await page.locator("tbody").inner_text(), "a name is text, whatever it holds"
+    assert await page.locator("tbody img").count() == 0
+    assert "Mangrove" in await page.title()
+    await page.locator('tr[data-key="alert.>"] a.strong').click()
+    await page.wait_for_selector(".chart .observed")
+    observed = [each.observed_ms for each in gateway(await watched.status(), "orlando").arrivals]
+    text = await page.locator('[data-figure="observed"] b').inner_text()
+    assert 0 < float(text.removesuffix(" ms").replace(",", "")) <= 50 * max(observed)
+    assert "seattle → orlando" in await page.locator("#page").inner_text()
+    await page.close()
+
+
+async def test_brokers_are_those_that_run(watched: Watched) -> None:
+    page = await watched.open("/brokers")
+    status = await watched.status()
+    for domain in status.domains:
+        for broker in domain.brokers:
+            assert await cell(page, broker.name, "role") == broker.role
+            assert (await cell(page, broker.name, "state")).split()[-1] in ("low", "up")
+        assert domain.agent is not None
+        assert domain.agent.leader in await cell(page, domain.domain, "leader")
+    await page.close()
+
+
+async def test_plans_are_told_for_each_domain(watched: Watched) -> None:
+    page = await watched.open("/plans")
+    for domain in ("seattle", "denver", "orlando"):
+        panel = page.locator(f'[data-domain="{domain}"]')
+        await panel.wait_for()
+        assert "no plan is in force" in await panel.inner_text()
+    await page.close()
+
+
+async def test_a_disaster_is_judged_by_dragging_a_circle(watched: Watched) -> None:
+    page = await watched.open("/")
+    await page.locator("#what-if").click()
+    await page.wait_for_selector('[data-site="denver"] .dot')
+    dot = await page.locator('[data-site="denver"] .dot').bounding_box()
+    assert dot is not None
+    await page.mouse.move(dot["x"] + 4, dot["y"] + 4)
+    await page.mouse.down()
+    await page.mouse.move(dot["x"] + 40, dot["y"] + 4, steps=3)
+    await page.mouse.up()
+    card = page.locator(".card.danger")
+    await card.wait_for()
+    assert "Inside: denver" in await card.inner_text()
+    await page.close()
+
+
+async def test_a_killed_link_is_seen_explained_and_undone_by_the_slider(watched: Watched) -> None:
+    page = await watched.open("/")
+    await grade_becomes(page, "good")
+    await watched.running.launched.reshape("seattle", "denver", black_hole=True)
+    await grade_becomes(page, "bad")
+    await page.wait_for_function(f"{LAST_FAILURE} > 0")
+    moment = await page.evaluate(LAST_FAILURE)
+    await page.locator("#slider").evaluate(SLIDE, moment - 5)
+    await page.wait_for_selector(".map-frame.past")
+    await grade_becomes(page, "good")
+    await page.locator("#moment").click()
+    await grade_becomes(page, "bad")
+    x, y = await page.locator(f'[data-link="{KILLED}"] .hit').evaluate(MIDDLE)
+    await page.mouse.click(x, y)
+    await page.wait_for_url("**/story?about=link**")
+    await page.locator(".event.chosen", has_text="failed").first.wait_for()
+    await watched.running.launched.reshape("seattle", "denver", black_hole=False)
+    await watched.running.links_up()
+    await page.close()
+
+
+async def test_who_may_only_look_sees_no_action(watched: Watched) -> None:
+    page = await watched.open("/")
+    assert await page.locator('a[href="/act"]').count() == 0
+    answer = await page.request.get(watched.address + "/act")
+    assert answer.status == 404
+    await page.close()
+
+
+async def test_an_operator_acts_after_confirming_and_it_is_written_down(watched: Watched) -> None:
+    async with monitor(watched.directory, "--allow-actions") as address:
+        page = await watched.open("/act", address)
+        await page.locator("#act-pause").click()
+        await page.locator("#act-yes").click()
+
+        async def paused() -> bool:
+            status = await watched.status()
+            return any(each.agent is not None and each.agent.paused is not None for each in status.domains)
+
+        await eventually(paused, "the agents of a domain should be paused")
+        await page.locator("#act-resume").click()
+        await page.locator("#act-yes").click()
+
+        async def resumed() -> bool:
+            return not await paused()
+
+        await eventually(resumed, "the agents should decide again")
+        await page.close()
+    run = watched.running.launched.run
+    lines = run.audit_of("operator").read_text().splitlines()
+    told = [msgspec.json.decode(line)["facts"] for line in lines]
+    assert [each["operation"] for each in told if each.get("where") == "monitor"] == ["pause", "resume"]
+
+
+async def test_pages_fit_a_phone(watched: Watched) -> None:
+    page = await watched.open("/")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for path in ("/", "/topics", "/brokers", "/story"):
+        await page.goto(watched.address + path)
+        await page.wait_for_function("document.documentElement.dataset.version > 0")
+        assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+    await page.close()
+
+
+async def test_no_request_leaves_the_machine(watched: Watched) -> None:
+    assert len(watched.asked) > 50
+    hosts = {urlsplit(each).hostname for each in watched.asked if not each.startswith(("data:", "blob:"))}
+    assert hosts == {"127.0.0.1"}
