@@ -14,6 +14,7 @@ from tests.kit.steady_stream import SteadyStream
 from mangrove.config import parse_federation
 from mangrove.host.audit.reading import check_logs
 from mangrove.host.run_directory import RunDirectory
+from mangrove.model.shared_names import WAN_PROCESS
 from mangrove.testbed.local_federation import LocalFederation
 
 
@@ -38,6 +39,19 @@ def leaked_secrets(run: RunDirectory) -> list[str]:
     ]
 
 
+def carriers(launched: LocalFederation) -> list[int]:
+    """The processes that messages between honest domains go through."""
+    heads = {launched.endpoints[name].head.name for name in HONEST}
+    found = [
+        each
+        for each in launched.processes()
+        if each.name in heads or each.name == WAN_PROCESS or each.name.endswith("-gateway")
+    ]
+    pids = [each.pid for each in found if each.pid is not None]
+    assert len(pids) == len(HONEST) + 1 + 4, [each.name for each in found]
+    return pids
+
+
 @pytest.fixture(scope="module")
 async def field(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Battlefield]:
     """The federation, at rest and under traffic; the attacker's own gateway is out of his way."""
@@ -46,12 +60,14 @@ async def field(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Battl
     async with LocalFederation(federation, directory, ephemeral=True, secured=True) as launched:
         await Running(launched).links_up()
         await launched.sites["m"].gateway.stop()
-        stream = SteadyStream(launched.directory, HONEST)
+        stream = SteadyStream(launched.directory, HONEST, carriers(launched))
+        battlefield = Battlefield(launched, stream)
         try:
             await asyncio.wait_for(stream.begin(), 60)
-            yield Battlefield(launched, stream)
+            yield battlefield
         finally:
             stream.end()
+    battlefield.settle()
     reports = check_logs(launched.run)
     assert {f"{domain}-gateway" for domain in "abcd"} <= {report.process for report in reports}
     assert all(report.whole for report in reports), [report.findings for report in reports]

@@ -16,6 +16,7 @@ from tests.kit.attachments import message
 from tests.kit.battlefield import NAME, Battlefield
 from tests.kit.forged_certificates import of_a_gateway
 from tests.kit.rogue_gateway import RogueGateway
+from tests.kit.waiting import eventually
 
 from mangrove.host.keys.making import revoke
 from mangrove.model.audit.entry import AuditKind
@@ -32,7 +33,7 @@ from mangrove.overlay.protocol.control_messages import (
     RouteSetup,
     RouteTeardown,
 )
-from mangrove.overlay.protocol.frames import HEADER, Frame, FrameType
+from mangrove.overlay.protocol.frames import HEADER, TAG_BYTES, Frame, FrameType, Tag
 from mangrove.overlay.protocol.signed import InterestStatement, Signed
 from mangrove.overlay.protocol.signed_bodies import Signable, signed_frame, words
 from mangrove.overlay.trust.trust import KeyTrust
@@ -151,33 +152,46 @@ async def test_regions_that_others_should_have_declared(field: Battlefield) -> N
     await is_not_believed(field, notice, forged, words=("region",))
 
 
-async def test_frames_that_name_another_origin(field: Battlefield) -> None:
-    """Messages that c should have sent, under the names of those that it sends next."""
+async def forged_data(field: Battlefield, count: int) -> bytes:
+    """Messages that c should have sent, under the names of those that it sends next; half with a tag."""
     order = field.launched.federation.domain_order
-    status = await field.running.gateway("c")
-    mask = 1 << order.index("a")
-    body = message("honest.c", b"999999999")
-    frames = [
-        Frame(
-            FrameType.DATA,
-            body,
-            hop_limit=9,
-            origin=order.index("c"),
-            epoch=status.epoch,
-            destinations=mask,
-            flow_id=flow,
-            sequence=sequence,
-        )
-        for flow in range(1, 3)
-        for sequence in range(1, 2_000)
-    ]
+    place = order.index("a")
+    frame = Frame(
+        FrameType.DATA,
+        message("honest.c", b"999999999"),
+        hop_limit=9,
+        origin=order.index("c"),
+        epoch=(await field.running.gateway("c")).epoch,
+        destinations=1 << place,
+    )
+    tags = ((), (Tag(place, bytes(TAG_BYTES)),))
+    return b"".join(
+        replace(frame, flow_id=1 + number % 2, sequence=number // 2, tags=tags[number % 2]).encode()
+        for number in range(2, count + 2)
+    )
+
+
+@pytest.mark.parametrize("count", [12_000, 100_000])
+async def test_bursts_of_frames_that_name_another_origin(field: Battlefield, count: int) -> None:
+    """All in one breath: they are refused as fast as others let them, and others do not notice."""
+    burst = await forged_data(field, count)
+
+    async def forgeries() -> int:
+        ignored = (await field.running.gateway("a")).ignored
+        return sum(times for what, times in ignored.items() if what.startswith("data from m"))
+
+    before = await forgeries()
 
     async def attack() -> None:
         async with in_place_of_m(field) as rogue:
-            for start in range(0, len(frames), 50):
-                rogue.say(*frames[start : start + 50])
-                await asyncio.sleep(0.005)
-            await asyncio.sleep(0.3)
+            rogue.say(burst)
+
+            async def all_counted() -> bool:
+                return await forgeries() >= before + count
+
+            await eventually(all_counted, "every single one should be counted", timeout_s=100)
+            rogue.say(Digest(known={}))
+            assert not rogue.closed.is_set(), "the link goes on: it may carry what others have sent"
 
     await field.refuses("a", REFUSED, "'peer': 'm'", "data", attack=attack)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.kit.fuzz_run import FuzzReport
+from tests.kit.fuzz_run import FuzzReport, depth, shallow
 
 INPUTS = 10_000_000
 SEED = 1_600
@@ -43,5 +43,7 @@ def test_ten_million_mutated_inputs_break_nothing_and_leak_nothing() -> None:
             f"seed {report.seed}: {report.inputs:,} inputs in {report.seconds:.0f} s, "
             f"memory {report.memory_before_mb:.1f} MB before, {report.memory_after_mb:.1f} MB after"
         )
+    print(depth(reports))  # noqa: T201
     assert sum(report.inputs for report in reports) >= INPUTS
+    assert not shallow(reports)
     assert all(report.memory_after_mb - report.memory_before_mb < GROWTH_MB for report in reports)

@@ -39,6 +39,7 @@ links:
   - {between: [b, c], delay_ms: 3}
   - {between: [c, d], delay_ms: 3}
   - {between: [a, d], delay_ms: 3}
+queue_bytes: 1048576
 topics:
   - {match: "alert.>", deadline_ms: 100, paths: 2}
   - {match: "jobs.>", deadline_ms: 500}

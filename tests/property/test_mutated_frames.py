@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from tests.kit.frame_corpus import kind_of
-from tests.kit.fuzz_run import run, said_today
+from tests.kit.fuzz_run import run, said_today, shallow
 from tests.kit.mutation import load_corpus
 
 from mangrove.overlay.protocol.control_messages import ControlBody
-from mangrove.overlay.protocol.frames import FrameDecoder, FrameType
+from mangrove.overlay.protocol.frames import FrameDecoder
 
 INPUTS = 100_000
-ENDS = (FrameType.GOODBYE, FrameType.HELLO, FrameType.RENEWAL)
-"""For the engine, which never hears them on a link that goes on."""
 SEED = 16
 
 
@@ -24,11 +22,9 @@ def test_a_hundred_thousand_mutated_inputs_break_nothing() -> None:
     assert report.outcomes["secured link"]["LINK_STATE"] > 100
     link = report.outcomes["link"]
     assert min(link["refused"], link["not greeted"], link["greeted"], link["sent on"]) > 10, link
-    for kind in FrameType:
-        if kind not in ENDS:
-            assert link[kind.name] > 100, f"hardly any {kind.name} got through: {link}"
     assert report.outcomes["body"]["written"] > 100
     assert report.outcomes["pair"]["refused"] > 100
+    assert not shallow([report])
 
 
 def test_the_corpus_has_everything_that_gateways_say() -> None:

@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from mangrove.model.questions.vouching import AttachedPlace
 from mangrove.overlay.protocol.bodies import Entry, Flow, Message
+
+Places = list[Callable[[], AttachedPlace | None]]
+"""Asked one by one, they tell where a gateway is attached."""
 
 
 class Sorter(Protocol):

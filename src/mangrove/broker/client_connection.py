@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -59,7 +58,11 @@ class RawMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 Form = Callable[[str, bytes, bytes, str, Any], Any]
-"""Makes a message of subject, data, head, reply and origin: `RawMessage`, or what looks like it."""
+"""Makes a message of subject, data, head, reply and origin: `RawMessage`, or what looks like it.
+
+A bound method may note the message itself and make none; while there is one, a connection does not log in
+anew.
+"""
 
 Sink = Callable[[list[Any], int], None]
 """Takes all messages that one buffer held for a subscription, and how many bytes they were on the wire."""
@@ -77,8 +80,7 @@ class Subscribed(Protocol):
         """The queue group, or an empty string."""
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
+class Denial(msgspec.Struct, frozen=True):
     """A broker does not let a client publish or subscribe."""
 
     publishing: bool
@@ -117,8 +119,7 @@ class Outlet(Protocol):
         """Publish as `ClientConnection.publish` does."""
 
 
-@dataclass(slots=True)
-class ConnectionCounts:
+class ConnectionCounts(msgspec.Struct):
     """What happened to one connection."""
 
     received_messages: int = 0
@@ -126,11 +127,15 @@ class ConnectionCounts:
     sent_bytes: int = 0
     connects: int = 0
     """How often a broker accepted the connection."""
-    lost: Counter[str] = field(default_factory=Counter)
+    renewals: int = 0
+    """How often it logged in anew, by another key, without being lost."""
+    not_renewed: int = 0
+    """How often that did not come about; it is tried again."""
+    lost: Counter[str] = msgspec.field(default_factory=Counter)
     """Why brokers were lost, by one of few reasons."""
-    errors: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = msgspec.field(default_factory=Counter)
     """What brokers complained of, by one of few words."""
-    denied: Counter[str] = field(default_factory=Counter)
+    denied: Counter[str] = msgspec.field(default_factory=Counter)
     """How often a rule kept something from being published or subscribed to, by what; bounded."""
     unsent_messages: int = 0
     """Messages that were refused because no broker was there and the room was full."""

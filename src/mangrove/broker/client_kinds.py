@@ -25,10 +25,12 @@ class ClientKind(Protocol):
         owner: ClientConnectionOwner | None = None,
         *,
         login: LoginSource | None = None,
+        marker_prefix: str = "",
     ) -> ClientConnection:
         """A connection to one of the brokers at these URLs, tried in this order; it is not made yet.
 
         A `login` is asked for at every attempt; without one brokers that let anybody in are connected to.
+        Under `marker_prefix` the user may publish what it needs to log in anew without a gap.
         """
 
 
@@ -42,6 +44,7 @@ def client_connection(
     owner: ClientConnectionOwner | None = None,
     *,
     login: LoginSource | None = None,
+    marker_prefix: str = "",
 ) -> ClientConnection:
     """A connection to brokers of this kind."""
-    return CLIENT_KINDS[kind](urls, name, owner, login=login)
+    return CLIENT_KINDS[kind](urls, name, owner, login=login, marker_prefix=marker_prefix)

@@ -5,29 +5,32 @@ Everything outside this room asks `kind_of(…)` and names no broker product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from mangrove.broker.attachment import Attachment, AttachmentOwner
-from mangrove.broker.heartbeat import Heartbeat, Refused
 from mangrove.broker.nats.kind import NatsKind
-from mangrove.broker.probing import Probe, ProbeOwner
-from mangrove.broker.refusals import Refusal
-from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
-from mangrove.broker.security import BrokerSecurity
-from mangrove.broker.system import BrokerSystem
-from mangrove.host.keys.login import LoginSource
-from mangrove.host.process import ManagedProcess
-from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BrokerKind
-from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.hosting.broker_status import BrokerStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from mangrove.broker.attachment import Attachment, AttachmentOwner, Places
+    from mangrove.broker.heartbeat import Heartbeat, Refused
+    from mangrove.broker.logins import Logins
+
     # What a tap and a page of subscriptions are is told by the first kind; another one offers the same.
     from mangrove.broker.nats.subscriptions import SubscriptionWatch
     from mangrove.broker.nats.tap import Tap
+    from mangrove.broker.probing import Probe, ProbeOwner
+    from mangrove.broker.refusals import Refusal
+    from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
+    from mangrove.broker.security import BrokerSecurity
+    from mangrove.broker.system import BrokerSystem
+    from mangrove.host.keys.login import LoginSource
+    from mangrove.host.process import ManagedProcess
+    from mangrove.model.agents.credentials import Credentials
+    from mangrove.model.endpoints import BrokerEndpoints
+    from mangrove.model.hosting.broker_status import BrokerStatus
 
 
 class Kind(Protocol):
@@ -41,12 +44,13 @@ class Kind(Protocol):
         *,
         together: str = "",
         login: LoginSource | None = None,
+        places: Places | None = None,
     ) -> Attachment:
         """A gateway's attachment, under `name`, to the first of these brokers that answers.
 
         They stand in the order in which they succeed each other as head. It does nothing until it runs. Those
         of one name `together` that are attached to one broker hear nothing of what the others want or say.
-        Who it is `login` says; without one, the URLs.
+        Who it is `login` says; without one, the URLs. In `places` is left how to ask where it is attached.
         """
 
     def retained(
@@ -96,6 +100,9 @@ class Kind(Protocol):
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""
 
+    async def logins(self, broker: BrokerEndpoints, *, first: int, most: int) -> Logins | None:
+        """Some of who is connected, from number `first` on; None if a broker, or its host, does not tell."""
+
     def system(self, broker: BrokerEndpoints, login: LoginSource | None) -> BrokerSystem:
         """How an agent watches a broker; without a login, as anybody could."""
 
@@ -111,8 +118,8 @@ class Kind(Protocol):
     def subscription_watch(self, broker: BrokerEndpoints) -> SubscriptionWatch:
         """Looks at who subscribes to what at a broker, as often as is affordable."""
 
-    def tap(self, head: BrokerEndpoints, login: LoginSource | None = None) -> Tap:
-        """A listener that samples what passes a head broker."""
+    def tap(self, head: BrokerEndpoints, login: LoginSource | None, may_sample: Callable[[str], bool]) -> Tap:
+        """A listener that samples what passes a head broker, and texts of the topics where it may."""
 
 
 KINDS: dict[BrokerKind, Kind] = {BrokerKind.NATS: NatsKind()}

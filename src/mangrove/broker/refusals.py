@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.model.audit.entry import AuditKind
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """A client or a broker without the right key, or one that may not do what it tried."""
 
     kind: AuditKind

@@ -6,30 +6,28 @@ Made from the key directory of a domain; a broker's kind renders it into the bro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from mangrove.model.security.users import User
 
 
-@dataclass(frozen=True, slots=True)
-class Subjects:
+class Subjects(msgspec.Struct, frozen=True):
     """Which subjects may be used: those allowed (None: all) but for those denied."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """What somebody may publish, and subscribe to."""
 
     publish: Subjects = Subjects()
     subscribe: Subjects = Subjects()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSecurity:
+class BrokerSecurity(msgspec.Struct, frozen=True, kw_only=True):
     """One broker's share of the key directory of its domain."""
 
     federation: str
@@ -42,8 +40,12 @@ class BrokerSecurity:
     """Certificates of the authorities that are believed."""
     users: tuple[User, ...]
     """Public halves alone."""
-    rights: Mapping[str, Rights] = field(default_factory=dict)
+    rights: Mapping[str, Rights] = msgspec.field(default_factory=dict)
     """What the access rules leave to clients, of the subjects that applications use; one that is not named
     may use all of them."""
-    seed: str = field(default="", repr=False)
+    seed: str = ""
     """By which this broker attaches to another, if it does."""
+
+    def __repr__(self) -> str:
+        """Without the seed."""
+        return f"BrokerSecurity({self.federation!r}, {self.domain!r}, {self.certificate!r})"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mangrove.errors import MangroveError
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.plain_clients import PlainClient
+from mangrove.model.questions.vouching import AttachedPlace
 
 
 class BrokerAwayError(MangroveError):
     """A broker did not answer in time, or not in a way that can be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connections:
+class Connections(msgspec.Struct, frozen=True):
     """The clients of a broker that do not speak with an agent, and how many could not be looked at."""
 
     clients: tuple[PlainClient, ...] = ()
@@ -41,8 +42,8 @@ class BrokerSystem(Protocol):
     async def detach(self, other: str) -> bool:
         """End what joins the broker with another, whichever attached; whether there was something."""
 
-    async def expel(self, keys: Collection[str]) -> int:
-        """Disconnect who attached by another key than these; how many.
+    async def expel(self, keys: Collection[str], vouched: Collection[AttachedPlace] = ()) -> int:
+        """Disconnect who attached by another key than these, and is not vouched for; how many.
 
         Brokers that are told of other users send clients away themselves, and leave what is attached alone.
         """

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import deque
 
 from mangrove.gateway.tally import MAX_TOPICS, Tally
-from mangrove.model.topic_counts import CountCursor, TopicCounts
+from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicTotals
 
 MAX_INTERVALS = 600
-MAX_KEPT_TOPICS = 100_000
+MAX_KEPT_TOPICS = 300_000
 """Counts by topic that are kept in all intervals together."""
 ANSWER_BYTES = 600_000
 """Of topics in an answer; management brokers take messages of 1 MiB."""
+TOTALS_BYTES = 1_500_000
+"""Of topics in the totals: some ten thousand; they are sent packed, and once."""
 
 
 class Interval:
@@ -72,6 +74,19 @@ class CountHistory:
         """Everything counted so far; of topics, the busiest."""
         self._cut()
         return self._before
+
+    def so_far(self, uptime_s: float, *, budget_bytes: int = TOTALS_BYTES) -> TopicTotals:
+        """Everything counted since the process started, within a size; busy topics are named first."""
+        all_of = self.totals
+        share = budget_bytes // 3
+        return TopicTotals(
+            domain=self._domain,
+            epoch=self._epoch,
+            uptime_s=uptime_s,
+            sent=all_of.sent.report(all_of.sent.total, share),
+            delivered=all_of.delivered.report(all_of.delivered.total, share),
+            dropped=all_of.dropped.report(all_of.dropped.total, share),
+        )
 
     def since(
         self, cursor: CountCursor | None, uptime_s: float, *, budget_bytes: int = ANSWER_BYTES

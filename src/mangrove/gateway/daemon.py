@@ -1,6 +1,6 @@
 """The gateway process: puts the overlay engine, the head broker and the links together.
 
-Run by the agent as `python -m mangrove.gateway.daemon SETTINGS.json`.
+Run by the site through `mangrove.host.daemon_start`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mangrove.broker.attachment import Places
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import MangroveError
 from mangrove.gateway.access.border_book import BorderBook
@@ -29,6 +30,7 @@ from mangrove.gateway.links.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
+from mangrove.gateway.management.voucher import Voucher
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
@@ -45,14 +47,22 @@ from mangrove.host.event_file import EventFile
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.logins.user_login import login_of
+from mangrove.host.status_publisher import StatusPublisher
+from mangrove.host.tracing.tracer import Tracer
+from mangrove.host.web.health import Readiness, telling_health
 from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.gateway_settings import GatewaySettings
+from mangrove.model.metrics.families import Families
+from mangrove.model.metrics.gateway import put_gateway
+from mangrove.model.metrics.topics import TopicMetrics
 from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
 )
 from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
+from mangrove.model.stream.messages import GATEWAY_PART, TOPICS_PART
 from mangrove.model.subjects import egress_marker_subject
+from mangrove.model.topic_counts import TopicTotals
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.events.happenings import StatementRefused
 from mangrove.overlay.instructions import (
@@ -79,6 +89,7 @@ from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_net
 
 if TYPE_CHECKING:
     from mangrove.gateway.sealing.domain_sealing import DomainSealing
+    from mangrove.gateway.tracing.hop_spans import HopSpans
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +119,11 @@ class Gateway:
         *,
         keys: KeysInForce | None = None,
         audit: AuditLog | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """With a `pair`, it stands by until that says otherwise. Without `keys` nothing is secured.
 
-        The audit log is that of the process.
+        The audit log is that of the process, as is the `tracer`, without which nothing is traced.
         """
         federation = settings.federation
         self._settings = settings
@@ -127,7 +139,12 @@ class Gateway:
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._border_book = BorderBook(self._audit)
-        self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None)
+        self._topic_metrics = TopicMetrics()
+        self._publisher = StatusPublisher(
+            settings.domain, {GATEWAY_PART: self._account, TOPICS_PART: self._topics}
+        )
+        self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None, tracer)
+        self._hops = None if tracer is None else self._make_hops(tracer)
         self._stimuli: StimuliFile | None = None
         self._sealing = self._make_sealing()
         self._engine = self._make_engine(epoch)
@@ -148,6 +165,7 @@ class Gateway:
             self._hang_together,
             users=bool(settings.keys),
         )
+        self._places: Places = []
         self._mirrors = self._make_mirrors()
         self._head = HeadConnection(
             self._engine,
@@ -157,6 +175,7 @@ class Gateway:
                 settings.head_urls,
                 together="" if settings.pair is None else f"gateways-{settings.domain}",
                 login=self._attach_login(),
+                places=self._places,
             ),
             self._ledger,
             max_message_bytes=federation.max_message_bytes,
@@ -188,6 +207,7 @@ class Gateway:
             keys=keys,
             keys_changed=self._say_anew,
             audit=self._audit,
+            hops=self._hops,
         )
         if pair is not None:
             self._partnership = Partnership(
@@ -244,6 +264,14 @@ class Gateway:
         self._stimuli.follow(engine)
         return engine
 
+    def _make_hops(self, tracer: Tracer) -> HopSpans:
+        """Who traces sampled messages."""
+        from mangrove.gateway.tracing.hop_spans import HopSpans
+
+        tracer.when_dropped = self._ledger.ignore
+        contracts = self._settings.federation.topics.contracts
+        return HopSpans(tracer, self._settings.domain, tuple(each.match for each in contracts))
+
     def _trust(self) -> KeyTrust | None:
         """What the engine signs with and judges by; None without keys."""
         if self._keys is None:
@@ -289,7 +317,13 @@ class Gateway:
         return MirrorPlane(
             self._engine,
             {
-                edge: partial(attach, name, (url,), login=login_of(settings.keys, GATEWAY_USER))
+                edge: partial(
+                    attach,
+                    name,
+                    (url,),
+                    login=login_of(settings.keys, GATEWAY_USER),
+                    places=self._places,
+                )
                 for edge, url in settings.mirror_urls.items()
             },
             self._ledger,
@@ -393,6 +427,8 @@ class Gateway:
                     self._journal.record(frame)
                     if (body := self._sealed.opened(frame)) is not None:
                         origin = self._order[frame.origin]
+                        if self._hops is not None:
+                            self._hops.delivered(frame, body)
                         self._head.deliver(body, frame.hop_limit, frame.topic_class, origin)
                 case HandToAgent(peer, frame):
                     self._mail.arrived(peer, frame.body)
@@ -480,6 +516,8 @@ class Gateway:
         """For the story; what was not believed also goes into the audit log."""
         events = self._engine.take_events()
         self._event_file.write(events)
+        if events:
+            self._publisher.poke()
         for event in events:
             match event.happening:
                 case StatementRefused(peer=peer, origin=origin, what=what, reason=reason, count=count):
@@ -501,7 +539,10 @@ class Gateway:
         """Serve until cancelled, or until the other gateway of the domain has taken this one's place."""
         servers = await self._links.listen(self._settings.listen)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with (
+                telling_health(self._settings.health, self._readiness, self._counted),
+                asyncio.TaskGroup() as tasks,
+            ):
                 tasks.create_task(self._head.run(), name="head")
                 tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
@@ -515,6 +556,7 @@ class Gateway:
         except* DisplacedError:
             log.warning("displaced by the other gateway of %s", self._settings.domain)
         finally:
+            self._engine.conclude(monotonic())
             self._write_events()
             if self._timer is not None:
                 self._timer.cancel()
@@ -548,6 +590,7 @@ class Gateway:
             started=self._started,
             status=self.status,
             carry_out=self._carry_out,
+            voucher=Voucher(self._places, login_of(self._settings.keys, GATEWAY_USER)),
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(
@@ -558,7 +601,26 @@ class Gateway:
             self._desk,
             announcement,
             login_of(self._settings.keys, GATEWAY_USER),
+            self._publisher,
         )
+
+    async def _account(self) -> GatewayStatus:
+        return self.status()
+
+    def _readiness(self) -> Readiness:
+        """One that stands by is ready to; one that carries needs its head broker."""
+        role = Role.ACTIVE.value if self._pair is None else self._pair.status().role
+        checks = {"head broker": self._head.connected} if role == Role.ACTIVE.value else {role: True}
+        return Readiness(process=self._name, checks=checks)
+
+    async def _counted(self) -> Families:
+        families = Families()
+        put_gateway(families, self._settings.domain, self.status())
+        self._topic_metrics.put(families, await self._topics())
+        return families
+
+    async def _topics(self) -> TopicTotals:
+        return self._ledger.history.so_far(monotonic() - self._started)
 
     def _sealing_figures(self) -> SealingFigures:
         if self._sealing is None:
@@ -598,29 +660,36 @@ async def _serve(settings: GatewaySettings) -> None:
     audit = AuditLog.at(settings.audit_path)
     audit.note(AuditKind.PROCESS_STARTED)
     following = None
+    tracer = Tracer.from_environment("mangrove-gateway", **{"service.instance.id": settings.domain})
     try:
         keys = KeysInForce.read(settings.keys, audit) if settings.keys else None
         following = None if keys is None else asyncio.create_task(keys.follow(), name="keys")
         if settings.pair is None:
-            await Gateway(settings, epoch=time_ns(), keys=keys, audit=audit).run()
+            await Gateway(settings, epoch=time_ns(), keys=keys, audit=audit, tracer=tracer).run()
         else:
             pair = Pair(settings.pair, settings.federation, settings.domain, keys=keys, audit=audit)
-            await _serve_in_turn(settings, pair, keys, audit)
+            await _serve_in_turn(settings, pair, keys, audit, tracer)
     finally:
         if following is not None:
             following.cancel()
+        if tracer is not None:
+            tracer.close()
         audit.note(AuditKind.PROCESS_STOPPED)
         audit.close()
         log.info("gateway stopped")
 
 
 async def _serve_in_turn(
-    settings: GatewaySettings, pair: Pair, keys: KeysInForce | None, audit: AuditLog
+    settings: GatewaySettings,
+    pair: Pair,
+    keys: KeysInForce | None,
+    audit: AuditLog,
+    tracer: Tracer | None,
 ) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
     tables = GatewayTables(prepared_network(settings.federation), settings.domain)
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit)
+        gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit, tracer=tracer)
         tasks.create_task(pair.run(), name="the other gateway")
         while True:
             serving = tasks.create_task(gateway.run(), name="gateway")
@@ -629,7 +698,7 @@ async def _serve_in_turn(
             except asyncio.CancelledError:
                 gateway.hand_over()
                 raise
-            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit)
+            gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit, tracer=tracer)
             pair.let_go()
 
 

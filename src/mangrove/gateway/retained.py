@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import blake2b
 from time import time_ns
 
@@ -52,8 +51,7 @@ NOT_ALLOWED = "a retained message on a subject that stays in its domain"
 FOREIGN = "a letter in the name of another domain than sent it"
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(msgspec.Struct, frozen=True):
     """What is known of a subject."""
 
     origin: str
@@ -61,8 +59,7 @@ class _State:
     digest: int  # 0: taken back
 
 
-@dataclass(frozen=True, slots=True)
-class _Reload:
+class _Reload(msgspec.Struct, frozen=True):
     """The store may hold anything: read it."""
 
 

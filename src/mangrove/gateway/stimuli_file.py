@@ -12,7 +12,6 @@ import io
 import pickle
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +113,7 @@ class StimuliFile:
         self._size += len(record)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(msgspec.Struct, frozen=True):
     """One file, read back."""
 
     path: Path

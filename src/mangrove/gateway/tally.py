@@ -9,7 +9,7 @@ import msgspec
 
 from mangrove.model.topic_counts import TopicTally
 
-MAX_TOPICS = 10_000
+MAX_TOPICS = 100_000
 ENTRY_BYTES = 16
 """What a topic takes in an answer besides its name."""
 
@@ -68,7 +68,8 @@ class Tally:
         )
 
     def _fitting(self, budget_bytes: int) -> Iterator[tuple[str, int]]:
-        for topic, count in self.topics.most_common():
+        # No more than could fit are put in order: with very many topics that is a small part.
+        for topic, count in self.topics.most_common(budget_bytes // ENTRY_BYTES):
             budget_bytes -= len(msgspec.json.encode(topic)) + ENTRY_BYTES
             if budget_bytes < 0:
                 return

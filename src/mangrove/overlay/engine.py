@@ -98,6 +98,7 @@ from mangrove.routing.failover.gateway_tables import GatewayTables
 MISPLACED = "in the name of a domain that cannot have sent it this way"
 STAYS_HOME = "it stays in its domain"
 FALSE_ORIGIN = "in the name of a domain that did not send it"
+NOT_KNOWN_YET = "its origin has not made itself known here yet"
 SENT_BEFORE = "turned back to an origin that does not know it any more"
 
 
@@ -561,7 +562,7 @@ class OverlayEngine:
             self._exchange.timer(),
             self._asks.timer(),
         )
-        return min(time for time in times if time is not None)
+        return min([time for time in times if time is not None])
 
     def handle_timer(self, now: float) -> list[Instruction]:
         """Heartbeats, silent links, repeated advertisements, expired frames and interest."""
@@ -577,6 +578,10 @@ class OverlayEngine:
     def link_rate(self, peer: str) -> float | None:
         """How fast the link to a neighbour takes data, in bytes a second; None if it was never too slow."""
         return self._neighbours[peer].outgoing.rate_bytes_s
+
+    def refused_from(self, peer: str) -> int:
+        """How much a neighbour has brought that was refused."""
+        return self._notary.refusals.by_peer[peer]
 
     def usable(self, peer: str) -> bool:
         """Whether data may be sent to a neighbour."""
@@ -615,6 +620,10 @@ class OverlayEngine:
     def take_events(self) -> list[Event]:
         """What happened since the last call."""
         return self._events.take()
+
+    def conclude(self, now: float) -> None:
+        """The gateway stops: what was refused and only counted is told."""
+        self._notary.refusals.tell(now, last=True)
 
     def validate(self) -> None:
         """Check every invariant; InvariantError names those that do not hold."""
@@ -662,6 +671,8 @@ class OverlayEngine:
             return instructions + self._settle_interest(now)
         for neighbour in self._neighbours:
             monitor = neighbour.monitor
+            if monitor.calm(now):
+                continue
             monitor.woken(now)
             if monitor.dead(now):
                 silence = f"no sign of life for {1000 * monitor.dead_interval_s:.0f} ms"
@@ -674,6 +685,7 @@ class OverlayEngine:
         instructions += self._network.serve_timers(now)
         instructions += self._network.send_routes(self._routes.catch_up(now))
         self._labels.expire(now)
+        self._notary.refusals.tell(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
         return instructions + self._settle_interest(now)
@@ -714,17 +726,24 @@ class OverlayEngine:
             )
         if self._notary.secured and self._misplaced(neighbour.name, frame, now):
             return [*instructions, DropMessages(frame, MISPLACED)]
+        own = frame.destinations & self._forwarder.own_bit
+        doubt = self._doubt(neighbour.name, frame, now) if own and self._notary.secured else ""
+        if doubt:
+            instructions.append(DropMessages(frame, doubt))
+            if frame.destinations == own:
+                return instructions
         frame = frame.older(neighbour.monitor.one_way_s)
-        if frame.destinations & self._forwarder.own_bit:
-            if self._notary.secured and not self._sent_by_origin(neighbour.name, frame, now):
-                instructions.append(DropMessages(frame, FALSE_ORIGIN))
-            else:
-                instructions += self._delivery.arrived(frame, now)
+        if own and not doubt:
+            instructions += self._delivery.arrived(frame, now)
         return [*instructions, *self._forwarder.onward(frame, now)]
 
-    def _sent_by_origin(self, peer: str, frame: Frame, now: float) -> bool:
+    def _doubt(self, peer: str, frame: Frame, now: float) -> str:
+        """Why a frame for this domain is not taken for its origin's; empty if it is."""
         self._notary.now = now
-        return self._notary.sent_by_origin(peer, frame)
+        if self._notary.sent_by_origin(peer, frame):
+            return ""
+        known = self.federation.domain_order[frame.origin] in self._notary.credentials
+        return FALSE_ORIGIN if known else NOT_KNOWN_YET
 
     def _came_back(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A sealed frame whose destination was lost, from a gateway that could not look into it."""
@@ -744,11 +763,12 @@ class OverlayEngine:
     def _misplaced(self, peer: str, frame: Frame, now: float) -> bool:
         """Whether a frame cannot have come from its origin by way of this neighbour.
 
-        The own frames may come back, where a repair leads through here, but not to be delivered.
+        The own frames may come back, where a repair leads through here, but not to be delivered, nor changed.
         """
         origin = self.federation.domain_order[frame.origin]
         if origin == self.domain:
             wrong = bool(frame.destinations & self.own_bit) or frame.epoch > self.epoch
+            wrong = wrong or not self._notary.is_own(frame, frame.destinations)
             why = Refusal.OWN_NAME
         else:
             wrong = bool(frame.label) and not self._labels.borne_by(origin, frame.epoch, frame.label, peer)
@@ -779,7 +799,7 @@ class OverlayEngine:
     # -- inside: interest ---------------------------------------------------------------------------------
 
     def _act_on_interest(self, now: float) -> list[Instruction]:
-        instructions = self._remote.work_off()
+        instructions = self._remote.work_off() if self._remote.busy else []
         if instructions:
             for frame in self._forwarder.parked.release_jobs(now):
                 instructions += self._forwarder.reroute(frame, now)

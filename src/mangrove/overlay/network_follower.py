@@ -159,9 +159,11 @@ class NetworkFollower:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         parts, instructions = self._parts, list[Instruction]()
         asks = parts.asks.of(Role.SUBSCRIBER)
-        ad = parts.link_state.advertise(parts.neighbours.reports(now), now, self._confirmed, asks, self.site)
-        if ad is not None:
-            instructions += self._flood(ad, None, now)
+        if not parts.link_state.told(parts.neighbours, now, self._confirmed, asks, self.site):
+            reports = parts.neighbours.reports(now)
+            ad = parts.link_state.advertise(reports, now, self._confirmed, asks, self.site)
+            if ad is not None:
+                instructions += self._flood(ad, None, now)
         if self.up_to_date:
             return instructions
         self._followed = parts.link_state.version

@@ -227,6 +227,8 @@ def _arrivals(sources: StatusSources) -> list[Arrival]:
             observed_ms=observed,
             deadline_ms=rules.contract_at(topic_class).deadline_ms,
             late=sources.delivery.late[topic_class],
+            p50_ms=sources.delivery.delays[origin, topic_class].quantile_ms(0.5),
+            p99_ms=sources.delivery.delays[origin, topic_class].quantile_ms(0.99),
         )
         for (origin, topic_class), observed in sorted(sources.delivery.observed_ms.items())
     ]

@@ -47,6 +47,26 @@ def test_explain_in_json(file: Path) -> None:
     assert {step["answer"] for step in said["steps"]} == {"yes"}
 
 
+def test_explain_knows_the_role_that_a_key_gives(file: Path, tmp_path: Path) -> None:
+    rules = FILE.replace("access:\n", "access:\n  roles: {sensor: []}\n  rules:\n").replace(
+        "\n  - ", "\n    - "
+    )
+    file.write_text(rules + '    - {who: {role: sensor}, may_not: subscribe, subjects: ["alert.>"]}\n')
+    keys = tmp_path / "keys"
+    words = ("explain", "denver/buoy", "alert.x", "--file", str(file), "--keys", str(keys), "--json")
+    assert json.loads(run(*words))["roles"] == ["client"], "there are no keys yet"
+    assert json.loads(run(*words, "--role", "sensor"))["roles"] == ["sensor"]
+    for command in (
+        ("init", str(file)),
+        ("issue", str(file), "buoy", "--domain", "denver", "--role", "sensor"),
+    ):
+        result = CliRunner().invoke(app, ["keys", *command, "--keys", str(keys)], catch_exceptions=False)
+        assert result.exit_code == 0
+    said = json.loads(run(*words))
+    assert said["roles"] == ["sensor"]
+    assert "refused by access.rules[2]" in {step["reason"] for step in said["steps"]}
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -115,6 +115,11 @@ def test_a_client_is_issued_and_revoked(commands: Commands) -> None:
     assert "has a client 'buoy' already" in commands.refusal("issue", "buoy", "--domain", "a")
     assert "no keys of a domain 'z'" in commands.refusal("issue", "buoy", "--domain", "z")
     assert "is no name" in commands.refusal("issue", "a/b", "--domain", "a")
+    with_rules = commands.file.read_text() + "access: {roles: {sensor: []}, default: deny}\n"
+    commands.file.write_text(with_rules)
+    unknown = commands.refusal("issue", "ship", "--domain", "a", "--role", "sensr")
+    assert "can speak of a role 'sensr'" in unknown
+    commands.document("issue", "ship", "--domain", "a", "--role", "sensor")
     number = commands.document("revoke", "--domain", "a", "--client", "buoy")["number"]
     assert number == commands.document("show")["revocations"]
     assert "has no client 'buoy'" in commands.refusal("revoke", "--domain", "a", "--client", "buoy")

@@ -140,3 +140,14 @@ def test_question_and_answer_survive_the_wire() -> None:
     assert msgspec.json.decode(msgspec.json.encode(answer), type=TopicCounts) == answer
     request = TopicCountsRequest(cursor=answer.cursor)
     assert msgspec.json.decode(msgspec.json.encode(request), type=TopicCountsRequest) == request
+
+
+def test_a_hundred_thousand_topics_are_told_apart_and_an_answer_names_the_busiest() -> None:
+    tally = Tally()
+    for number in range(100_000):
+        tally.add(f"plant.sensor{number:06}", 1 + number % 7)
+    assert len(tally) == 100_000
+    report = tally.report(tally.total, 200_000)
+    assert 3_000 < len(report.topics) < 100_000
+    assert set(report.topics.values()) == {7}
+    assert report.other == tally.total - sum(report.topics.values())

@@ -40,7 +40,10 @@ _STORE_INTEREST = STORE_INTEREST.encode()
 class BrokerInfo(msgspec.Struct, frozen=True):
     """What we use of the broker's INFO."""
 
+    server_id: str = ""
     server_name: str = ""
+    client_id: int = 0
+    """How it calls this connection."""
     version: str = ""
     max_payload: int = 1 << 20
     headers: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from urllib.parse import urlsplit
 
-from mangrove.broker.attachment import AttachmentOwner
+from mangrove.broker.attachment import AttachmentOwner, Places
 from mangrove.broker.nats.encryption import connect_encrypted
 from mangrove.broker.nats.leaf import LeafProtocol
 from mangrove.broker.nats.mqtt import HEADER_BYTES, MqttStore
@@ -20,6 +20,7 @@ from mangrove.broker.nats.silence import LOOK_S, Life, SilenceWatch
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
+from mangrove.model.questions.vouching import AttachedPlace
 from mangrove.overlay.protocol.bodies import Flow, Message, Rewrite, WireError
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,14 @@ class LeafAttachment:
         *,
         cluster: str = "",
         login: LoginSource | None = None,
+        places: Places | None = None,
     ) -> None:
-        """Who we are is asked of `login` whenever a connection is made, for keys change."""
+        """Who we are is asked of `login` whenever a connection is made, for keys change.
+
+        In `places` is left how to ask where we are attached.
+        """
+        if places is not None:
+            places.append(self.place)
         self._login = login
         self._name = name
         self._cluster = cluster
@@ -65,6 +72,13 @@ class LeafAttachment:
         self._last = ""
         """The URL of the broker that was there last."""
         self._silent_at: dict[str, float] = {}
+
+    def place(self) -> AttachedPlace | None:
+        """Where we are attached at the moment."""
+        protocol = self._protocol
+        if protocol is None or not protocol.ready or protocol.closed.is_set():
+            return None
+        return AttachedPlace(protocol.info.server_id, protocol.info.client_id)
 
     async def run(self) -> None:
         """Connect, and connect again whenever the broker goes away, until cancelled."""

@@ -96,7 +96,13 @@ async def fetch(url: str, *, max_bytes: int = MAX_PAGE_BYTES, timeout_s: float =
 
 async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
     """A broker's account of itself; without a monitoring page, whether its port answers."""
-    known = BrokerStatus(name=endpoints.name, role=role, url=endpoints.client_url, reachable=False)
+    known = BrokerStatus(
+        name=endpoints.name,
+        role=role,
+        url=endpoints.client_url,
+        mqtt=str(endpoints.mqtt_address or ""),
+        reachable=False,
+    )
     if endpoints.monitor_url is None:
         answers = await port_answers(endpoints.host, endpoints.client_port)
         return msgspec.structs.replace(known, reachable=answers)

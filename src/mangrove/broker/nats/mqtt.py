@@ -16,9 +16,10 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from secrets import token_hex
 from time import monotonic
+
+from msgspec.structs import replace
 
 from mangrove.model.subjects import REPLY_PREFIX
 from mangrove.overlay.protocol.bodies import CRLF, Entry, Flow, Message, parse_message_line

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 
 from mangrove.broker.probing import ProbeOwner
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.nats_connecting import close_in_time, connect_or_close, heed_cancellation
 from mangrove.model.shared_names import PROBE_NAME
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class NatsProbe:
         try:
             await connection.subscribe(self._subject, cb=self._heard)
             await connection.flush()
+            heed_cancellation()
             self._connection = connection
             self._warned = False
             await closed.wait()

@@ -24,7 +24,7 @@ from nats.js.errors import NotFoundError, ServiceUnavailableError
 
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
 from mangrove.host.keys.login import LoginSource
-from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.nats_connecting import close_in_time, connect_or_close, heed_cancellation
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +104,7 @@ class NatsRetainedStore:
             await connection.subscribe(f"{SESSION_PREFIX}>", cb=self._session_stored)
             if self._create:
                 await self._make_stream(connection)
+            heed_cancellation()
             self._connection = connection
             self._warned = False
             self._owner.store_attached()

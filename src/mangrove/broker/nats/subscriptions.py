@@ -8,9 +8,10 @@ kept of a look is bounded.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from math import ceil
+
+import msgspec
 
 from mangrove.broker.nats.monitoring import MAX_PAGE_BYTES
 from mangrove.broker.nats.subscriptions_page import MAX_DETAILED, Look, look_at_subscriptions
@@ -31,18 +32,17 @@ def interval_s(subscriptions: int) -> float:
     return float(min(max(1, ceil(subscriptions * COST_S / MAX_CPU_SHARE)), MAX_INTERVAL_S))
 
 
-@dataclass(slots=True)
-class Subscriptions:
+class Subscriptions(msgspec.Struct):
     """Subscriptions at a broker: how many have each pattern, and what their subscribers are handed."""
 
-    count: Counter[str] = field(default_factory=Counter)
-    handed_per_s: dict[str, float] = field(default_factory=dict)
+    count: Counter[str] = msgspec.field(default_factory=Counter)
+    handed_per_s: dict[str, float] = msgspec.field(default_factory=dict)
     """Messages a second, summed up over the subscriptions of a pattern."""
-    plain: set[str] = field(default_factory=set)
+    plain: set[str] = msgspec.field(default_factory=set)
     """Patterns that somebody wants who is in no queue group: more such subscribers change nothing."""
     left_out: int = 0
     """Subscriptions that are not in `count`."""
-    _wildcards: SubjectTrie[str] = field(default_factory=SubjectTrie)
+    _wildcards: SubjectTrie[str] = msgspec.field(default_factory=SubjectTrie)
 
     def __post_init__(self) -> None:
         for pattern in self.count:
@@ -103,7 +103,7 @@ class SubscriptionWatch:
         self._due = now + self._interval_s - 0.5
         self._looked_at = now
         # Its totals are needed for the next look, its patterns are not.
-        self._last = replace(look, count=Counter(), plain=set(), handed=Counter())
+        self._last = msgspec.structs.replace(look, count=Counter(), plain=set(), handed=Counter())
 
     def _kept(self, look: Look, seconds: float) -> Subscriptions:
         kept = look.count

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -62,15 +61,14 @@ class BrokerAwayError(MangroveError):
     """The broker does not show its page."""
 
 
-@dataclass(slots=True)
-class Look:
+class Look(msgspec.Struct):
     """One look at all subscriptions of clients; the tap's and internal ones are left out."""
 
-    count: Counter[str] = field(default_factory=Counter)
+    count: Counter[str] = msgspec.field(default_factory=Counter)
     """Subscriptions by pattern."""
-    handed: Counter[str] = field(default_factory=Counter)
+    handed: Counter[str] = msgspec.field(default_factory=Counter)
     """Messages that subscribers of each pattern were handed since the look before."""
-    totals: dict[tuple[int, str], int] = field(default_factory=dict)
+    totals: dict[tuple[int, str], int] = msgspec.field(default_factory=dict)
     """(connection, subscription id) → messages so far, where there were any."""
     skipped: int = 0
     """Subscriptions that were not looked at; a connection that was not looked at counts as one at least."""
@@ -80,7 +78,7 @@ class Look:
     """Subscriptions that the broker had to list."""
     too_large: bool = False
     """The list was too large to be read whole."""
-    plain: set[str] = field(default_factory=set)
+    plain: set[str] = msgspec.field(default_factory=set)
     """Patterns that somebody wants who is in no queue group."""
 
     @property

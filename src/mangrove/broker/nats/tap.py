@@ -16,10 +16,11 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nlargest
 from typing import cast
+
+import msgspec
 
 from mangrove import __version__
 from mangrove.broker.client_connection import BrokerAwayError
@@ -33,7 +34,7 @@ from mangrove.broker.nats.client.greeting import (
 from mangrove.errors import MangroveError
 from mangrove.host.keys.login import BrokerLogin, LoginSource
 from mangrove.model.pattern_cover import PatternCover
-from mangrove.model.shared_names import TAP_NAME, TIME_HEADER
+from mangrove.model.shared_names import KEYWORDS_HEADER, TAP_NAME, TIME_HEADER
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.telemetry import LATENCY_BINS, latency_bin
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, scan
@@ -45,16 +46,19 @@ MAX_KNOWN_LINES = 1 << 14
 MAX_PATTERNS = 1000
 NEW_LINE_COST = 4
 """A control line not met before takes as long as so many that are known."""
+MAX_TEXTS = 1000
+TEXT_BYTES = 2048
+"""So much is held of a text that may be sampled, until the second is over."""
+_KEYWORDS = b"\r\n%b:" % KEYWORDS_HEADER.encode()
 _STAMP = re.compile(rb"\r\n%s: ?(\d{1,20})\r\n" % TIME_HEADER.encode())
 
 
-@dataclass(slots=True)
-class TopicCount:
+class TopicCount(msgspec.Struct):
     """What was seen of a topic in one second."""
 
     messages: int = 0
     size_bytes: int = 0
-    latencies_ms: list[float] = field(default_factory=list)
+    latencies_ms: list[float] = msgspec.field(default_factory=list)
 
     def histogram(self) -> list[int]:
         """Measured messages by latency."""
@@ -64,12 +68,22 @@ class TopicCount:
         return bins
 
 
-@dataclass(slots=True)
-class Slice:
+class TextSample(msgspec.Struct, frozen=True):
+    """Of one message, the beginning of its keywords header and of its body."""
+
+    keywords: bytes
+    body: bytes
+    cut: bool
+    """Whether the body goes on."""
+
+
+class Slice(msgspec.Struct):
     """What the tap saw of one second, not yet scaled: `share` of it was listened to."""
 
     share: float
     topics: dict[str, TopicCount]
+    texts: dict[str, TextSample] = {}
+    """The last message of each topic whose text may be sampled."""
 
     @property
     def messages(self) -> int:
@@ -97,7 +111,9 @@ class Tap(asyncio.Protocol):
         *,
         max_patterns: int = MAX_PATTERNS,
         login: LoginSource | None = None,
+        may_sample: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`may_sample` says of which topics texts may be kept."""
         self.left_out = 0
         """Patterns that are wanted and not followed, because there are too many."""
         self._url = url
@@ -108,6 +124,8 @@ class Tap(asyncio.Protocol):
         self._held = bytearray()
         self._known: dict[bytes, Entry] = {}
         self._topics: dict[str, TopicCount] = {}
+        self._may_sample = may_sample
+        self._texts: dict[str, TextSample] = {}
         self._patterns: frozenset[str] = frozenset()
         self._sids: dict[str, int] = {}
         self._wildcards: SubjectTrie[int] = SubjectTrie()
@@ -232,8 +250,8 @@ class Tap(asyncio.Protocol):
             self._since = now
         elapsed = max(now - self._started, 1e-9)
         share = min(1.0, self._listened_s / elapsed) if self._patterns else 0.0
-        seen = Slice(1.0 if share > 0.98 else share, self._topics)
-        self._topics = {}
+        seen = Slice(1.0 if share > 0.98 else share, self._topics, self._texts)
+        self._topics, self._texts = {}, {}
         self._started, self._listened_s = now, 0.0
         self._work = self._bytes = 0
         return seen
@@ -295,7 +313,10 @@ class Tap(asyncio.Protocol):
         if subject in self._sids:
             sids.add(self._sids[subject])
         counted = bool(sids) and sid == min(sids)
-        flow = _Counting(self, subject if counted else "", len(line), size, stamped=verb == b"HMSG")
+        headed = verb == b"HMSG"
+        flow = _Counting(self, subject if counted else "", len(line), size, stamped=headed)
+        if counted and self._may_sample(subject):
+            flow.sampled_from = len(line) + len(CRLF), _header_bytes(parts) if headed else 0
         entry = self._known[line] = Entry(size + 4, flow, subject)
         return entry
 
@@ -311,6 +332,15 @@ class Tap(asyncio.Protocol):
             now_ns = time.time_ns()
             topic.latencies_ms += [(now_ns - stamp) / 1e6 for stamp in stamps]
 
+    def keep_text(self, subject: str, head: bytes, body: bytes) -> None:
+        """Keep the beginning of one message; of each topic the last of a second, of so many topics."""
+        if subject in self._texts or len(self._texts) < MAX_TEXTS:
+            at = head.find(_KEYWORDS)
+            value = head[at + len(_KEYWORDS) : head.find(CRLF, at + 2)] if at >= 0 else b""
+            if len(value) > TEXT_BYTES:
+                value = value[:TEXT_BYTES].rpartition(b",")[0]  # the last may be half a word
+            self._texts[subject] = TextSample(value, body[:TEXT_BYTES], cut=len(body) > TEXT_BYTES)
+
     def _write(self, data: bytes) -> None:
         if self._transport is not None and data:
             self._transport.write(data)
@@ -319,7 +349,7 @@ class Tap(asyncio.Protocol):
 class _Counting:
     """The flow of one control line: all its messages are equally long."""
 
-    __slots__ = ("_length", "_size", "_stamped", "_subject", "_tap")
+    __slots__ = ("_length", "_size", "_stamped", "_subject", "_tap", "sampled_from")
 
     def __init__(self, tap: Tap, subject: str, line_bytes: int, size: int, *, stamped: bool) -> None:
         self._tap = tap
@@ -327,8 +357,21 @@ class _Counting:
         self._length = line_bytes + size + 4
         self._size = size
         self._stamped = stamped
+        self.sampled_from: tuple[int, int] | None = None
+        """Where payloads begin and how long their headers are, if their texts may be sampled."""
 
     def take(self, messages: bytes) -> None:
         """Count a run of whole messages."""
         stamps = [int(stamp) for stamp in _STAMP.findall(messages)] if self._stamped else []
         self._tap.book(self._subject, len(messages) // self._length, self._size, stamps)
+        if self.sampled_from is not None:
+            begin, head_bytes = self.sampled_from
+            last = messages[begin - self._length : -len(CRLF)]
+            self._tap.keep_text(self._subject, last[:head_bytes], last[head_bytes:])
+
+
+def _header_bytes(parts: list[str]) -> int:
+    try:
+        return int(parts[-2])
+    except ValueError:
+        raise WireError(f"malformed header size {parts[-2][:20]!r}") from None

@@ -11,7 +11,7 @@ import typer
 
 from mangrove.cli.keys.location import KeysOption, key_directory
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
 
 if TYPE_CHECKING:
     from mangrove.host.keys.inspection import KeysReport
@@ -24,6 +24,10 @@ app = typer.Typer(
 
 FileArgument = Annotated[Path, typer.Argument(help="Federation file.")]
 DomainOption = Annotated[str, typer.Option(help="Which site.")]
+
+
+PATIENCE_S = 10.0
+"""Clients that look for their new keys have them by then."""
 
 
 class PartName(str, Enum):  # noqa: UP042 - typer shows the values of a str enum
@@ -76,7 +80,13 @@ def issue(
     """Make the keys of a client of a site: a folder that holds all that it needs."""
     from mangrove.host.keys.making import issue_client
 
-    _, directory = _place(file, keys)
+    federation, directory = _place(file, keys)
+    known = federation.access.known_roles
+    if federation.access and role not in known:
+        raise InputError(
+            f"no rule of {file} can speak of a role {role!r}",
+            hint=f"one of {', '.join(known)}; or define it: `access: {{roles: {{{role}: []}}}}`",
+        )
     folder = issue_client(directory, domain, client, role=role).path
     _note(directory, "KEY_ISSUED", domain=domain, client=client, role=role)
     if as_json:
@@ -139,6 +149,9 @@ def rotate(
         str | None, typer.Option(help="Of a site, replace the keys of this client alone.")
     ] = None,
     finish: Annotated[bool, typer.Option("--finish", help="Believe what was replaced no longer.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --finish: also if clients are connected by old keys.")
+    ] = False,
     wait_s: Annotated[
         float | None,
         typer.Option(
@@ -154,7 +167,7 @@ def rotate(
     from mangrove.cli.keys.steps import Step, steps
     from mangrove.host.keys.inspection import inspect_keys
 
-    _, directory = _place(file, keys)
+    federation, directory = _place(file, keys)
     if sum((everything, authority, bool(domain), finish)) != 1:
         raise InputError("say what to replace", hint="one of --domain, --authority, --all and --finish")
     if (part or client) and not domain:
@@ -175,8 +188,12 @@ def rotate(
         if position:
             console.print(f"  waiting {wait_s:g} s, so that all have it …")
             time.sleep(wait_s or 0.0)
+        facts: dict[str, Fact] = {}
+        if step.ends:
+            patience_s = PATIENCE_S if wait_s is None else wait_s
+            facts = _cut_off(federation, directory, patience_s, file, force=force, as_json=as_json)
         step.take(directory)
-        _note(directory, "KEY_ROTATED", step=step.said)
+        _note(directory, "KEY_ROTATED", step=step.said, **facts)
         done.append(step)
         console.print(f"  {step.said}", soft_wrap=True, markup=False)
     left = planned[len(done) :]
@@ -189,6 +206,44 @@ def rotate(
             soft_wrap=True,
             markup=False,
         )
+
+
+def _cut_off(
+    federation: Federation, directory: Path, wait_s: float, file: Path, *, force: bool, as_json: bool
+) -> dict[str, Fact]:
+    """Ends here while clients are connected by keys that are about to end, unless that is `force`d."""
+    from mangrove.cli.keys.left_behind import left_behind
+
+    console = stderr_console()
+
+    def waiting(connections: int) -> None:
+        console.print(f"  waiting for {connections} connections by old keys …")
+
+    found = left_behind(federation, directory, wait_s, waiting)
+    if found.not_asked:
+        console.print(f"  not asked, as they do not answer here: {', '.join(found.not_asked)}", markup=False)
+    if not (found.logins or found.behind):
+        return {}
+    if found.behind and not force:
+        raise MangroveError(
+            f"the brokers of {', '.join(found.behind)} have not taken over the present keys yet",
+            hint="wait a moment; the logs of who supervises them tell why, if it lasts",
+        )
+    if not force:
+        if as_json:
+            print_json({"connected_by_old_keys": found.plain()})
+        else:
+            found.show(stdout_console())
+        console.print(
+            "These clients would be cut off until they show their new keys. Give them these, or go on with\n"
+            f"  mangrove keys rotate {file} --finish --force",
+            soft_wrap=True,
+            markup=False,
+        )
+        raise typer.Exit(EXIT_NEGATIVE)
+    clients = sorted({f"{domain}/{each.client}" for domain, each in found.logins})
+    console.print(f"  cut off: {', '.join(clients)}", soft_wrap=True, markup=False)
+    return {"cut_off": ", ".join(clients), "connections": sum(each.connections for _, each in found.logins)}
 
 
 @app.command()

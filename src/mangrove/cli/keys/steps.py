@@ -18,6 +18,8 @@ class Step:
     """What is so when it is done."""
     take: Callable[[Path], object]
     options: str
+    ends: bool = False
+    """Whether keys are believed no longer after it."""
 
     def command(self, file: Path) -> str:
         """By which it is taken."""
@@ -35,7 +37,7 @@ def steps(
     client: str = "",
 ) -> list[Step]:
     """What is to be done from here: what was begun is gone on with."""
-    end = Step("what was replaced is no longer believed", _finish, "--finish")
+    end = Step("what was replaced is no longer believed", _finish, "--finish", ends=True)
     if finish:
         return [end]
     if domains:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.evaluation import Decision
@@ -17,8 +18,7 @@ OTHERS = "(others)"
 """What is refused beyond that many combinations of a rule and a domain is counted under this name."""
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(msgspec.Struct):
     count: int
     example: str
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(slots=True)
-class Awaited:
+class Awaited(msgspec.Struct):
     """A client that was told something, and for how long it may not know it."""
 
     client: str

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mangrove.gateway.links.end import LinkEnd
+from mangrove.gateway.links.inflow import TURN_S, Inflow
 from mangrove.gateway.trust.proven_stream import Proof, ProvenStream
 from mangrove.gateway.trust.refusals import Refusal, RefusedError
 from mangrove.host.sockets import prepare, retransmitted_share
@@ -86,6 +87,9 @@ class LinkConnection(asyncio.Protocol):
         self._ended_by_peer = False
         """Whether the peer has said its last word here."""
         self._early: list[Frame] = []
+        self._inflow = Inflow(monotonic())
+        self._going_on: asyncio.Handle | None = None
+        """Set while nothing is read because it is the others' turn."""
         self._reason = ""
         self._refusal = Refusal.BROKEN
         self.address = ""
@@ -246,6 +250,43 @@ class LinkConnection(asyncio.Protocol):
     # -- frames -------------------------------------------------------------------------------------------
 
     def _pass_on(self, frames: list[Frame]) -> None:
+        """Look at what has come; what does not fit into one turn of the loop, or is not worth it, waits."""
+        assert self._link is not None
+        engine, peer, inflow = self._links.engine, self._link.peer, self._inflow
+        inflow.add(frames)
+        refused, began = engine.refused_from(peer), monotonic()
+        try:
+            self._look_at(inflow.portion())
+            while inflow.waits and self._open and monotonic() - began < TURN_S:
+                self._look_at(inflow.portion())
+        finally:
+            if count := engine.refused_from(peer) - refused:
+                inflow.refused(count, monotonic())
+        rest_s = inflow.rest_s()
+        if self._transport is not None and self._open and (rest_s or inflow.waits):
+            loop = asyncio.get_running_loop()
+            self._transport.pause_reading()
+            self._going_on = loop.call_later(rest_s, self._go_on) if rest_s else loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """It is this connection's turn again."""
+        self._going_on = None
+        if self._transport is None or self._link is None or not self._open:
+            return
+        try:
+            if self._inflow.waits:
+                self._links.engine.heard(self._link.peer, monotonic())
+                self._pass_on([])
+        except FrameError as error:
+            self.refuse(Refusal.GREETING, error.message)
+        if self._going_on is None and self._open:
+            self._transport.resume_reading()
+
+    @property
+    def _open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _look_at(self, frames: list[Frame]) -> None:
         assert self._link is not None
         self._note_displacement(frames)
         self._link.frames_in += len(frames)
@@ -377,9 +418,10 @@ class LinkConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Clean up, and tell why."""
-        for timer in (self._timeout, self._closing):
+        for timer in (self._timeout, self._closing, self._going_on):
             if timer is not None:
                 timer.cancel()
+        self._inflow.clear()
         for other in (self._predecessor, self._successor):
             if other is not None:  # nobody can tell any more what came before what
                 other.abort("the connection that renews it, or that it renews, ended early")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.frames import Frame
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ BATCH_BYTES = 1 << 13
 class LinkEnd:
     """Its counters, and its connection if there is one."""
 
-    def __init__(self, peer: str, engine: OverlayEngine) -> None:
+    def __init__(self, peer: str, pull: Callable[[str, float], Frame | None]) -> None:
+        """`pull` gives the next frame to send, or None."""
         self.peer = peer
-        self._engine = engine
+        self._pull = pull
         self.connection: LinkConnection | None = None
         self.writable = False
         self.frames_out = self.frames_in = self.bytes_out = self.bytes_in = 0
@@ -33,7 +34,7 @@ class LinkEnd:
         while self.writable and self.connection is not None:
             buffers: list[bytes] = []
             size_bytes = 0
-            while size_bytes < BATCH_BYTES and (frame := self._engine.pull(self.peer, now)) is not None:
+            while size_bytes < BATCH_BYTES and (frame := self._pull(self.peer, now)) is not None:
                 head = frame.head()
                 buffers += (head, frame.body)
                 size_bytes += len(head) + len(frame.body)

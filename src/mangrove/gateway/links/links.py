@@ -15,10 +15,10 @@ was revoked or has expired is closed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from mangrove.gateway.links.calling import Caller
 from mangrove.gateway.links.connection import EarlierGatewayError, LinkConnection
@@ -37,9 +37,14 @@ from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.control_messages import Renewal, RenewalStep, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameType
 
+if TYPE_CHECKING:
+    from mangrove.gateway.tracing.hop_spans import HopSpans
+
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
+GOODBYE_S = 0.5
+"""For the last words to all neighbours: whoever stops this process waits little longer."""
 RENEW_ONE_EVERY_S = 0.2
 """Other keys: links are renewed one after the other."""
 MAX_RECORDS = 1 << 24
@@ -64,11 +69,14 @@ class Links:
         keys: KeysInForce | None = None,
         keys_changed: Callable[[], None] = lambda: None,
         audit: AuditLog | None = None,
+        hops: HopSpans | None = None,
     ) -> None:
         """The `pair` hears of later gateways of the own domain, and of all words about interest.
 
         Without `keys` nobody proves who he is. Others are told when other keys are in force.
+        With `hops`, sampled messages are traced.
         """
+        self._hops = hops
         self.engine = engine
         self.keys = keys
         self.peers = frozenset(peers)
@@ -83,7 +91,8 @@ class Links:
         self._attached = attached
         self._keys_changed = keys_changed
         self._carry_out = carry_out
-        self._links = {peer: LinkEnd(peer, engine) for peer in peers}
+        pull = engine.pull if hops is None else hops.watching(engine.pull)
+        self._links = {peer: LinkEnd(peer, pull) for peer in peers}
         self._connections: set[LinkConnection] = set()
         self._callers: list[Caller] = []
         self._renewing: list[asyncio.TimerHandle] = []
@@ -130,9 +139,12 @@ class Links:
             renewing.cancel()
         waiting = [connection.closed.wait() for connection in self._connections]
         self.say_goodbye()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
+        try:
+            async with asyncio.timeout(GOODBYE_S):
                 await asyncio.gather(*waiting)
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.abort("the gateway stops")
         self.refusals.flush()
 
     def say_goodbye(self) -> None:
@@ -326,6 +338,8 @@ class Links:
         """Frames came in from a greeted neighbour. All are taken in before any is acted upon: few writes."""
         now = monotonic()
         instructions: list[Instruction] = []
+        if self._hops is not None:
+            self._hops.arrived(peer, frames)
         try:
             for frame in frames:
                 if self._pair is not None and frame.type is FrameType.INTEREST:

@@ -11,6 +11,7 @@ from mangrove.errors import InputError
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
+from mangrove.gateway.management.voucher import Voucher
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.speakers import ANY_USER
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
@@ -18,6 +19,7 @@ from mangrove.model.questions.access_question import AccessAnswer, AccessRequest
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest
+from mangrove.model.questions.vouching import gateway_attachments_subject
 from mangrove.model.shared_names import (
     gateway_asks_subject,
     gateway_interest_subject,
@@ -43,6 +45,7 @@ class Answers:
         started: float,
         status: Callable[[], GatewayStatus],
         carry_out: Callable[[list[Instruction]], None],
+        voucher: Voucher,
     ) -> None:
         self._engine = engine
         self._head = head
@@ -50,6 +53,7 @@ class Answers:
         self._started = started
         self._status = status
         self._carry_out = carry_out
+        self._voucher = voucher
 
     def by_subject(self, *, users: bool = False) -> Mapping[str, Answer]:
         """What is answered on each subject; where `users` log in, clients ask on subjects of their own."""
@@ -57,6 +61,7 @@ class Answers:
         user = ANY_USER if users else ""
         return {
             gateway_status_subject(domain): lambda request, _: msgspec.json.encode(self._status()),
+            gateway_attachments_subject(domain): lambda request, _: self._voucher.answer(request),
             gateway_topics_subject(domain): lambda request, _: msgspec.json.encode(
                 self._topic_counts(request)
             ),

@@ -15,6 +15,7 @@ from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.status_publisher import StatusPublisher
 from mangrove.model.agents.speakers import speaker_of
 
 log = logging.getLogger(__name__)
@@ -42,8 +43,10 @@ class ManagementConnection:
         desk: AudienceDesk,
         announcement: Announcement | None = None,
         login: LoginSource | None = None,
+        publisher: StatusPublisher | None = None,
     ) -> None:
         """One of two gateways has an `announcement` to make."""
+        self._publisher = publisher
         self._login = login
         self._urls = list(urls)
         self._name = name
@@ -91,11 +94,15 @@ class ManagementConnection:
         await self._desk.subscribe(connection)
         if self._announcement is not None:
             await self._announcement.subscribe(connection)
+        if self._publisher is not None:
+            await self._publisher.subscribe(connection)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._mail.deliver(connection), name="agents' mail")
             tasks.create_task(self._desk.deliver(connection), name="leave to be silent")
             if self._announcement is not None:
                 tasks.create_task(self._announcement.deliver(connection), name="who carries")
+            if self._publisher is not None:
+                tasks.create_task(self._publisher.deliver(connection), name="status stream")
 
     async def _failed(self, error: Exception) -> None:
         log.debug("management broker: %s", error)

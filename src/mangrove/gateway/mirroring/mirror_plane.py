@@ -44,6 +44,9 @@ from mangrove.overlay.protocol.bodies import (
 log = logging.getLogger(__name__)
 
 SUBSCRIBED_PER_TURN = 2000
+UNSENT_S = 4.0
+"""How long a take-over may last without loss of mirrored messages; ids are known everywhere for a second more
+(`recent_ids.GENERATION_S`), so that what was sent before does not come twice."""
 MALFORMED = "malformed body"
 UNREADABLE = "request for second copies that cannot be read"
 Attach = Callable[[AttachmentOwner], Attachment]
@@ -72,7 +75,7 @@ class MirrorPlane:
         self.departing = RecentIds()
         self.arriving = RecentIds()
         self._spoken = LastSpoken()
-        self._unsent = LastSpoken()
+        self._unsent = LastSpoken(UNSENT_S)
         """What a gateway that stands by would have sent; the one that carries most likely has."""
         self._passing = Gathered()
         """What of the body at hand goes to the head."""
@@ -107,7 +110,7 @@ class MirrorPlane:
         self.forget_lines()
         self._unsent.forget(monotonic())  # ids of older ones may be forgotten elsewhere
         runs = [messages for _, messages in self._unsent.runs()]
-        self._unsent = LastSpoken()
+        self._unsent = LastSpoken(UNSENT_S)
         for messages in runs if self.edges else ():
             self.edges[0].sorter.take(messages)
         self._buffer_done()

@@ -13,7 +13,7 @@ from mangrove.gateway.ledger import Ledger, topics_in
 from mangrove.gateway.sealing.refusal import Refusal, UnopenedError
 from mangrove.model.status import SealingFigures
 from mangrove.model.topics import TopicRules
-from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.engine import FALSE_ORIGIN, OverlayEngine
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.sealing.sealed_body import claimed_messages, is_sealed
 
@@ -68,7 +68,11 @@ class SealedTraffic:
     # -- other ends ---------------------------------------------------------------------------------------
 
     def drop(self, frame: Frame, reason: str) -> None:
-        """Book the loss of all messages in a frame."""
+        """Book the loss of all messages in a frame. A forged one is not looked into: it is no message of
+        anybody, and what it says is what its forger likes to see in the books."""
+        if reason == FALSE_ORIGIN:
+            self._ledger.drop_unnamed(reason, 1)
+            return
         body = self._readable(frame)
         if body is not None:
             self._ledger.drop_body(body, reason)

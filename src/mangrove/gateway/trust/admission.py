@@ -12,9 +12,10 @@ A greeting of TLS makes this gateway compute; that is rationed as well, apart fo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from typing import Generic, TypeVar
+
+import msgspec
 
 MAX_STRANGERS = 64
 MAX_OF_STRANGER = 8
@@ -26,8 +27,7 @@ HANDSHAKES_AT_ONCE = 100.0
 C = TypeVar("C")
 
 
-@dataclass(slots=True)
-class _Ration:
+class _Ration(msgspec.Struct):
     left: float = HANDSHAKES_AT_ONCE
     at: float = 0.0
 
@@ -41,12 +41,11 @@ class _Ration:
         return True
 
 
-@dataclass(slots=True)
-class _Places(Generic[C]):
+class _Places(Generic[C], msgspec.Struct):
     """Connections of one address, oldest first; those that have begun a handshake apart."""
 
-    silent: dict[C, None] = field(default_factory=dict)
-    begun: dict[C, None] = field(default_factory=dict)
+    silent: dict[C, None] = msgspec.field(default_factory=dict)
+    begun: dict[C, None] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.silent) + len(self.begun)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -29,8 +29,7 @@ SEALING_KEY = x509.ObjectIdentifier("2.25.29871432017721846471293016441285302197
 PrivateKey = ec.EllipticCurvePrivateKey | Ed25519PrivateKey | X25519PrivateKey
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(msgspec.Struct, frozen=True):
     """What issues certificates: its key never leaves the machine of who runs the federation."""
 
     key: ec.EllipticCurvePrivateKey

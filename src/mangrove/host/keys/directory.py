@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class KeyDirectory:
+
+class KeyDirectory(msgspec.Struct, frozen=True):
     """Where the keys of a federation are: all of them with who runs it, those of one site elsewhere."""
 
     path: Path
@@ -72,8 +72,7 @@ class KeyDirectory:
         return DomainKeys(self.domains / domain)
 
 
-@dataclass(frozen=True, slots=True)
-class DomainKeys:
+class DomainKeys(msgspec.Struct, frozen=True):
     """The folder of one domain in a key directory: all that its processes are told is where it is."""
 
     path: Path
@@ -126,6 +125,11 @@ class DomainKeys:
         """Who may connect to the brokers of the domain: public halves alone."""
         return self.path / "users.json"
 
+    @property
+    def guests(self) -> Path:
+        """Clients of other domains whom its brokers let in: public halves alone."""
+        return self.path / "guests.json"
+
     def user_seed(self, user: str) -> Path:
         """The secret half of a user of ours."""
         return self.path / "users" / f"{user}.nk"
@@ -140,16 +144,20 @@ class DomainKeys:
         return ClientKeys(self.clients / client)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientKeys:
+class ClientKeys(msgspec.Struct, frozen=True):
     """The folder that a client is given: it needs nothing else to connect."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """Whose it is."""
+        """Whose it is, where it was made; who was handed it may have given the folder another name."""
         return self.path.name
+
+    @property
+    def user(self) -> Path:
+        """Its name, as which it connects."""
+        return self.path / "user"
 
     @property
     def seed(self) -> Path:

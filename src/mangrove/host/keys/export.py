@@ -60,6 +60,8 @@ def _site_files(keys: DomainKeys, federation: Federation, host: str | None) -> I
     for broker in brokers_on(domain, host):
         yield from (keys.broker_certificate(broker), keys.broker_key(broker))
     yield keys.users
+    if is_there(keys.guests):
+        yield keys.guests
     for user in USER_ROLES:
         yield keys.user_seed(user)
     if host is None and is_there(keys.clients):

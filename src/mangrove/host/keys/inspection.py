@@ -78,6 +78,8 @@ class KeysReport(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the list of what was revoked."""
     revoked_certificates: int
     revoked_keys: int
+    guests: dict[str, tuple[str, ...]] = {}
+    """Sites whose brokers also let clients of others in, and of which."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -134,6 +136,7 @@ def inspect_keys(path: Path, now: datetime | None = None) -> KeysReport:
         revocations=revocations.number,
         revoked_certificates=len(revocations.serials),
         revoked_keys=len(revocations.nkeys),
+        guests=about.guests,
     )
 
 
@@ -152,6 +155,9 @@ def differences(report: KeysReport, federation: Federation) -> Iterator[str]:
         elif missing and report.issues:
             have = "has" if len(missing) == 1 else "have"
             yield f"{', '.join(sorted(missing))} of {name} {have} no keys yet: mangrove keys init"
+        strange = set(domain.accept_load_from) - set(report.guests.get(name, ()))
+        if name in found and strange and report.issues:
+            yield f"{name} does not know the clients of {', '.join(sorted(strange))} yet: mangrove keys init"
     revoked = {each.domain for each in report.certificates if each.state is State.REVOKED}
     for name in sorted(set(found) - {"", *federation.domains} - revoked):
         yield f"the file has no domain {name}, whose keys are believed: mangrove keys revoke --domain {name}"

@@ -29,6 +29,7 @@ README = """\
 The keys of the client {client} of {domain} in the federation {federation}.
 Keep them as you would a password: who has them is {client}.
 
+  user        its name, {client}: the folder itself may be called as you like
   client.nk   its NKEY (seed), for NATS clients
   password    its password, for MQTT and for NATS clients without NKEYs; the user is {client}
   ca.pem      by whom brokers are certified: connect with TLS and check them against it
@@ -84,6 +85,7 @@ class Issuer:
         folder = keys.client(name)
         key = UserKey.make()
         password = secrets.token_urlsafe(PASSWORD_BYTES)
+        self.change.write(folder.user, f"{name}\n".encode())
         self.change.write(folder.seed, f"{key.seed}\n".encode())
         self.change.write(folder.password, f"{password}\n".encode())
         self.change.write(folder.trusted, certificate_pem(*trusted))

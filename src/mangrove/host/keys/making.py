@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from mangrove.errors import InputError
 from mangrove.host.keys.certificates import serial_of
 from mangrove.host.keys.checking import check_user
@@ -42,6 +44,9 @@ def make_keys(
             made = _complete_domain(workshop, domain)
             if made:
                 progress(f"{domain.name}: {', '.join(made)}")
+        guests = {each.name: each.accept_load_from for each in federation.domains.values()}
+        taken = {host: homes for host, homes in guests.items() if homes}
+        workshop.about = msgspec.structs.replace(workshop.about, guests=taken)
     return workshop.directory
 
 
@@ -66,7 +71,7 @@ def issue_client(
                 f"{domain} has a client {name!r} already", hint="replace its keys with `mangrove keys rotate`"
             )
         issuer = workshop.issuer
-        issuer.users(keys, users.with_user(issuer.client(keys, name, role, workshop.trusted)))
+        workshop.write_users(keys, users.with_user(issuer.client(keys, name, role, workshop.trusted)))
     return keys.client(name)
 
 
@@ -86,7 +91,7 @@ def revoke(directory: Path, domain: str, *, client: str = "", now: datetime | No
             known = ", ".join(each.name for each in users.users if each.client) or "none"
             raise InputError(f"{domain} has no client {client!r}", hint=f"its clients: {known}")
         workshop.revoke({}, user.nkeys)
-        workshop.issuer.users(keys, users.without(client))
+        workshop.write_users(keys, users.without(client))
         workshop.change.remove(keys.client(client).path)
 
 
@@ -111,7 +116,7 @@ def _complete_domain(workshop: Workshop, domain: Domain) -> list[str]:
         first = workshop.issuer.client(keys, FIRST_CLIENT, CLIENT_ROLE, workshop.trusted)
         users = users.with_user(first)
     if users != before:
-        workshop.issuer.users(keys, users)
+        workshop.write_users(keys, users)
         made.append("users")
     return made
 

@@ -10,7 +10,8 @@ import base64
 import binascii
 import secrets
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 PREFIX_SEED = 18 << 3  # 'S'
 PREFIX_USER = 20 << 3  # 'U'
@@ -70,6 +71,17 @@ def is_user_nkey(text: str) -> bool:
     except ValueError:
         return False
     return len(content) == 1 + SEED_BYTES and content[0] == PREFIX_USER
+
+
+def is_signed(nkey: str, text: bytes, signature: bytes) -> bool:
+    """Whether who has the secret half of an NKEY has signed a text."""
+    if not is_user_nkey(nkey):
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(_decoded(nkey)[1:]).verify(signature, text)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _encoded(content: bytes) -> str:

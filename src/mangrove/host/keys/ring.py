@@ -7,7 +7,6 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -45,8 +44,7 @@ class Connection(Protocol):
         """The certificate that the other side has shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayKeys:
+class GatewayKeys(msgspec.Struct, frozen=True):
     """What only the gateway of a domain holds."""
 
     key: Ed25519PrivateKey
@@ -67,6 +65,7 @@ class KeyRing:
         users: DomainUsers,
         gateway: GatewayKeys | None,
         seen: tuple[object, ...],
+        guests: DomainUsers,
     ) -> None:
         self.keys = keys
         self.about = about
@@ -74,6 +73,7 @@ class KeyRing:
         self._users = users
         self._gateway = gateway
         self._seen = seen
+        self._guests = guests
 
     @classmethod
     def read(cls, path: Path | str, *, clock: Callable[[], float] = time.time) -> KeyRing:
@@ -100,7 +100,8 @@ class KeyRing:
         revocations = read_revocations(keys.directory, authorities, about.federation)
         trust = Trust(about.federation, authorities, revocations, clock)
         users = read_users(keys)
-        return cls(keys, about, trust, users, _read_gateway(keys, about.federation, trust), seen)
+        gateway = _read_gateway(keys, about.federation, trust)
+        return cls(keys, about, trust, users, gateway, seen, read_guests(keys))
 
     def changed(self) -> bool:
         """Whether the files are no longer those that were read. Looks at three files and reads none."""
@@ -232,8 +233,15 @@ class KeyRing:
 
     def users(self) -> tuple[User, ...]:
         """Who may connect to the brokers of this domain: nobody who was revoked."""
+        return self._believed(self._users)
+
+    def guests(self) -> tuple[User, ...]:
+        """Clients of other domains who may connect to them as well: nobody who was revoked."""
+        return self._believed(self._guests)
+
+    def _believed(self, users: DomainUsers) -> tuple[User, ...]:
         found = []
-        for user in self._users.users:
+        for user in users.users:
             if not self.trust.believes_nkey(user.nkey):
                 continue
             if user.previous_nkey and not self.trust.believes_nkey(user.previous_nkey):
@@ -263,6 +271,25 @@ def read_users(keys: DomainKeys) -> DomainUsers:
         return msgspec.json.decode(read_guarded(keys.users, keys.directory.path), type=DomainUsers)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError(f"{keys.users} is not what `mangrove keys` wrote", hint=RESTORE) from None
+
+
+def read_guests(keys: DomainKeys) -> DomainUsers:
+    """The guests of a domain; none, where none were ever let in."""
+    if not is_there(keys.guests):
+        return DomainUsers()
+    try:
+        found = msgspec.json.decode(read_guarded(keys.guests, keys.directory.path), type=DomainUsers)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InputError(f"{keys.guests} is not what `mangrove keys` wrote", hint=RESTORE) from None
+    for user in found.users:
+        if user != user_as_guest(user):
+            raise InputError(f"{keys.guests} names {user.name!r}, who is no guest", hint=RESTORE)
+    return found
+
+
+def user_as_guest(user: User) -> User:
+    """What a guest may be at most, whatever the file says of it."""
+    return msgspec.structs.replace(user, name=user.client_name).as_guest(user.home)
 
 
 def _read_gateway(keys: DomainKeys, federation: str, trust: Trust) -> GatewayKeys | None:

@@ -118,7 +118,7 @@ def finish(directory: Path, now: datetime | None = None) -> bool:
                 ended.append(user.previous_nkey)
                 users = users.with_user(msgspec.structs.replace(user, previous_nkey=""))
             if old:
-                workshop.issuer.users(keys, users)
+                workshop.write_users(keys, users)
             if is_there(keys.previous_sealing_key):
                 workshop.change.remove(keys.previous_sealing_key)
         replaced = {each.serial: each.ends_s for each in workshop.about.replaced}
@@ -156,7 +156,7 @@ def _rotate_domain(workshop: Workshop, keys: DomainKeys, parts: Collection[Part]
     if client and (before.find(client) is None or Part.CLIENTS not in parts):
         raise InputError(f"{keys.domain} has no client {client!r}")
     if users != before:
-        issuer.users(keys, users)
+        workshop.write_users(keys, users)
 
 
 def _following(new: User, old: User) -> User:

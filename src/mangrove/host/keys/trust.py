@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -21,8 +21,7 @@ STATEMENT = b"mangrove statement 1\0"
 """Before everything that a gateway signs: what is signed for TLS begins otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """A certificate that an authority of this federation has issued to a gateway."""
 
     identity: Identity

@@ -20,6 +20,8 @@ from mangrove.host.keys.files.guarded_file import is_there
 from mangrove.host.keys.files.key_files import domains_of, read_authority, read_certificates
 from mangrove.host.keys.issuing import Issuer
 from mangrove.host.keys.revocation import Revocations, read_revocations, signed
+from mangrove.host.keys.ring import read_guests, read_users
+from mangrove.model.security.users import DomainUsers
 
 
 class Workshop:
@@ -30,6 +32,7 @@ class Workshop:
         self.about = about
         self.change = change
         self.now = now
+        self._users: dict[str, DomainUsers] = {}
 
     @cached_property
     def trusted(self) -> list[x509.Certificate]:
@@ -93,6 +96,33 @@ class Workshop:
         replaced = Replaced(domain, serial_of(certificate), ends_s)
         self.about = msgspec.structs.replace(self.about, replaced=(*self.about.replaced, replaced))
 
+    def write_users(self, keys: DomainKeys, users: DomainUsers) -> None:
+        """Write down who may connect to the brokers of a domain."""
+        self._users[keys.domain] = users
+        self.issuer.users(keys, users)
+
+    def write_guests(self) -> None:
+        """Write down which clients go with others' domains, as their users are by now."""
+        for host in {*self.about.guests, *(each.domain for each in self.domains() if is_there(each.guests))}:
+            keys = self.directory.domain(host)
+            guests = DomainUsers(
+                users=tuple(
+                    user.as_guest(home)
+                    for home in sorted(self.about.guests.get(host, ()))
+                    for user in self._users_of(home).users
+                    if user.client
+                )
+            )
+            content = msgspec.json.format(msgspec.json.encode(guests))
+            if guests != read_guests(keys):
+                self.change.write(keys.guests, content)
+
+    def _users_of(self, domain: str) -> DomainUsers:
+        keys = self.directory.domain(domain)
+        if domain in self._users:
+            return self._users[domain]
+        return read_users(keys) if is_there(keys.users) else DomainUsers()
+
     def domains(self) -> list[DomainKeys]:
         """All domains that have keys, by name."""
         return domains_of(self.directory)
@@ -127,6 +157,8 @@ def opened(path: Path, now: datetime | None = None, federation: str = "") -> Ite
         if new:
             workshop.found()
         yield workshop
+        if is_there(directory.authority_key) or new:
+            workshop.write_guests()
         if change.is_needed:
             about = msgspec.structs.replace(workshop.about, generation=about.generation + 1)
             change.write(directory.about, msgspec.json.format(msgspec.json.encode(about)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
 from mangrove.model.topics import Late, Order
+from mangrove.overlay.delivery.delay_record import DelayRecord
 from mangrove.overlay.delivery.resequencer import Holding, Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, ResetTimer
@@ -32,6 +33,8 @@ class Delivery:
         self.late: Counter[int] = Counter()
         self.observed_ms: dict[tuple[str, int], float] = {}
         """Smoothed time from publish to delivery, by origin and topic class."""
+        self.delays: dict[tuple[str, int], DelayRecord] = {}
+        """How these times are spread."""
 
     def remember(self, names: Iterable[Name]) -> None:
         """Frames that an earlier life of this gateway has delivered."""
@@ -83,4 +86,7 @@ class Delivery:
         key = (self._order[frame.origin], frame.topic_class)
         age_ms = frame.age_us / 1000 + self.egress_ms
         before = self.observed_ms.get(key)
+        if before is None:
+            self.delays[key] = DelayRecord()
         self.observed_ms[key] = age_ms if before is None else before + _GAIN * (age_ms - before)
+        self.delays[key].add(age_ms)

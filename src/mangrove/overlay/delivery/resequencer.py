@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from mangrove.overlay.protocol.frames import Frame, Name, Predecessor
+from mangrove.overlay.protocol.frames import Frame, Name, Predecessor, most_frames
 
 MAX_FLOWS = 4096
 MAX_HELD_BYTES = 16 << 20
+MAX_HELD_FRAMES = most_frames(MAX_HELD_BYTES)
 SETTLED_S = 1.0
 """A way on which frames came for so long, never so far apart, is in use; no hold is longer."""
 PAUSE_S = 0.15
@@ -124,14 +125,14 @@ class _Flow:
 
 
 class Resequencer:
-    """Orders the frames of many flows; what it holds is bounded in bytes and time."""
+    """Orders the frames of many flows; what it holds is bounded in bytes, number and time."""
 
     def __init__(self, patience: Holding, own_bit: int = -1) -> None:
         self._patience = patience
         self._own_bit = own_bit
         self._flows: dict[FlowKey, _Flow] = {}
         self._holding: dict[FlowKey, _Flow] = {}
-        self._held_bytes = 0
+        self._held_bytes = self._held_frames = 0
         self.gaps = 0
         """Gaps that were given up."""
         self.out_of_turn = 0
@@ -160,9 +161,10 @@ class Resequencer:
         if flow.next == ANYWHERE:
             flow.next = frame.sequence
         flow.keep(_Held(frame, now, now + self._patience.hold_s(frame)))
-        self._held_bytes += len(frame.body)
+        self._held_bytes += frame.weight_bytes
+        self._held_frames += 1
         self._advance(flow, now, ready)
-        while self._held_bytes > MAX_HELD_BYTES:
+        while self._held_bytes > MAX_HELD_BYTES or self._held_frames > MAX_HELD_FRAMES:
             crowded = next(iter(self._holding.values()))
             self._give_up(crowded, crowded.first_held, now, ready)
         self._expire(flow, now, ready)
@@ -196,9 +198,9 @@ class Resequencer:
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        bodies = [each.frame.body for flow in self._flows.values() for each in flow.held.values()]
-        held = sum(map(len, bodies))
-        found = [] if held == self._held_bytes else [f"{held} bytes held, {self._held_bytes} are counted"]
+        weights = [each.frame.weight_bytes for flow in self._flows.values() for each in flow.held.values()]
+        held, counted = (sum(weights), len(weights)), (self._held_bytes, self._held_frames)
+        found = [] if held == counted else [f"{held} bytes and frames held, {counted} are counted"]
         if {key for key, flow in self._flows.items() if flow.held} != self._holding.keys():
             found.append("a flow that holds frames is not watched, or one that holds none is")
         for flow in self._holding.values():
@@ -223,7 +225,8 @@ class Resequencer:
 
     def _take(self, flow: _Flow, sequence: int) -> _Held:
         held = flow.take(sequence)
-        self._held_bytes -= len(held.frame.body)
+        self._held_bytes -= held.frame.weight_bytes
+        self._held_frames -= 1
         if not flow.held:
             self._holding.pop(flow.key, None)
         return held

@@ -61,9 +61,11 @@ class Forwarder:
         self._epoch = epoch
 
     def check(self, frame: Frame) -> None:
-        """Refuse frames that name domains which do not exist."""
+        """Refuse frames that name domains which do not exist, or prove more than there are domains."""
         if frame.origin >= len(self._order) or frame.destinations >> len(self._order):
             raise FrameError(f"origin {frame.origin} or destinations {frame.destinations:#x} unknown here")
+        if len(frame.tags) > len(self._order):
+            raise FrameError(f"{len(frame.tags)} tags, in a federation of {len(self._order)} domains")
 
     # -- three ways in ------------------------------------------------------------------------------------
 
@@ -89,7 +91,7 @@ class Forwarder:
             if self.sealer is None:
                 return [DropMessages(frame, NO_SEALER)]
             frame = replace(frame, body=self.sealer.seal(frame))
-        return self._by_routes(self._notary.with_tags(frame), now, patient=flow.retargeted)
+        return self._by_routes(frame, now, patient=flow.retargeted)
 
     def onward(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a neighbour, for other domains than this one.
@@ -175,6 +177,8 @@ class Forwarder:
     def _send(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """Let a frame wait its turn: time to its deadline less what the rest of the way needs (laxity)."""
         neighbour = self._neighbours[peer]
+        if frame.origin == self._index:
+            frame = self._notary.with_tags(frame, peer)
         contract = self._rules.contract_at(frame.topic_class)
         if contract.deadline_ms is None:
             displaced = neighbour.outgoing.push(frame, None, now)
@@ -219,8 +223,7 @@ class Forwarder:
             for frame in self.parked.expired(now)
         ]
         for neighbour in self._neighbours:
-            instructions += [
-                DropMessages(frame, f"late in the queue to {neighbour.name}")
-                for frame in neighbour.outgoing.waiting.take_expired()
-            ]
+            if expired := neighbour.outgoing.waiting.take_expired():
+                reason = f"late in the queue to {neighbour.name}"
+                instructions += [DropMessages(frame, reason) for frame in expired]
         return instructions

@@ -1,16 +1,16 @@
-"""Frames without a way on. Bounded in bytes; what is asked often costs nothing for each frame that waits."""
+"""Frames without a way on, bounded in bytes and number. What is asked often costs nothing for each frame."""
 
 from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from dataclasses import dataclass
 
-from mangrove.overlay.protocol.frames import Frame, FrameType
+import msgspec
+
+from mangrove.overlay.protocol.frames import Frame, FrameType, most_frames
 
 
-@dataclass(frozen=True, slots=True)
-class _Parked:
+class _Parked(msgspec.Struct, frozen=True):
     frame: Frame
     since: float
     until: float
@@ -25,6 +25,7 @@ class ParkedFrames:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
+        self._most_frames = most_frames(limit_bytes)
         self._parked: OrderedDict[int, _Parked] = OrderedDict()
         """By number, in the order in which they came."""
         self._jobs: dict[int, None] = {}
@@ -46,9 +47,9 @@ class ParkedFrames:
         if frame.type is FrameType.JOBS:
             self._jobs[self._last] = None
         heapq.heappush(self._ends, (until, self._last))
-        self._bytes += len(frame.body)
+        self._bytes += frame.weight_bytes
         displaced = []
-        while self._bytes > self._limit_bytes and self._parked:
+        while self._parked and (self._bytes > self._limit_bytes or len(self._parked) > self._most_frames):
             displaced.append(self._take(next(iter(self._parked))).frame)
         self._trim()
         return displaced
@@ -56,7 +57,7 @@ class ParkedFrames:
     def _take(self, number: int) -> _Parked:
         parked = self._parked.pop(number)
         self._jobs.pop(number, None)
-        self._bytes -= len(parked.frame.body)
+        self._bytes -= parked.frame.weight_bytes
         return parked
 
     def _trim(self) -> None:
@@ -94,7 +95,7 @@ class ParkedFrames:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = []
-        held = sum(len(parked.frame.body) for parked in self._parked.values())
+        held = sum(parked.frame.weight_bytes for parked in self._parked.values())
         if held != self._bytes:
             found.append(f"{held} bytes are parked, {self._bytes} are counted")
         jobs = {number for number, each in self._parked.items() if each.frame.type is FrameType.JOBS}

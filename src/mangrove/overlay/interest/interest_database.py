@@ -41,16 +41,23 @@ _PLAIN = re.compile(r"[A-Za-z0-9/:=@+~#-][\w/:=@+~#-]*(\.[\w/:=@+~#-]+)*", re.AS
 class DomainInterest:
     """The interest of one domain, as far as it is known here: wants (`overlay.interest.wants`), in order."""
 
-    __slots__ = ("epoch", "statement", "table", "version")
+    __slots__ = ("epoch", "hash", "statement", "table", "version")
 
     def __init__(
-        self, epoch: int, version: int, subjects: Iterable[str], statement: Signed | None = None
+        self,
+        epoch: int,
+        version: int,
+        subjects: Iterable[str],
+        statement: Signed | None = None,
+        table_hash: TableHash | None = None,
     ) -> None:
         self.epoch = epoch
         self.version = version
         self.table = dict.fromkeys(subjects)
         self.statement = statement
         """What the domain has signed of this very version, where domains have keys."""
+        self.hash = table_hash
+        """Of the table, to compare with what is signed."""
 
     @property
     def subjects(self) -> Set[str]:
@@ -141,6 +148,11 @@ class InterestDatabase:
         elif self.refused_examples:
             found.append(f"{self._domain} refused subjects, as {', '.join(map(repr, self.refused_examples))}")
         return found
+
+    @property
+    def signed(self) -> bool:
+        """Whether changes are signed, with a hash of the table that they lead to."""
+        return self._notary is not None
 
     @property
     def own(self) -> DomainInterest:
@@ -275,23 +287,30 @@ class InterestDatabase:
         if update.snapshot:
             return self._receive_part(update, peer)
         if known is not None and _follows(known, update):
-            return self._follow(known, update), False
+            return self._follow(known, update, peer), False
         self._later.setdefault(origin, _Later()).keep(update)
         asked = (peer, origin) in self._asked or (peer, origin) in self._assemblies
         self._asked.add((peer, origin))
         return None, not asked
 
-    def _follow(self, known: DomainInterest, update: InterestUpdate) -> InterestChange:
-        """Apply a change to the state that it was made from."""
+    def _follow(self, known: DomainInterest, update: InterestUpdate, peer: str) -> InterestChange | None:
+        """Apply a change to the state that it was made from; None if it leads elsewhere than was signed."""
         subjects = known.table
         removed = [subject for subject in dict.fromkeys(update.removed) if subject in subjects]
-        for subject in removed:
-            del subjects[subject]
-        added = [subject for subject in self._accepted(update.added) if subject not in subjects]
-        room = self.max_subjects - len(subjects)
+        gone = set(removed)
+        added = [
+            subject for subject in self._accepted(update.added) if subject not in subjects or subject in gone
+        ]
+        room = self.max_subjects - len(subjects) + len(removed)
         for subject in added[room:]:
             self._refuse(subject)
         del added[room:]
+        if self._notary is not None and not self._leads_to_what_is_signed(known, update, added, removed):
+            reason = "the table that it leads to is another"
+            self._notary.refuse(peer, update.origin, INTEREST, Refusal.IMPOSSIBLE, reason)
+            return None
+        for subject in removed:
+            del subjects[subject]
         subjects.update(dict.fromkeys(added))
         known.version = update.version
         known.statement = update.statement
@@ -342,12 +361,14 @@ class InterestDatabase:
         old = {} if before is None else before.table
         for _ in range(len(assembly.subjects) - self.max_subjects):
             self._refuse(assembly.subjects.popitem()[0])
-        known = DomainInterest(update.epoch, update.version, assembly.subjects, assembly.statement)
+        known = DomainInterest(
+            update.epoch, update.version, assembly.subjects, assembly.statement, assembly.hash
+        )
         self._known[update.origin] = known
         later = self._later.pop(update.origin, None) or _Later()
         for change in sorted(later.updates, key=_stamp):
             if _follows(known, change):
-                self._follow(known, change)
+                self._follow(known, change, "")
         gap = later.newest > known.stamp
         new = known.table
         return (
@@ -396,6 +417,24 @@ class InterestDatabase:
         if not (fit or update.snapshot):
             notary.refuse(peer, update.origin, INTEREST, Refusal.IMPOSSIBLE, "wants that nobody may have")
         return fit or update.snapshot
+
+    def _leads_to_what_is_signed(
+        self, known: DomainInterest, update: InterestUpdate, added: list[str], removed: list[str]
+    ) -> bool:
+        """Whether the table after a change is the one that its origin has signed with it.
+
+        If it were not, who passes the whole table on would be taken for a forger.
+        """
+        if known.hash is None:
+            known.hash = TableHash(known.table)
+        known.hash.remove(removed)
+        known.hash.add(added)
+        signed = update.statement
+        if signed is not None and known.hash.root() == interest_statement(signed).table:
+            return True
+        known.hash.remove(added)
+        known.hash.add(removed)
+        return False
 
     def _as_signed(self, notary: Notary, assembly: Assembly, update: InterestUpdate, peer: str) -> bool:
         """Whether a complete snapshot is the table that its origin has signed."""

@@ -17,6 +17,7 @@ from mangrove.overlay.interest.snapshots import Snapshot
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate, control_frame
 from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.trust.table_hash import leaf_of
 
 WITHDRAW_AFTER_S = 0.02
 """How long a want must be gone before the others are told; one that returns meanwhile was never away."""
@@ -28,6 +29,8 @@ class InterestExchange:
     def __init__(self, local: LocalInterest, remote: RemoteInterest, neighbours: Neighbours) -> None:
         self._local = local
         self._remote = remote
+        if remote.interest.signed:
+            local.tell_together(leaf_of)
         self._neighbours = neighbours
         self._outboxes = {neighbour.name: InterestOutbox() for neighbour in neighbours}
         self._withdraw_at: float | None = None
@@ -73,6 +76,8 @@ class InterestExchange:
         What is gone is told `at_once` where it was away for long already.
         """
         held = self._withdraw_at
+        if held is None and not at_once and not self._local.pending and not self._remote.busy:
+            return []
         if at_once:
             self._withdraw_at = now
         elif not self._local.withdrawals:

@@ -11,13 +11,13 @@ the others are waited for a moment only, and then served; what nobody else wants
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Set
 from itertools import chain
 
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import patterns_over
 from mangrove.overlay.interest.snapshots import first_slice
+from mangrove.overlay.interest.waiting_wants import Leaf, WaitingWants
 from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
@@ -44,9 +44,13 @@ class LocalInterest:
         """When those who are back are served, though others are not."""
         self._served = False
         self._given_up = 0
-        self._added: OrderedDict[str, None] = OrderedDict()
-        self._removed: OrderedDict[str, None] = OrderedDict()
-        """Changes in the order in which they came. In a plain dict, taking out the first ones grows dear."""
+        self._added = WaitingWants()
+        self._removed = WaitingWants()
+
+    def tell_together(self, leaf: Leaf) -> None:
+        """From the beginning, changes that have the same `leaf` are passed on together."""
+        assert not self.pending, "what waits already has its order"
+        self._added, self._removed = WaitingWants(leaf), WaitingWants(leaf)
 
     @property
     def additions(self) -> bool:
@@ -109,13 +113,13 @@ class LocalInterest:
                 del self._stale[key]
             else:
                 self._patterns += _is_pattern(key)
-                self._removed.pop(key, None)
-                self._added[key] = None
+                self._removed.discard(key)
+                self._added.add(key)
         elif not wanted and key in self._wanted:
             del self._wanted[key]
             self._patterns -= _is_pattern(key)
-            self._added.pop(key, None)
-            self._removed[key] = None
+            self._added.discard(key)
+            self._removed.add(key)
         if not group:
             return False
         return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
@@ -152,8 +156,8 @@ class LocalInterest:
             return None
         for _ in range(min(WITHDRAWN_PER_TURN, len(self._stale))):
             key, _ = self._stale.popitem()
-            self._added.pop(key, None)
-            self._removed[key] = None
+            self._added.discard(key)
+            self._removed.add(key)
             subject, group = parts(key)
             if group:
                 self._groups.remove(subject, group)
@@ -172,20 +176,17 @@ class LocalInterest:
         Unless `withdraw`, those that were removed stay for another time.
         """
         taken = list(first_slice(chain(self._removed if withdraw else (), self._added)))
-        removed = {key: None for key in taken if key in self._removed}
-        added = {key: None for key in taken if key in self._added}
-        for key in removed:
-            del self._removed[key]
-        for key in added:
-            del self._added[key]
-        return added.keys(), removed.keys()
+        gone = min(len(taken), len(self._removed)) if withdraw else 0
+        self._removed.told(gone)
+        self._added.told(len(taken) - gone)
+        return dict.fromkeys(taken[gone:]).keys(), dict.fromkeys(taken[:gone]).keys()
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = []
         if self._stale.keys() & self._wanted.keys():
             found.append("a want is both confirmed and unconfirmed")
-        if self._added.keys() & self._removed.keys():
+        if any(key in self._removed for key in self._added):
             found.append("a want is both added and removed")
         if self._patterns != sum(map(_is_pattern, (*self._wanted, *self._stale))):
             found.append("patterns were miscounted")

@@ -1,4 +1,4 @@
-"""What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes.
+"""What waits for a link, the most urgent first (laxity order, Harmony §3.3). Bounded in bytes and number.
 
 A frame that its contract would drop as late is not sent at all. One that is late but still wanted stays ahead
 of all that are less urgent. Frames of one flow leave in order, also when estimates of the rest
@@ -13,7 +13,7 @@ from sortedcontainers import SortedList
 
 from mangrove.overlay.links.overruns import Overruns
 from mangrove.overlay.links.waits import Waits
-from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.protocol.frames import Frame, most_frames
 
 NEVER_URGENT_S = 1e6
 """Rank of frames without a deadline: behind all that have one, however long they have waited."""
@@ -45,6 +45,7 @@ class LaxityQueue:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
+        self._most_frames = most_frames(limit_bytes)
         self._waiting: SortedList[_Waiting] = SortedList()
         self._number = 0
         self._last: dict[tuple[int, int, int], tuple[int, float]] = {}
@@ -67,11 +68,15 @@ class LaxityQueue:
         self._number += 1
         rank = now + NEVER_URGENT_S if due is None else self._in_turn(frame, due)
         self._waiting.add(_Waiting(rank, self._number, frame, now, until, budget_s))
-        self.held_bytes += len(frame.body)
+        self.held_bytes += frame.weight_bytes
         displaced: list[Frame] = []
-        while self.held_bytes > self._limit_bytes and len(self._waiting) > 1:
+        while self._crowded and len(self._waiting) > 1:
             displaced.append(self._take(-1).frame)
         return displaced
+
+    @property
+    def _crowded(self) -> bool:
+        return self.held_bytes > self._limit_bytes or len(self._waiting) > self._most_frames
 
     def _in_turn(self, frame: Frame, due: float) -> float:
         """The rank of a frame: not before that of an earlier one of its flow."""
@@ -106,18 +111,20 @@ class LaxityQueue:
 
     def _take(self, position: int) -> _Waiting:
         waiting = self._waiting.pop(position)
-        self.held_bytes -= len(waiting.frame.body)
+        self.held_bytes -= waiting.frame.weight_bytes
         return waiting
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        held = sum(len(waiting.frame.body) for waiting in self._waiting)
+        held = sum(waiting.frame.weight_bytes for waiting in self._waiting)
         found = [] if held == self.held_bytes else [f"{held} bytes wait, {self.held_bytes} are counted"]
         return found + self.overruns.problems()
 
     def take_expired(self) -> list[Frame]:
         """Frames whose turn came too late."""
-        expired, self._expired = self._expired, []
+        expired = self._expired
+        if expired:
+            self._expired = []
         return expired
 
     def drain(self, now: float) -> list[Frame]:

@@ -7,8 +7,9 @@ while, and the while grows with every failure of the recent past.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from mangrove.overlay.links.availability import Availability
 from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind
@@ -29,8 +30,7 @@ class LinkCondition(Enum):
     NORMAL = "normal"
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Intervals of the link monitor.
 
     The dead interval is two heartbeats and four times the deviation of their arrivals, and at least
@@ -113,8 +113,12 @@ class LinkMonitor:
         meanwhile says nothing about the link: a heartbeat of our own that is overdue tells how long.
         """
         held_up_s = now - self._next_heartbeat
-        if self.connected and held_up_s > HELD_UP_S:
+        if held_up_s > HELD_UP_S and self.connected:
             self._last_heard = min(now, self._last_heard + held_up_s)
+
+    def calm(self, now: float) -> bool:
+        """Whether neither `woken` nor `dead` nor `due` has anything to say: so it is most of the time."""
+        return now < self._next_heartbeat and now - self._last_heard < 2 * self._timing.heartbeat_s
 
     def found_dead(self, now: float) -> None:
         """The silence lasted too long."""
@@ -194,17 +198,24 @@ class LinkMonitor:
 
     def timer(self) -> float | None:
         """When `due` or `dead` has something to say."""
-        if not self.connected:
+        if self.condition is LinkCondition.FAILURE:
             return None
-        return min(self._next_heartbeat, self._last_heard + self.dead_interval_s)
+        heartbeat = self._next_heartbeat
+        if heartbeat <= self._last_heard + 2 * self._timing.heartbeat_s:
+            return heartbeat
+        return min(heartbeat, self._last_heard + self.dead_interval_s)
 
     def dead(self, now: float) -> bool:
         """Whether the silence has lasted too long."""
-        return self.connected and now - self._last_heard >= self.dead_interval_s
+        if self.condition is LinkCondition.FAILURE:
+            return False
+        silence_s = now - self._last_heard
+        # No interval is shorter than two heartbeats: mostly there is nothing to compute.
+        return silence_s >= 2 * self._timing.heartbeat_s and silence_s >= self.dead_interval_s
 
     def due(self, now: float, received: int) -> Heartbeat | None:
         """The heartbeat to send now, if it is time for one."""
-        if not self.connected or now < self._next_heartbeat:
+        if now < self._next_heartbeat or self.condition is LinkCondition.FAILURE:
             return None
         # Catch up in step: a late wake-up must not shift all later heartbeats.
         interval = self._timing.heartbeat_s

@@ -72,17 +72,27 @@ class Neighbour:
             found.append("data waits for a link that cannot be used")
         return [f"link to {self.name}: {problem}" for problem in found]
 
+    def pace(self) -> tuple[float, float, dict[int, float]]:
+        """What the link carries, its delay, and how long topic classes wait for it, as reports tell it."""
+        outgoing = self.outgoing
+        return (
+            round(outgoing.used_mbps, 3),
+            round(1000 * self.monitor.one_way_s, 3),
+            outgoing.waiting.waits.noticeable_ms(),
+        )
+
     def report(self, now: float) -> LinkReport:
         """What the network should know of this link."""
         monitor = self.monitor
+        used_mbps, delay_ms, waits_ms = self.pace()
         return LinkReport(
             up=self.usable,
-            delay_ms=round(1000 * monitor.one_way_s, 3),
+            delay_ms=delay_ms,
             jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
-            waits_ms=self.outgoing.waiting.waits.noticeable_ms(),
+            waits_ms=waits_ms,
             overruns=self.outgoing.waiting.overruns.noticeable(),
             availability=round(monitor.availability.share(now), 5),
-            used_mbps=round(self.outgoing.used_mbps, 3),
+            used_mbps=used_mbps,
             limit_mbps=round(self.outgoing.limit_mbps, 3),
             cause=self.changed_by,
         )
@@ -120,5 +130,9 @@ class Neighbours:
 
     def timer(self) -> float | None:
         """When a heartbeat is due or a link may be dead."""
-        times = [time for neighbour in self if (time := neighbour.monitor.timer()) is not None]
-        return min(times, default=None)
+        first: float | None = None
+        for neighbour in self._by_name.values():
+            time = neighbour.monitor.timer()
+            if time is not None and (first is None or time < first):
+                first = time
+        return first

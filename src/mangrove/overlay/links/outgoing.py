@@ -13,7 +13,7 @@ from mangrove.overlay.links.laxity_queue import FOREVER, LaxityQueue
 from mangrove.overlay.links.management import ManagementLine
 from mangrove.overlay.links.overruns import Persistence
 from mangrove.overlay.links.throughput import MBIT_BYTES, Throughput
-from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
+from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame, most_frames
 from mangrove.overlay.protocol.pieces import MANAGEMENT_STREAM, MAX_STREAMS, Cutting, LinkRate
 
 MAX_STREAM = MANAGEMENT_STREAM - 1
@@ -37,6 +37,7 @@ class Outgoing:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
+        self._most_frames = most_frames(limit_bytes)
         self.waiting = LaxityQueue(limit_bytes)
         self._sent: deque[_Sent] = deque()
         self._sent_bytes = 0
@@ -102,7 +103,7 @@ class Outgoing:
         return frame
 
     def _pull_data(self, now: float) -> Frame | None:
-        if self._sent_bytes >= self._limit_bytes:
+        if self._sent_bytes >= self._limit_bytes or len(self._sent) >= self._most_frames:
             return None
         if not self._data_waits:
             self._rate.idle()
@@ -132,7 +133,7 @@ class Outgoing:
     def _leave(self, frame: Frame, whole: Frame, now: float) -> Frame:
         """A frame has left as a whole: from now on it is kept until it is acknowledged."""
         self._sent.append(_Sent(whole, now))
-        self._sent_bytes += len(whole.body)
+        self._sent_bytes += whole.weight_bytes
         self._took(len(frame.body))
         return frame
 
@@ -155,13 +156,13 @@ class Outgoing:
     def acknowledge(self, received: int) -> None:
         """The neighbour has taken over so many frames since the connection was made."""
         while self._acknowledged < received and self._sent:
-            self._sent_bytes -= len(self._sent.popleft().frame.body)
+            self._sent_bytes -= self._sent.popleft().frame.weight_bytes
             self._acknowledged += 1
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = self.waiting.problems() + self.management.problems()
-        sent = sum(len(each.frame.body) for each in self._sent)
+        sent = sum(each.frame.weight_bytes for each in self._sent)
         if sent != self._sent_bytes:
             found.append(f"{sent} bytes are unacknowledged, {self._sent_bytes} are counted")
         if len(self._cutting) > MAX_STREAMS:

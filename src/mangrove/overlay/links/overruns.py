@@ -47,6 +47,8 @@ class Overruns:
     def settle(self, now: float) -> list[Persistence]:
         """A heartbeat is due: take in what left since the last one; which classes changed sides for good."""
         changes: list[Persistence] = []
+        if not self._shares and not self._left:
+            return changes
         for topic_class in sorted(self._shares.keys() | self._left.keys()):
             left = self._left[topic_class]
             sample = self._overran[topic_class] / left if left else 0.0

@@ -25,6 +25,8 @@ class Waits:
 
     def settle(self) -> None:
         """A heartbeat is due: take in the longest wait since the last one."""
+        if not self._longest_s and not self._smoothed_s:
+            return
         longest, self._longest_s = self._longest_s, {}
         for topic_class in self._smoothed_s.keys() | longest.keys():
             before = self._smoothed_s.get(topic_class, 0.0)
@@ -36,6 +38,8 @@ class Waits:
 
     def noticeable_ms(self) -> dict[int, float]:
         """What the network should know: classes that wait noticeably."""
+        if not self._smoothed_s:
+            return {}
         return {
             topic_class: round(1000 * seconds, 1)
             for topic_class, seconds in sorted(self._smoothed_s.items())

@@ -10,9 +10,9 @@ brings it back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from mangrove.errors import InputError
@@ -32,8 +32,7 @@ LONGER_S = 1.0
 """By how much more time must be left of a region that is known, to be worth telling."""
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(msgspec.Struct):
     notice: DangerNotice
     expires_at: float
     sites: frozenset[str]
@@ -41,13 +40,11 @@ class _Record:
     active: bool
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     repeat_at: float
 
 
-@dataclass(slots=True)
-class EndangeredRegions:
+class EndangeredRegions(msgspec.Struct):
     """What is endangered, and which neighbours still have to hear of it."""
 
     domain: str
@@ -56,10 +53,10 @@ class EndangeredRegions:
     """Grows whenever another part of the network is endangered than before."""
     ignored: int = 0
     """Notices that could not be taken in: of unknown gateways, or too many."""
-    signed: dict[str, Signed] = field(default_factory=dict)
+    signed: dict[str, Signed] = msgspec.field(default_factory=dict)
     """What was signed of each region, where domains have keys."""
-    _records: dict[str, _Record] = field(default_factory=dict)
-    _pending: dict[str, dict[str, _Pending]] = field(default_factory=dict)
+    _records: dict[str, _Record] = msgspec.field(default_factory=dict)
+    _pending: dict[str, dict[str, _Pending]] = msgspec.field(default_factory=dict)
 
     # -- what it means for paths --------------------------------------------------------------------------
 
@@ -257,7 +254,9 @@ class EndangeredRegions:
 
     def repeats(self, now: float) -> list[tuple[str, DangerNotice]]:
         """What was not acknowledged in time."""
-        again = []
+        again: list[tuple[str, DangerNotice]] = []
+        if not self._records:
+            return again
         for peer, waiting in self._pending.items():
             for name, pending in waiting.items():
                 if now >= pending.repeat_at:
@@ -267,7 +266,9 @@ class EndangeredRegions:
 
     def expire(self, now: float) -> list[str]:
         """The regions whose time is over; those that were over long ago are forgotten."""
-        over = []
+        over: list[str] = []
+        if not self._records:
+            return over
         for name, record in list(self._records.items()):
             if record.active and now >= record.expires_at:
                 record.active = False
@@ -282,6 +283,8 @@ class EndangeredRegions:
 
     def timer(self) -> float:
         """When `repeats` or `expire` has something to do."""
+        if not self._records:
+            return float("inf")
         times = [pending.repeat_at for waiting in self._pending.values() for pending in waiting.values()]
         over = (
             record.expires_at + (0.0 if record.active else REMEMBERED_S) for record in self._records.values()

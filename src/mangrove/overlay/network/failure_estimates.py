@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from mangrove.model.federation import Federation
@@ -29,8 +29,7 @@ DEFAULT_WEIGHT_S = 86400.0
 MEMORY_S = 30 * 86400.0
 
 
-@dataclass(slots=True)
-class _Component:
+class _Component(msgspec.Struct):
     """A link or a site: its prior, and the fading time in which it was observed, and down."""
 
     prior: float
@@ -103,10 +102,9 @@ class FailureEstimates:
     def on(self, graph: Graph, now: float) -> Graph:
         """A graph of the federation with these probabilities."""
         names = graph.names
-        return replace(
-            graph,
+        return graph.with_values(
             node_failure=np.array([self.site(name, now) for name in names]),
-            edge_failure=np.array([self.link(names[u], names[v], now) for u, v in graph.ends.tolist()]),
+            edge_failure=np.array([self.link(names[u], names[v], now) for u, v in graph.pairs]),
         )
 
 

@@ -9,8 +9,10 @@ what all gateways say of their own links.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
+from typing import Protocol
+
+import msgspec
 
 from mangrove.model.questions.session_quality import Quality
 from mangrove.model.site_pair import SitePair, site_pair
@@ -30,26 +32,39 @@ MARKED_CHANGE = 0.25  # of the delay or the load that was advertised …
 MARKED_CHANGE_LEAST = 2.0  # … and at least so many milliseconds or megabits per second
 
 
-@dataclass(slots=True)
-class LinkMeasurements:
+class LinkMeasurements(msgspec.Struct):
     """Measured properties of links: delay, time that frames wait for it by direction and topic class, share
     of time in which it could be used; by direction also what it carries and the most it was seen to take.
     And how long messages are inside of sites."""
 
-    delays_ms: dict[SitePair, float] = field(default_factory=dict)
-    waits_ms: dict[SitePair, dict[int, float]] = field(default_factory=dict)
-    availability: dict[SitePair, float] = field(default_factory=dict)
-    used_mbps: dict[SitePair, float] = field(default_factory=dict)
-    limit_mbps: dict[SitePair, float] = field(default_factory=dict)
-    sites: dict[str, SiteReport] = field(default_factory=dict)
+    delays_ms: dict[SitePair, float] = msgspec.field(default_factory=dict)
+    waits_ms: dict[SitePair, dict[int, float]] = msgspec.field(default_factory=dict)
+    availability: dict[SitePair, float] = msgspec.field(default_factory=dict)
+    used_mbps: dict[SitePair, float] = msgspec.field(default_factory=dict)
+    limit_mbps: dict[SitePair, float] = msgspec.field(default_factory=dict)
+    sites: dict[str, SiteReport] = msgspec.field(default_factory=dict)
 
     def same_delays(self, other: LinkMeasurements) -> bool:
         """Whether messages take as long on all ways as they do by another account."""
         return (self.delays_ms, self.waits_ms, self.sites) == (other.delays_ms, other.waits_ms, other.sites)
 
 
-@dataclass(slots=True)
-class _Pending:
+class OwnLink(Protocol):
+    """A link of this gateway, as far as a change of it is told to others."""
+
+    @property
+    def name(self) -> str:
+        """The neighbour."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether data may be sent."""
+
+    def pace(self) -> tuple[float, float, dict[int, float]]:
+        """What it carries, its delay, and how long topic classes wait for it, as a report tells it."""
+
+
+class _Pending(msgspec.Struct):
     ad: LinkStateAd
     repeat_at: float
 
@@ -77,6 +92,38 @@ class LinkStateDatabase:
         self._ads.pop(self._domain, None)
 
     # -- own links ----------------------------------------------------------------------------------------
+
+    def told(
+        self,
+        links: Iterable[OwnLink],
+        now: float,
+        applied: Mapping[str, tuple[int, int]],
+        asks: Mapping[int, Quality],
+        site: SiteReport,
+    ) -> bool:
+        """Whether `advertise` would find nothing new: asked often, and mostly so, before reports are made."""
+        last = self._ads.get(self._domain)
+        age = now - self._advertised_at
+        if last is None or age >= PERIOD_S:
+            return False
+        before = last.links
+        own = list(links)
+        if len(own) != len(before) or len(asks) > MAX_ASKED_CLASSES:
+            return False
+        for link in own:
+            report = before.get(link.name)
+            if report is None or report.up != link.usable:
+                return False
+        if age >= MIN_APPLIED_INTERVAL_S and (last.applied != applied or last.asks != asks):
+            return False
+        if age >= MIN_INTERVAL_S:
+            if _marked(last.site.ingress_ms, site.ingress_ms) or _marked(last.site.egress_ms, site.egress_ms):
+                return False
+            for link in own:
+                if _other_pace(before[link.name], *link.pace()):
+                    return False
+        self._looked_at = now
+        return True
 
     def advertise(
         self,
@@ -200,8 +247,12 @@ class LinkStateDatabase:
 
     def timer(self) -> float:
         """When `repeats` or `advertise` has something to do at the latest."""
-        times = [pending.repeat_at for waiting in self._pending.values() for pending in waiting.values()]
-        return min([*times, self._looked_at + MIN_INTERVAL_S])
+        first = self._looked_at + MIN_INTERVAL_S
+        for waiting in self._pending.values():
+            for pending in waiting.values():
+                if pending.repeat_at < first:
+                    first = pending.repeat_at
+        return first
 
     # -- what it adds up to -------------------------------------------------------------------------------
 
@@ -210,11 +261,12 @@ class LinkStateDatabase:
         return frozenset(link for link in self._links if not self._up(*link))
 
     def _up(self, first: str, second: str) -> bool:
-        return all(
-            report.up
-            for end, other in ((first, second), (second, first))
-            if (ad := self._ads.get(end)) is not None and (report := ad.links.get(other)) is not None
-        )
+        for end, other in ((first, second), (second, first)):
+            ad = self._ads.get(end)
+            report = ad.links.get(other) if ad is not None else None
+            if report is not None and not report.up:
+                return False
+        return True
 
     def cause_of(self, link: SitePair, up: bool) -> str:
         """The event because of which an end says that a link is up or down; empty if none is known."""
@@ -245,8 +297,9 @@ class LinkStateDatabase:
 
     def measured(self) -> LinkMeasurements:
         """What the ends of the links that are up have measured: the worse of both, but for waits."""
+        nowhere = SiteReport()
         found = LinkMeasurements(
-            sites={name: ad.site for name, ad in self._ads.items() if ad.site != SiteReport()}
+            sites={name: ad.site for name, ad in self._ads.items() if ad.site != nowhere}
         )
         for first, second in self._links:
             for end, other in ((first, second), (second, first)):
@@ -269,11 +322,17 @@ class LinkStateDatabase:
 
 
 def _markedly_different(before: LinkReport, after: LinkReport) -> bool:
-    if _marked(before.used_mbps, after.used_mbps):
+    return _other_pace(before, after.used_mbps, after.delay_ms, after.waits_ms)
+
+
+def _other_pace(before: LinkReport, used_mbps: float, delay_ms: float, waits_ms: dict[int, float]) -> bool:
+    if _marked(before.used_mbps, used_mbps) or _marked(before.delay_ms, delay_ms):
         return True
-    return _marked(before.delay_ms, after.delay_ms) or any(
-        _marked(before.waits_ms.get(topic_class, 0.0), after.waits_ms.get(topic_class, 0.0))
-        for topic_class in before.waits_ms.keys() | after.waits_ms.keys()
+    if not waits_ms and not before.waits_ms:
+        return False
+    return any(
+        _marked(before.waits_ms.get(topic_class, 0.0), waits_ms.get(topic_class, 0.0))
+        for topic_class in before.waits_ms.keys() | waits_ms.keys()
     )
 
 

@@ -28,7 +28,7 @@ from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_net
 from mangrove.routing.failover.ways import Ways
 from mangrove.routing.network.graph import Graph, make_graph
 from mangrove.routing.paths.disjoint_pair import disjoint_pair
-from mangrove.routing.paths.shortest import trees, walk
+from mangrove.routing.paths.shortest import load_search, trees, walk
 
 MAX_KEPT = 4096
 """Destination sets whose distance is kept until the network changes."""
@@ -53,12 +53,14 @@ class LiveMap:
         self._tables = tables or GatewayTables(prepared_network(federation), domain)
         self._graph = self._tables.book.graph
         self._index = self._tables.index
+        load_search(self._graph.size)
         self._ways: Ways | None = None
         """The ways that the next hops in force lead along; made when somebody asks."""
         names = self._graph.names
         self._links = [site_pair(names[u], names[v]) for u, v in self._graph.ends]
         self._configured = dict(zip(self._links, map(float, self._graph.weights), strict=True))
         self._failed: frozenset[SitePair] = frozenset()
+        self._left: tuple[Graph, list[SitePair]] | None = None
         self._measured = LinkMeasurements()
         self._waiting: frozenset[int] = frozenset()
         """Topic classes whose frames wait for some link."""
@@ -113,6 +115,7 @@ class LiveMap:
         changed = failed != self._failed
         if changed:
             self._failed = failed
+            self._left = None
             self._choose_tables()
         slower = not measured.same_delays(self._measured)
         self._measured = measured
@@ -198,17 +201,27 @@ class LiveMap:
         return self._measured.delays_ms.get(link, self._configured[link]) + wait
 
     def _without_failed(self, delays: dict[SitePair, float]) -> Graph:
+        left, links = self._left or self._make_left()
+        weights = [
+            max(delays.get(link, weight), 0.001)
+            for link, weight in zip(links, left.link_weights, strict=True)
+        ]
+        return left.with_values(weights=np.array(weights))
+
+    def _make_left(self) -> tuple[Graph, list[SitePair]]:
+        """The links that are up as they are configured; kept while no other ones fail or recover."""
         graph = self._graph
         up = [position for position, link in enumerate(self._links) if link not in self._failed]
-        weights = [max(delays.get(self._links[p], float(graph.weights[p])), 0.001) for p in up]
-        return make_graph(
+        left = make_graph(
             graph.names,
             graph.points,
             graph.ends[up],
             plane=graph.plane,
-            weights=np.array(weights),
+            weights=graph.weights[up],
             via=[graph.via[p] for p in up],
         )
+        self._left = left, [self._links[p] for p in up]
+        return self._left
 
     def _rest_of(self, topic_class: int | None) -> _Rest:
         if topic_class not in self._waiting:

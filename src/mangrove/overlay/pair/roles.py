@@ -12,8 +12,9 @@ until the other one has answered that it still stands by, or does not answer for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from mangrove.overlay.links.liveness import LinkMonitor, Timing
 from mangrove.overlay.pair.messages import Beat, Ending, Figures, Role
@@ -51,15 +52,14 @@ NEXT: dict[tuple[Role, Finding], Role] = {
 CARRYING = (Role.TAKING_OVER, Role.ACTIVE)
 
 
-@dataclass(frozen=True, slots=True)
-class PairTiming:
+class PairTiming(msgspec.Struct, frozen=True):
     """Intervals of a pair.
 
     Beats are those of links. The first gateway asks for `first_patience_s` whether the other one carries
     before it does so itself, the second one longer, so that the first normally carries when both start.
     """
 
-    beats: Timing = field(default_factory=lambda: Timing(min_slack_s=0.050))
+    beats: Timing = msgspec.field(default_factory=lambda: Timing(min_slack_s=0.050))
     first_patience_s: float = 0.4
     second_patience_s: float = 2.0
     turn_s: float = 0.025
@@ -70,8 +70,7 @@ class PairTiming:
     fence_s: float = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class RoleChange:
+class RoleChange(msgspec.Struct, frozen=True):
     """A new role, and why."""
 
     role: Role

@@ -19,8 +19,9 @@ messages with the same destination stay one slice. Measured cost: docs/internals
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mangrove.errors import MangroveError
 from mangrove.model.subjects import group_problem
@@ -124,8 +125,7 @@ class FanOut:
             flow.take(messages)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """A parsed message line."""
 
     subject: str

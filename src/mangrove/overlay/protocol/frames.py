@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
@@ -40,6 +40,12 @@ MAX_AGE_US = (1 << 32) - 1
 TAG_BYTES = 16
 MAX_TAGS = 8 * MAX_MASK_BYTES
 
+
+NOTE_BYTES = 128
+"""About what a tag or a predecessor takes in memory."""
+FEWEST_FRAMES = 1024
+FRAME_BYTES = 512
+"""About what a frame takes in memory besides its body: a queue that may hold many bytes holds so many."""
 
 _PREDECESSOR = struct.Struct(">IQH")
 _TAG = struct.Struct(f">H{TAG_BYTES}s")
@@ -148,6 +154,13 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
             + predecessors
             + (b"".join(_TAG.pack(*tag) for tag in self.tags) if self.tags else b"")
         )
+
+    @property
+    def weight_bytes(self) -> int:
+        """What it takes to keep the frame, as queues count it; how many they may hold is another limit."""
+        if self.tags or self.predecessors:
+            return len(self.body) + NOTE_BYTES * (len(self.tags) + len(self.predecessors))
+        return len(self.body)
 
     def encode(self) -> bytes:
         """The whole frame as bytes."""
@@ -258,6 +271,11 @@ def _decode(data: bytes, position: int, length: int) -> Frame:
         predecessors=_decode_predecessors(data[mask_end:tags_at]) if before else (),
         tags=tuple(map(Tag._make, _TAG.iter_unpack(data[tags_at:body_at]))) if tags else (),
     )
+
+
+def most_frames(limit_bytes: int) -> int:
+    """How many frames a queue of so many bytes may hold: those without a body take memory as well."""
+    return max(FEWEST_FRAMES, limit_bytes // FRAME_BYTES)
 
 
 def _mask(destinations: int) -> bytes:

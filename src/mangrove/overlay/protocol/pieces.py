@@ -13,6 +13,8 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 MAX_STREAMS = 8
 """So many frames may have begun and be overtaken by others at the same time."""
 MIN_PIECE_BYTES = 4096
+FEWEST_PIECES = 1024
+"""Pieces that may wait for the end of their frame, also where few bytes may; small ones take memory, too."""
 MANAGEMENT_STREAM = (1 << 16) - 1
 """The stream of management frames in pieces, of which one at a time has begun; data uses the others."""
 PIECE_S = 0.010
@@ -88,19 +90,25 @@ class Joining:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
+        self._most_pieces = max(FEWEST_PIECES, limit_bytes // MIN_PIECE_BYTES)
         self._streams: dict[int, list[bytes]] = {}
         self._bytes = 0
+        self._pieces = 0
 
     def add(self, piece: Frame) -> None:
         """A piece came. FrameError if the neighbour sends more than is agreed."""
         parts = self._streams.setdefault(piece.stream, [])
         parts.append(piece.body)
         self._bytes += len(piece.body)
+        self._pieces += 1
         if (
             len(self._streams) > MAX_STREAMS + (MANAGEMENT_STREAM in self._streams)
             or self._bytes > self._limit_bytes
+            or self._pieces > self._most_pieces
         ):
-            raise FrameError(f"{len(self._streams)} unfinished frames of {self._bytes} bytes in pieces")
+            raise FrameError(
+                f"{len(self._streams)} unfinished frames of {self._bytes} bytes in pieces ({self._pieces})"
+            )
 
     def join(self, last: Frame) -> Frame:
         """The frame came with the rest of its body."""
@@ -108,6 +116,7 @@ class Joining:
         if parts is None:
             raise FrameError(f"the end of a frame (stream {last.stream}) whose beginning never came")
         self._bytes -= sum(map(len, parts))
+        self._pieces -= len(parts)
         return msgspec.structs.replace(last, body=b"".join([*parts, last.body]), stream=0)
 
     def problems(self) -> list[str]:
@@ -118,4 +127,4 @@ class Joining:
     def clear(self) -> None:
         """A new connection: nothing has begun."""
         self._streams.clear()
-        self._bytes = 0
+        self._bytes = self._pieces = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Federation
@@ -16,8 +17,7 @@ from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.session_asks import SessionAsks
 
 
-@dataclass(frozen=True, slots=True)
-class AtRest:
+class AtRest(msgspec.Struct, frozen=True):
     """The paths of one contract from one site to another, and what they give of what it asks."""
 
     contract: Contract

@@ -12,7 +12,7 @@ second, and four times as long after each further move of the last minutes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mangrove.overlay.routes.path_choice import Choice
 from mangrove.overlay.routes.path_pool import shared
@@ -36,8 +36,7 @@ MAX_STAY_S = 60.0
 UNREST_HALF_LIFE_S = 120.0
 
 
-@dataclass(slots=True)
-class Unrest:
+class Unrest(msgspec.Struct):
     """How often the routes of a topic to a destination moved of late because of their delay alone."""
 
     moves: float = 0.0

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.site_pair import site_pair
@@ -39,8 +40,7 @@ Messages = list[tuple[str, RouteMessage]]
 """What to say to which neighbour."""
 
 
-@dataclass(slots=True)
-class Route:
+class Route(msgspec.Struct):
     """One path of a set; usable when acknowledged. Two of a set have the same label while one is to replace
     the other."""
 
@@ -54,14 +54,13 @@ class Route:
     """When its far end was last known to have heard of it."""
 
 
-@dataclass(slots=True)
-class RouteSet:
+class RouteSet(msgspec.Struct):
     """The routes of one topic class to one destination."""
 
     topic_class: int
     contract: Contract
     destination: str
-    routes: list[Route] = field(default_factory=list)
+    routes: list[Route] = msgspec.field(default_factory=list)
     chosen: tuple[SitePath, ...] = ()
     """The paths that are wanted; others serve until these stand."""
     requirements: tuple[Requirement, ...] = ()

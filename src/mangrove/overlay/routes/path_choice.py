@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from mangrove.model.status import Requirement, unmet_text
 from mangrove.overlay.routes.path_pool import candidate_paths, shared
 from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.routing.network.graph import Graph, NoPathError
-from mangrove.routing.paths.disjoint_pair import disjoint_pair
 from mangrove.routing.paths.path_limits import FREE, PathLimits
-from mangrove.routing.paths.planner import Method, PathRequest, plan_paths
+from mangrove.routing.paths.planner import Method, PathRequest, parallel_paths
 from mangrove.routing.paths.sufficient_set import SufficientSet, sufficient_set
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """Paths for a contract, and what they give of what it asks."""
 
     paths: tuple[SitePath, ...]
@@ -82,7 +80,7 @@ def choose_paths(view: PathView, kept: Sequence[SitePath] = ()) -> Choice:
 def _choose(view: PathView, kept: Sequence[SitePath]) -> Choice:
     contract = view.contract
     hops, deadline = contract.max_hops, contract.deadline_ms or math.inf
-    for limits in (PathLimits(deadline, hops), PathLimits(deadline), FREE):
+    for limits in dict.fromkeys((PathLimits(deadline, hops), PathLimits(deadline), FREE)):
         usable = [path for path in kept if limits.allow_length(view.delay_ms(path))]
         if limits.max_hops is not None:
             usable = [path for path in usable if len(path) - 1 <= limits.max_hops]
@@ -124,18 +122,18 @@ def _planned(view: PathView, kept: Sequence[SitePath], limits: PathLimits) -> li
     on_links_ms = limits.max_delay - view.inside_ms
     if on_links_ms <= 0:
         return []
-    limits = replace(limits, max_delay=on_links_ms)
+    limits = msgspec.structs.replace(limits, max_delay=on_links_ms)
     apart = contract.separation_km > 0 and view.placed
     method, separation = (Method.GAP_DIV, contract.separation_km) if apart else (Method.DISJOINT, None)
     request = PathRequest(method=method, paths=contract.paths, separation=separation, limits=limits)
     primary = graph.indices(kept[0]) if kept else None
     try:
-        paths = [graph.named(path) for path in plan_paths(graph, *ends, request, primary).paths]
+        paths = [graph.named(path) for path in parallel_paths(graph, *ends, request, primary)]
     except NoPathError:
         return []
     if len(paths) == 2 and shared(paths):
         # The first path may stand in the way of every disjoint second one: choose both anew.
-        pair = disjoint_pair(graph, *ends)
+        pair = view.disjoint_pair
         if pair is not None and all(limits.hold(graph, path) for path in pair):
             paths = [graph.named(path) for path in pair]
     return paths
@@ -234,4 +232,4 @@ class _Selection:
 
 def _infallible(graph: Graph) -> Graph:
     """One path without a promise of probability: what counts is how fast it is."""
-    return replace(graph, node_failure=np.zeros(graph.size), edge_failure=np.zeros(graph.links))
+    return graph.with_values(node_failure=np.zeros(graph.size), edge_failure=np.zeros(graph.links))

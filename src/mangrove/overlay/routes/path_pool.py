@@ -7,17 +7,16 @@ far apart or as free of load as can be are added, so that a small pool holds a g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from mangrove.overlay.routes.path_view import PathView, SitePath
 from mangrove.routing.network.geography import Floats
 from mangrove.routing.network.graph import Graph, NodePath
 from mangrove.routing.network.regions import Damage, Mask, Region, damage
 from mangrove.routing.paths.disjoint import disjoint_path
-from mangrove.routing.paths.disjoint_pair import disjoint_pair
 from mangrove.routing.paths.gap import GapOptions, alternative_path
 from mangrove.routing.paths.path_limits import FREE, PathLimits
 from mangrove.routing.paths.shortest import k_shortest, shortest_within_hops, trees
@@ -30,23 +29,39 @@ MOST = 16
 
 def candidate_paths(view: PathView, kept: Sequence[SitePath], limits: PathLimits = FREE) -> list[SitePath]:
     """Paths within the limits, those that keep apart and the ones in use first, then in order of delay."""
+    pool = view.pools.get(limits)
+    if pool is None:
+        pool = view.pools[limits] = _pool(view, limits)
+    if not pool:
+        return []
+    most = _most(view)
+    found = dict.fromkeys(kept)
+    found |= pool
+    within = [path for path in found if _hold(view, path, limits)]
+    return within if most == 1 else within[:MOST]
+
+
+def _pool(view: PathView, limits: PathLimits) -> dict[SitePath, None]:
+    """The paths to look at, whatever is in use: those that keep apart first; none if there is no way."""
     graph, ends = view.graph, view.ends
     shortest = k_shortest(graph, *ends, DEPTH)
     if not shortest:
-        return []
+        return {}
     special: list[NodePath] = []
     if limits.max_hops is not None:
         special.append(shortest_within_hops(graph, *ends, limits.max_hops))
     special += _avoiding(view)
     special += _unloaded(view)
-    contract = view.contract
-    most = contract.max_paths if contract.resiliency is not None else contract.paths
+    most = _most(view)
     if most > 1:
         special += _diverse(view, shortest[0], most, limits)
-    found = dict.fromkeys(kept)
-    found |= dict.fromkeys(view.named(path) for path in [*special, *shortest] if path)
-    within = [path for path in found if _hold(view, path, limits)]
-    return within if most == 1 else within[:MOST]
+    return dict.fromkeys(view.named(path) for path in [*special, *shortest] if path)
+
+
+def _most(view: PathView) -> int:
+    """How many paths a set may have."""
+    contract = view.contract
+    return contract.max_paths if contract.resiliency is not None else contract.paths
 
 
 def _hold(view: PathView, path: SitePath, limits: PathLimits) -> bool:
@@ -58,7 +73,7 @@ def _hold(view: PathView, path: SitePath, limits: PathLimits) -> bool:
 def _diverse(view: PathView, primary: NodePath, count: int, limits: PathLimits) -> Iterable[NodePath]:
     """Paths that share as little as possible, and if asked for keep apart from each other."""
     graph = view.graph
-    yield from disjoint_pair(graph, *view.ends) or ()
+    yield from view.disjoint_pair or ()
     separation = view.contract.separation_km
     others = [primary]
     while len(others) < count:
@@ -136,10 +151,10 @@ def _unloaded(view: PathView) -> list[NodePath]:
     graph = view.graph
     near = {name: place for place, name in enumerate(_outwards(view))}
     weights = []
-    for (u, v), weight in zip(graph.ends.tolist(), graph.weights.tolist(), strict=True):
+    for (u, v), weight in zip(graph.pairs, graph.link_weights, strict=True):
         hop = sorted((graph.names[u], graph.names[v]), key=lambda name: near[name])
         weights.append(weight * view.loads.stretch((hop[0], hop[1]), view.rate_mbps))
-    return k_shortest(replace(graph, weights=np.array(weights)), *view.ends, DEPTH // 2)
+    return k_shortest(graph.with_values(weights=np.array(weights)), *view.ends, DEPTH // 2)
 
 
 def _outwards(view: PathView) -> list[str]:

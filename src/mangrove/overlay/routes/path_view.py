@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -25,6 +25,8 @@ from mangrove.routing.network.graph import Graph, NodePath
 from mangrove.routing.network.proximity import separation
 from mangrove.routing.network.region_distance import distance_from_region, inner_distance_from_region
 from mangrove.routing.network.regions import Region as Area
+from mangrove.routing.paths.disjoint_pair import disjoint_pair
+from mangrove.routing.paths.path_limits import PathLimits
 from mangrove.routing.paths.resilience import resiliency
 from mangrove.routing.paths.shortest import trees
 
@@ -36,8 +38,7 @@ MIN_NAMED_MS = 5.0
 MAX_DISTANCES = 1 << 14
 
 
-@dataclass(frozen=True)
-class PathView:
+class PathView(msgspec.Struct, frozen=True, dict=True):
     """What can be told of the paths of one contract to one destination."""
 
     live: LiveMap
@@ -50,13 +51,27 @@ class PathView:
     rate_mbps: float = 0.0
     """What the contract sends, as far as it is known."""
     loads: LinkLoads = NO_LOADS
-    regions: Mapping[str, Region] = field(default_factory=dict)
-    others: Mapping[str, Sequence[SitePath]] = field(default_factory=dict)
+    regions: Mapping[str, Region] = msgspec.field(default_factory=dict)
+    others: Mapping[str, Sequence[SitePath]] = msgspec.field(default_factory=dict)
     """Paths of the contracts that `apart_from` names, from here to the same destination."""
-    distances: dict[tuple[SitePath, SitePath], float] = field(default_factory=dict)
+    distances: dict[tuple[SitePath, SitePath], float] = msgspec.field(default_factory=dict)
     """Distances between paths that were found before: they never change."""
 
-    @property
+    @cached_property
+    def pools(self) -> dict[PathLimits, dict[SitePath, None]]:
+        """Candidates that were found before, by the limits that they were sought under."""
+        return {}
+
+    @cached_property
+    def disjoint_pair(self) -> tuple[NodePath, NodePath] | None:
+        """Two paths that share nothing but their ends."""
+        return disjoint_pair(self.graph, *self.ends)
+
+    @cached_property
+    def _resiliencies(self) -> dict[tuple[SitePath, ...], float]:
+        return {}
+
+    @cached_property
     def ends(self) -> tuple[int, int]:
         """Source and destination as nodes of the graph."""
         return self.graph.index(self.source), self.graph.index(self.destination)
@@ -83,7 +98,12 @@ class PathView:
 
     def resiliency(self, paths: Sequence[SitePath]) -> float:
         """Probability that one of the paths is up."""
-        return resiliency(self.graph, [self.graph.indices(path) for path in paths])
+        key = tuple(paths)
+        found = self._resiliencies.get(key)
+        if found is None:
+            found = resiliency(self.graph, [self.graph.indices(path) for path in paths])
+            self._resiliencies[key] = found
+        return found
 
     def cost(self, path: SitePath) -> float:
         """Delay of a path, its links as much longer as they are loaded."""
@@ -188,14 +208,14 @@ class PathView:
             for place, (u, v) in enumerate(graph.ends)
             if site_pair(graph.names[u], graph.names[v]) not in links
         ]
-        left = replace(
+        left = msgspec.structs.replace(
             graph,
             ends=graph.ends[kept],
             weights=graph.weights[kept],
             edge_failure=graph.edge_failure[kept],
             via=tuple(graph.via[link] for link in kept),
         )
-        return replace(self, graph=left)
+        return msgspec.structs.replace(self, graph=left)
 
     def _limits(self, paths: Sequence[SitePath], good: Sequence[SitePath]) -> list[Requirement]:
         contract, found = self.contract, []

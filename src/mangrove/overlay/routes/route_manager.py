@@ -132,8 +132,13 @@ class RouteManager:
 
     def timer(self) -> float:
         """When `catch_up` has something to do."""
-        times = (min(routes.retry_at, routes.look_at) for routes in self._sets.values())
-        return min([self._review_at, self._signalling.timer(), *times])
+        first = min(self._review_at, self._signalling.timer())
+        for routes in self._sets.values():
+            if routes.retry_at < first:
+                first = routes.retry_at
+            if routes.look_at < first:
+                first = routes.look_at
+        return first
 
     def catch_up(self, now: float) -> Messages:
         """Plan anew after a change of the network; ask again for what was refused or not acknowledged."""

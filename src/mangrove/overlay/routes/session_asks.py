@@ -8,7 +8,6 @@ matters, so what is told stays small however many ask.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
 
@@ -24,8 +23,7 @@ class AskRefusedError(MangroveError):
     """Nothing of the kind can be asked for; the hint tells what can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """Who asks for what, under which contract, until when."""
 
     role: Role
@@ -104,6 +102,8 @@ class SessionAsks:
 
     def of(self, role: Role) -> dict[int, Quality]:
         """The strictest ask of publishers, or of subscribers, by contract."""
+        if not self._asked:
+            return {}
         return {where: quality for who, where, quality, _ in self.in_force() if who is role}
 
     def _governed(self, request: AskRequest) -> int:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+import msgspec
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import site_pair
@@ -39,8 +40,7 @@ LabelKey = tuple[str, int, int]
 """Origin, epoch and label."""
 
 
-@dataclass(slots=True)
-class _Hop:
+class _Hop(msgspec.Struct):
     """One version of a route, as it leads through this gateway."""
 
     version: int
@@ -56,8 +56,7 @@ class _Hop:
         return self.path[self.position :]
 
 
-@dataclass(slots=True)
-class _Label:
+class _Label(msgspec.Struct):
     """What stands, what was asked for and is not acknowledged yet, and until when."""
 
     expires_at: float
@@ -67,12 +66,11 @@ class _Label:
     asked: _Hop | None = None
 
 
-@dataclass(slots=True)
-class _Bearers:
+class _Bearers(msgspec.Struct):
     """The neighbours from which a label's set-ups have come."""
 
     expires_at: float
-    peers: set[str] = field(default_factory=set)
+    peers: set[str] = msgspec.field(default_factory=set)
 
 
 class TransitLabels:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mangrove.model.events.event_log import Event
 from mangrove.overlay.engine import InvariantError, OverlayEngine
@@ -14,8 +15,7 @@ from mangrove.overlay.trust.recorded_trust import OtherQuestionError
 MAX_DIFFERENCES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """A stimulus that the engine answered otherwise than the one that was recorded."""
 
     position: int
@@ -23,17 +23,16 @@ class Difference:
     outcome: Outcome
 
 
-@dataclass(slots=True)
-class Replay:
+class Replay(msgspec.Struct):
     """What came of a replay."""
 
-    stimuli: Counter[str] = field(default_factory=Counter)
+    stimuli: Counter[str] = msgspec.field(default_factory=Counter)
     first_at: float | None = None
     last_at: float | None = None
     differing: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Difference] = msgspec.field(default_factory=list)
     """The first ones."""
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = msgspec.field(default_factory=list)
 
     @property
     def identical(self) -> bool:

@@ -18,13 +18,14 @@ from mangrove.overlay.forwarding.flows import Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.control_messages import InterestUpdate
-from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameError, FrameType, Name
+from mangrove.overlay.protocol.frames import TAG_BYTES, Frame, FrameDecoder, FrameError, FrameType, Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.trust.recorded_trust import Answer, RecordedTrust
 
 Outcome = list[Instruction] | list[object] | Frame | int | None
 """What an engine answered: instructions, a frame, ids of flows, a flag, or nothing."""
 
+NO_PROOF = bytes(TAG_BYTES)
 _OPAQUE = (FrameType.DATA, FrameType.JOBS, FrameType.PIECE, FrameType.MANAGEMENT)
 
 
@@ -36,9 +37,10 @@ class KeptFrame(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, frame: Frame) -> KeptFrame:
-        """Keep what the engine looks at, without the tags that belong to the body."""
+        """Keep what the engine looks at: of tags, which belong to the body, for whom there are any."""
         if frame.tags:
-            frame = msgspec.structs.replace(frame, tags=())
+            blank = tuple(tag._replace(proof=NO_PROOF) for tag in frame.tags)
+            frame = msgspec.structs.replace(frame, tags=blank)
         return cls(frame.head(), b"" if frame.type in _OPAQUE else frame.body)
 
     def frame(self) -> Frame:

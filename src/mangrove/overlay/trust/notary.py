@@ -24,7 +24,7 @@ from mangrove.overlay.protocol.control_messages import (
     RouteSetup,
     control_frame,
 )
-from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.signed import InterestStatement, Signed
 from mangrove.overlay.protocol.signed_bodies import (
     Signable,
@@ -34,7 +34,7 @@ from mangrove.overlay.protocol.signed_bodies import (
     signed_message,
     words,
 )
-from mangrove.overlay.trust.frame_tags import proves_origin, with_tags
+from mangrove.overlay.trust.frame_tags import content, proves_origin, tags_for
 from mangrove.overlay.trust.refusals import Refusal, Refusals
 from mangrove.overlay.trust.table_hash import digest_of
 from mangrove.overlay.trust.trust import Judgement, Trust
@@ -71,6 +71,9 @@ class Notary:
         self._domain = domain
         self._order = order
         self._place = order.index(domain)
+        self._places = {name: place for place, name in enumerate(order)}
+        self._tagged: tuple[Name | None, bytes] = (None, b"")
+        """The frame that had tags made last, and its content: it often leaves by several paths."""
         self._link_state = link_state
         self._trust = trust
         self.now = 0.0
@@ -131,12 +134,22 @@ class Notary:
 
     # -- data ---------------------------------------------------------------------------------------------
 
-    def with_tags(self, frame: Frame) -> Frame:
-        """A frame that begins here, with what proves that to its destinations."""
+    def with_tags(self, frame: Frame, peer: str) -> Frame:
+        """A frame of this domain on its way to a neighbour, with what proves that to those beyond.
+
+        The neighbour itself needs no proof but the link. What names queue groups may be turned back, and is
+        known again by its tags.
+        """
         if self._trust is None:
             return frame
-        credentials = {}
         left = frame.destinations
+        if frame.type is not FrameType.JOBS:
+            left &= ~(1 << self._places[peer])
+        for tag in frame.tags:
+            left &= ~(1 << tag.destination)
+        if not left:
+            return frame
+        credentials = {}
         while left:
             bit = left & -left
             left ^= bit
@@ -144,23 +157,37 @@ class Notary:
             credential = self.credentials.get(self._order[place])
             if credential is not None:
                 credentials[place] = credential[0]
-        return replace(frame, tags=with_tags(frame, credentials, self._trust))
+        name, said = self._tagged
+        if name != frame.name:
+            said = content(frame)
+            self._tagged = (frame.name, said)
+        return replace(frame, tags=frame.tags + tags_for(frame, said, credentials, self._trust))
 
-    def sent_here(self, peer: str, frame: Frame, destinations: int) -> bool:
+    def is_own(self, frame: Frame, destinations: int) -> bool:
         """Whether a frame that came back began here, for these destinations, as it is now.
 
         What is shared with a destination shows it at either end.
         """
         places = [place for place in range(len(self._order)) if destinations >> place & 1]
         known = [self.credentials.get(self._order[place], ()) for place in places]
-        if all(map(partial(proves_origin, frame, trust=self.trust), places, known)):
+        return all(map(partial(proves_origin, frame, trust=self.trust), places, known))
+
+    def sent_here(self, peer: str, frame: Frame, destinations: int) -> bool:
+        """Whether a frame that was turned back began here; else it is refused."""
+        if self.is_own(frame, destinations):
             return True
         self.refuse(peer, self._domain, DATA, Refusal.OWN_NAME)
         return False
 
     def sent_by_origin(self, peer: str, frame: Frame) -> bool:
-        """Whether a frame that is for this domain was sent to it by its origin."""
+        """Whether a frame that is for this domain was sent to it by its origin.
+
+        A neighbour may say in its own name what it wants. It lets nothing through in its name that is not
+        its own (`is_own`), or others could speak through it.
+        """
         origin = self._order[frame.origin]
+        if origin == peer:
+            return True
         known = self.credentials.get(origin, ())
         if proves_origin(frame, self._place, known, self.trust):
             return True

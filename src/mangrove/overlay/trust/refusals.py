@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from mangrove.model.events.event_log import EventLog
 from mangrove.overlay.events.happenings import StatementRefused
@@ -19,7 +20,7 @@ from mangrove.overlay.events.happenings import StatementRefused
 BURST = 40
 PER_S = 20.0
 """So many signatures of a neighbour may turn out wrong: at once, and in a second. Each costs 0.1 ms."""
-TOLD_AGAIN_S = 10.0
+TOLD_AGAIN_S = 5.0
 """How often the story tells of the same thing."""
 NOBODY = "nobody known"
 MAX_DETAIL = 160
@@ -39,15 +40,13 @@ class Refusal(Enum):
     TOO_MANY = "who brought it has brought too much that was wrong"
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(msgspec.Struct):
     at: float
     count: int = 0
     """Since then."""
 
 
-@dataclass(slots=True)
-class _Credit:
+class _Credit(msgspec.Struct):
     left: float
     at: float
 
@@ -59,22 +58,41 @@ class Refusals:
         self._members = frozenset(members)
         self._log = log
         self._told: dict[tuple[str, str, str, Refusal], _Told] = {}
+        self._untold = False
         self._credits: dict[str, _Credit] = {}
         self.counts: Counter[str] = Counter()
+        self.by_peer: Counter[str] = Counter()
+        """How much each neighbour has brought that was refused."""
 
     def note(self, peer: str, origin: str, what: str, why: Refusal, now: float, detail: str = "") -> None:
         """Something in the name of `origin` that a neighbour brought was refused."""
         origin = origin if origin in self._members else NOBODY
+        self.by_peer[peer] += 1
         self.counts[f"{what} from {peer} in the name of {origin}: {why.value}"] += 1
         told = self._told.get((peer, origin, what, why))
         if told is not None and now < told.at + TOLD_AGAIN_S:
             told.count += 1
+            self._untold = True
             return
         count = 1 if told is None else told.count + 1
         self._told[peer, origin, what, why] = _Told(now)
         reason = f"{why.value} ({detail[:MAX_DETAIL]})" if detail else why.value
         refused = StatementRefused(peer=peer, origin=origin, what=what, reason=reason, count=count)
         self._log.note(refused, now)
+
+    def tell(self, now: float, *, last: bool = False) -> None:
+        """Tell how often things were refused that have not come again since; all of them, at the `last`."""
+        if not self._untold:
+            return
+        self._untold = False
+        for (peer, origin, what, why), told in self._told.items():
+            if told.count and (last or now >= told.at + TOLD_AGAIN_S):
+                self._log.note(
+                    StatementRefused(peer=peer, origin=origin, what=what, reason=why.value, count=told.count),
+                    now,
+                )
+                told.at, told.count = now, 0
+            self._untold = self._untold or bool(told.count)
 
     def charge(self, peer: str, now: float) -> None:
         """A neighbour has brought a signature that is wrong."""

@@ -23,6 +23,11 @@ def digest_of(data: bytes) -> bytes:
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
+def leaf_of(want: str) -> int:
+    """The leaf on which a want lies."""
+    return crc32(want.encode()) % (_BRANCHES * _LEAVES)
+
+
 class TableHash:
     """The hash of a set of wants that changes."""
 
@@ -42,7 +47,7 @@ class TableHash:
         """These are wanted."""
         leaves, changed = self._wants, self._changed
         for want in wants:
-            leaf = crc32(want.encode()) % (_BRANCHES * _LEAVES)
+            leaf = leaf_of(want)
             found = leaves.get(leaf)
             if found is None:
                 leaves[leaf] = {want}
@@ -53,7 +58,7 @@ class TableHash:
     def remove(self, wants: Iterable[str]) -> None:
         """These are no longer wanted."""
         for want in wants:
-            leaf = crc32(want.encode()) % (_BRANCHES * _LEAVES)
+            leaf = leaf_of(want)
             found = self._wants.get(leaf)
             if found is not None:
                 found.discard(want)

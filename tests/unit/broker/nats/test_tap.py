@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mangrove.broker.nats.tap import MAX_PATTERNS, Slice, Tap, TopicCount
+from mangrove.broker.nats.tap import MAX_PATTERNS, TEXT_BYTES, Slice, Tap, TextSample, TopicCount
 
 
 class Wire:
@@ -115,3 +115,30 @@ def test_messages_on_ever_new_topics_use_the_budget_up_sooner() -> None:
     tap.data_received(b"MSG a.99 1 1\r\nx\r\n")
     assert wire.written.endswith(b"UNSUB 1\r\n")
     assert tap.take().messages == 21
+
+
+def test_texts_are_kept_only_where_they_may_be_and_of_each_topic_the_last() -> None:
+    tap = Tap("nats://127.0.0.1:4222", may_sample=lambda topic: topic.startswith("open."))
+    tap.connection_made(Wire())  # type: ignore[arg-type]
+    tap.follow(["open.*", "closed.*"])
+    sid = {"closed": 1, "open": 2}
+    header = b"NATS/1.0\r\nMangrove-Keywords: flood,dam\r\nOther: x\r\n\r\n"
+    long = b"y" * (TEXT_BYTES + 5)
+    for topic, head, body in (
+        ("open.a", header, b"first"),
+        ("open.a", header, b"water rises"),
+        ("open.b", b"", b"no head"),
+        ("open.c", b"NATS/1.0\r\nMangrove-Keywords: %b\r\n\r\n" % (b"abc," * TEXT_BYTES), long),
+        ("closed.a", header, b"secret"),
+    ):
+        number, size = sid[topic.split(".")[0]], len(head) + len(body)
+        line = f"HMSG {topic} {number} {len(head)} {size}" if head else f"MSG {topic} {number} {size}"
+        tap.data_received(line.encode() + b"\r\n" + head + body + b"\r\n")
+    found = tap.take()
+    assert found.topics.keys() == {"open.a", "open.b", "open.c", "closed.a"}
+    assert found.texts.pop("open.c").cut
+    assert found.texts == {
+        "open.a": TextSample(b" flood,dam", b"water rises", cut=False),
+        "open.b": TextSample(b"", b"no head", cut=False),
+    }
+    assert tap.take().texts == {}

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from mangrove.gateway.management.answers import Answers
+from mangrove.gateway.management.voucher import Voucher
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest, Quality
 from mangrove.model.shared_names import gateway_asks_subject, gateway_status_subject
 
@@ -34,6 +35,7 @@ def answers(engine: ScriptedEngine) -> Answers:
         started=0.0,
         status=lambda: nothing,
         carry_out=lambda _: None,
+        voucher=Voucher([], None),
     )
 
 

@@ -12,6 +12,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.sealing.refusal import Refusal
 from mangrove.gateway.sealing.sealed_traffic import TOLD_EVERY_S, SealedTraffic
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.overlay.engine import FALSE_ORIGIN
 from mangrove.overlay.protocol.frames import Frame
 
 RULES = TopicRules((Contract(match="secret.>", confidential=True), Contract(match="open.>")))
@@ -131,3 +132,11 @@ def test_only_what_was_sealed_here_comes_back_in_the_own_name(
     assert place.traffic.to_sort_anew(replace(sealed, sequence=9)) == b""
     assert place.traffic.figures().refused == {Refusal.NOT_SEALED: 1, Refusal.BROKEN: 1}
     assert place.traffic.to_sort_anew(sealed)
+
+
+def test_forged_frames_do_not_fill_the_books_with_topics(sites: dict[str, SealingDomain]) -> None:
+    place = Place(sites["c"])
+    for number in range(50):
+        place.traffic.drop(plain(sites, message(f"invented.{number}"), OPEN), FALSE_ORIGIN)
+    assert place.ledger.dropped == {FALSE_ORIGIN: 50}
+    assert not place.ledger.largest_drops(10)

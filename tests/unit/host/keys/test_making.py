@@ -112,7 +112,9 @@ def test_a_broker_at_any_address_is_certified_for_this_machine(tmp_path: Path) -
 def test_a_client_gets_all_that_it_needs(tmp_path: Path) -> None:
     keys = made(tmp_path / "keys")
     folder = issue_client(keys.path, "a", "sensor-1", role="sensor")
-    assert {path.name for path in folder.path.iterdir()} == {"client.nk", "password", "ca.pem", "README"}
+    files = {path.name for path in folder.path.iterdir()}
+    assert files == {"user", "client.nk", "password", "ca.pem", "README"}
+    assert folder.user.read_text().strip() == "sensor-1"
     user = next(user for user in ring_of(keys, "a").users() if user.name == "sensor-1")
     assert (user.role, user.client) == ("sensor", True)
     assert bcrypt.checkpw(folder.password.read_bytes().strip(), user.password_hash.encode())
@@ -321,6 +323,6 @@ def test_what_is_public_holds_no_secret_types(tmp_path: Path) -> None:
     keys = made(tmp_path / "keys")
     users = msgspec.json.decode(keys.domain("a").users.read_bytes())
     for user in users["users"]:
-        assert set(user) <= {"name", "role", "client", "nkey", "previous_nkey", "password_hash"}
+        assert set(user) <= {"name", "role", "client", "nkey", "previous_nkey", "password_hash", "home"}
         assert user["nkey"].startswith("U")
     assert isinstance(KeyDirectory(keys.path), KeyDirectory)

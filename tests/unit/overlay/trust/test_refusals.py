@@ -25,6 +25,24 @@ def test_the_story_tells_it_once_and_then_how_often() -> None:
     assert sum(refusals.counts.values()) == 101
 
 
+def test_what_does_not_come_again_is_told_all_the_same() -> None:
+    refusals, log = made()
+    for number in range(100):
+        refusals.note("b", "c", "interest", Refusal.FORGED, 0.01 * number)
+    refusals.tell(1.0)
+    assert len(log.take()) == 1, "not too often"
+    refusals.tell(TOLD_AGAIN_S + 1)
+    (rest,) = [event.happening for event in log.take()]
+    assert "99 times" in rest.sentence()
+    refusals.tell(3 * TOLD_AGAIN_S)
+    assert not log.take()
+    refusals.note("b", "c", "interest", Refusal.FORGED, 3 * TOLD_AGAIN_S)
+    refusals.note("b", "c", "interest", Refusal.FORGED, 3 * TOLD_AGAIN_S)
+    assert len(log.take()) == 1
+    refusals.tell(3 * TOLD_AGAIN_S, last=True)
+    assert len(log.take()) == 1
+
+
 def test_invented_names_are_all_one() -> None:
     refusals, log = made()
     for number in range(1_000):

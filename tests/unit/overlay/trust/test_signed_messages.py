@@ -36,7 +36,8 @@ from mangrove.overlay.protocol.control_messages import (
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Predecessor
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.protocol.signed_bodies import signed_frame, signed_message
-from mangrove.overlay.trust.frame_tags import with_tags
+from mangrove.overlay.routes.transit_labels import LINGER_S
+from mangrove.overlay.trust.frame_tags import content, tags_for
 from mangrove.overlay.trust.notary import MAX_APART_S
 from mangrove.overlay.trust.refusals import BURST
 
@@ -217,6 +218,23 @@ def test_changes_and_tables_are_believed_if_signed(book: KeyBook, reader: Overla
     reader.validate()
 
 
+def test_a_change_that_does_not_lead_to_the_table_signed_with_it_is_refused(
+    book: KeyBook, reader: OverlayEngine
+) -> None:
+    """Else who believes its origin would pass on a table that all others take for forged, and be blamed."""
+    wants(book, reader)
+    for removed in ([], ["x"], ["z"]):
+        odd = book.update("c", 2, ["z"], removed=removed, table=["x", "other"])
+        passed = tell(reader, "b", control_frame(odd))
+        assert not [body for body in sent_to("d", passed) if isinstance(body, InterestUpdate)]
+        assert reader.wanted_elsewhere() == ["x", "y"]
+        reader.validate()
+    assert {(event.peer, event.origin) for event in refused(reader)} == {("b", "c")}
+    tell(reader, "b", control_frame(book.update("c", 2, ["z"], removed=["x"], table=["y", "z"])))
+    assert reader.wanted_elsewhere() == ["y", "z"], "what was refused has left no trace"
+    reader.validate()
+
+
 def test_interest_in_anothers_name_is_refused(book: KeyBook, reader: OverlayEngine) -> None:
     wants(book, reader)
     true = book.update("c", 2, ["z"], table=["x", "y", "z"])
@@ -380,6 +398,32 @@ def test_only_who_is_before_on_the_path_tears_down_and_only_what_stands(
     assert end in sent_to("d", tell(reader, "b", control_frame(end)))
 
 
+def test_a_route_torn_down_by_a_hop_before_loses_nothing_and_comes_back(
+    book: KeyBook, reader: OverlayEngine
+) -> None:
+    """All that a hostile transit gains is less than it can have by silence (0152)."""
+    answer = RouteAck(origin="b", epoch=BEGAN_NS, label=1, path=PATH, version=1, ok=True)
+    introduce(book, reader, "b")
+
+    def establish(now: float) -> None:
+        tell(reader, "b", signed_frame(FrameType.ROUTE, book.signed("b", setup())), now)
+        tell(reader, "d", control_frame(answer), now)
+        assert [route[4] for route in reader.transit_routes()] == [tuple(PATH)]
+
+    establish(1.0)
+    end = RouteTeardown(origin="b", epoch=BEGAN_NS, label=1, path=PATH, version=1)
+    tell(reader, "b", control_frame(end), 1.0)
+    gone = 1.0 + LINGER_S + 0.1
+    reader._labels.expire(gone)
+    assert list(reader.transit_routes()) == []
+    passed = tell(reader, "b", data("b", "d", label=1), gone)
+    assert not any(isinstance(each, DropMessages) for each in passed)
+    frame = reader.pull("d", gone)
+    assert frame is not None, "it goes by table"
+    assert frame.label == 0
+    establish(gone)
+
+
 # -- data -------------------------------------------------------------------------------------------------
 
 
@@ -406,11 +450,39 @@ def test_nothing_is_delivered_in_the_name_of_the_receiver(reader: OverlayEngine)
     assert refused(reader)[0].what == "data"
 
 
-def test_own_frames_that_come_back_go_on(reader: OverlayEngine) -> None:
-    """A repair on the way may lead through the origin."""
-    assert not any(isinstance(each, DropMessages) for each in tell(reader, "b", data("a", "d")))
-    later = tell(reader, "b", data("a", "d", epoch=BEGAN_NS + 1))
-    assert any(isinstance(each, DropMessages) for each in later)
+def test_own_frames_that_come_back_go_on_as_they_were(book: KeyBook, reader: OverlayEngine) -> None:
+    """A repair on the way may lead through the origin; but others may not speak through it."""
+    introduce(book, reader, "d")
+    own = tagged(book, data("a", "d"))
+    changed = msgspec.structs.replace(own, body=b"another")
+    assert not any(isinstance(each, DropMessages) for each in tell(reader, "b", own))
+    for false in (
+        changed,
+        data("a", "d"),
+        tagged(book, data("a", "d"), by="b"),
+        tagged(book, data("a", "d", epoch=BEGAN_NS + 1)),
+    ):
+        assert any(isinstance(each, DropMessages) for each in tell(reader, "b", false))
+
+
+def test_who_is_told_by_the_origin_itself_needs_no_tag(book: KeyBook, reader: OverlayEngine) -> None:
+    introduce(book, reader, "b")
+    assert not delivered(tell(reader, "d", data("b", "a")))
+    assert delivered(tell(reader, "b", data("b", "a")))
+
+
+def test_tags_are_for_those_beyond_the_neighbour(book: KeyBook, reader: OverlayEngine) -> None:
+    introduce(book, reader, "b", "c", "d")
+    notary = reader._notary
+    both = msgspec.structs.replace(data("a", "b"), destinations=0b1110)
+    assert notary.with_tags(data("a", "b"), "b").tags == ()
+    assert [tag.destination for tag in notary.with_tags(both, "b").tags] == [2, 3]
+    assert [tag.destination for tag in notary.with_tags(both, "d").tags] == [1, 2]
+    assert notary.with_tags(both, "b").tags[0] == notary.with_tags(both, "d").tags[1]
+    jobs = msgspec.structs.replace(data("a", "b"), type=FrameType.JOBS)
+    assert [tag.destination for tag in notary.with_tags(jobs, "b").tags] == [1]
+    assert notary.with_tags(notary.with_tags(both, "b"), "d").tags != ()
+    assert {tag.destination for tag in notary.with_tags(notary.with_tags(both, "b"), "d").tags} == {1, 2, 3}
 
 
 def test_frames_under_a_label_come_from_where_its_set_up_came(book: KeyBook, reader: OverlayEngine) -> None:
@@ -431,7 +503,9 @@ def tagged(book: KeyBook, frame: Frame, by: str = "") -> Frame:
     origin = by or SQUARE.domain_order[frame.origin]
     places = [place for place in range(4) if frame.destinations >> place & 1]
     credentials = {place: book.keys[SQUARE.domain_order[place]].credential for place in places}
-    return msgspec.structs.replace(frame, tags=with_tags(frame, credentials, book.trust(origin)))
+    return msgspec.structs.replace(
+        frame, tags=tags_for(frame, content(frame), credentials, book.trust(origin))
+    )
 
 
 def delivered(instructions: list[Instruction]) -> bool:

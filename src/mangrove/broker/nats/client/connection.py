@@ -24,14 +24,15 @@ from mangrove.broker.client_connection import (
     Subscribed,
 )
 from mangrove.broker.nats.client.denials import parse_denial
-from mangrove.broker.nats.client.greeting import ServerInfo
+from mangrove.broker.nats.client.greeting import ServerAddress, ServerInfo
 from mangrove.broker.nats.client.outgoing import NatsOutlet, Outgoing
 from mangrove.broker.nats.client.protocol import ClientProtocol, open_socket
+from mangrove.broker.nats.client.renewal import Renewal, RenewalError
 from mangrove.broker.nats.client.requests import Requests
 from mangrove.broker.nats.client.scanner import Inlet, no_message, no_sink
 from mangrove.broker.nats.client.servers import Servers
 from mangrove.errors import InputError, MangroveError
-from mangrove.host.keys.login import INBOX_PREFIX, LoginSource
+from mangrove.host.keys.login import INBOX_PREFIX, BrokerLogin, LoginSource
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ ACCEPT_S = 2.0
 CLOSE_S = 2.0
 MIN_REFUSALS = 2
 """A login that is refused so often, and by every server, is not tried again: one may be reading new keys."""
+LOOK_S = 1.0
+"""A key that was replaced is shown after once or twice as long: brokers look for it more often."""
 MAX_ERROR_WORDS = 32
 MAX_DENIALS = 1_000
 """Subjects whose denials are counted one by one."""
@@ -65,10 +68,13 @@ class NatsClientConnection:
         *,
         login: LoginSource | None = None,
         tls: ssl.SSLContext | None = None,
+        marker_prefix: str = "",
     ) -> None:
         """Servers are tried in the order of their URLs.
 
-        A `login` is asked for at every attempt. Without one, servers that want TLS are judged by `tls`.
+        A `login` is asked for at every attempt. Without one, servers that want TLS are judged by `tls`. When
+        it shows another key, the connection logs in anew; `marker_prefix` is where this user may publish
+        markers, by which messages that look the same are told apart meanwhile.
         """
         try:
             self._servers = Servers(urls)
@@ -78,6 +84,14 @@ class NatsClientConnection:
         self._owner = owner
         self._login = login
         self._tls = tls
+        self._marker_prefix = marker_prefix
+        self._shown = ""
+        """The key by which the present server let us in."""
+        self._watching: asyncio.Task[None] | None = None
+        self._renewal: Renewal | None = None
+        self._steady = asyncio.Event()
+        """Cleared while what is said waits for another socket."""
+        self._steady.set()
         self._told_denials: OnDenied | None = None
         self._state = State.NEW
         self._protocol: ClientProtocol | None = None
@@ -169,7 +183,11 @@ class NatsClientConnection:
 
     async def close(self) -> None:
         """Send what waits, disconnect, and end everything."""
-        if self._state is State.CLOSED:
+        if not self.closed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self._steady.wait()
+        if self.closed:
             return
         protocol, self._protocol = self._protocol, None
         self._state = State.CLOSED
@@ -180,7 +198,7 @@ class NatsClientConnection:
                     await protocol.ping()
             except (TimeoutError, BrokerAwayError) as error:
                 log.warning("messages may be unsent: %s", str(error) or "the broker does not answer")
-        for task in (self._returning, self._leaving):
+        for task in (self._watching, self._returning, self._leaving):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -196,16 +214,8 @@ class NatsClientConnection:
         """One attempt at the next server; why it failed, if it did."""
         address = await self._servers.next(RECONNECT_S)
         try:
-            protocol = await open_socket(
-                address,
-                self._name,
-                self._inlets,
-                self._outgoing,
-                self,
-                ACCEPT_S,
-                login=None if self._login is None else self._login(),
-                tls=self._tls,
-            )
+            login = None if self._login is None else self._login()
+            protocol = await self._socket(address, login)
             self._info = protocol.info
             self._servers.learn(address, protocol.info.connect_urls)
             protocol.serve(self._all_subscriptions())
@@ -217,7 +227,15 @@ class NatsClientConnection:
         self._state = State.CONNECTED
         self._connection_counts.connects += 1
         self._there.set()
+        self._shown = "" if login is None else login.nkey
+        if self._shown and self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch_login(), name="watch login")
         return None
+
+    async def _socket(self, address: ServerAddress, login: BrokerLogin | None) -> ClientProtocol:
+        return await open_socket(
+            address, self._name, self._inlets, self._outgoing, self, ACCEPT_S, login=login, tls=self._tls
+        )
 
     async def _come_back(self) -> None:
         warned = False
@@ -232,7 +250,75 @@ class NatsClientConnection:
                 self._owner.back(self.url)
 
     def _all_subscriptions(self) -> bytes:
-        return b"".join([_sub_line(inlet) for inlet in self._inlets.values()])
+        return b"".join([inlet.sub_line for inlet in self._inlets.values()])
+
+    # -- logging in anew ----------------------------------------------------------------------------------
+
+    async def _watch_login(self) -> None:
+        """Look for another key, and show it when brokers have had the time to learn of it."""
+        assert self._login is not None, "who has none has nothing to watch"
+        seen = self._shown
+        while True:
+            await asyncio.sleep(LOOK_S)
+            present = self._login()
+            if present.nkey not in (self._shown, "") and present.nkey == seen and self.connected:
+                await self._log_in_anew(present)
+            seen = present.nkey
+
+    async def _log_in_anew(self, login: BrokerLogin) -> None:
+        """Change to a socket that shows this login; the present one goes on if that does not come about."""
+        old = self._protocol
+        assert old is not None, "the connection is there"
+        new: ClientProtocol | None = None
+        try:
+            new = await self._socket(self._servers.present, login)
+            self._renewal = Renewal(self, self._inlets, old, new, self._marker_prefix)
+            repeated = await self._renewal.run()
+        except (OSError, MangroveError, RenewalError) as error:
+            log.info("%s: still logged in by the key of before: %s", self.url, error)
+            self._connection_counts.not_renewed += 1
+        else:
+            self._shown = login.nkey
+            self._connection_counts.renewals += 1
+            log.info("logged in anew at %s, %d messages came by both sockets", self.url, repeated)
+        finally:
+            self._renewal = None
+            if new is not None and self._protocol is not new:
+                new.end("not needed")
+
+    def inlet(self, subject: str, sink: Sink, form: Form) -> Inlet:
+        """A subscription that the server is not told of yet."""
+        inlet = Inlet(self._next_sid, subject, "", sink, form, None)
+        self._next_sid += 1
+        self._inlets[inlet.sid] = inlet
+        return inlet
+
+    def forget(self, inlets: Iterable[Inlet]) -> None:
+        """End subscriptions that nobody but the connection itself has."""
+        for inlet in inlets:
+            if self._inlets.pop(inlet.sid, None) is not None:
+                self._outgoing.say(b"UNSUB %d\r\n" % inlet.sid)
+
+    def serves(self, protocol: ClientProtocol) -> bool:
+        """Whether a socket is the connection's at the moment."""
+        return self.connected and self._protocol is protocol
+
+    def hold_for(self, new: ClientProtocol) -> None:
+        """What is said from now on waits for another socket."""
+        self._steady.clear()
+        self._outgoing.hold()
+        self._received_before = self._received()
+        self._protocol = new
+
+    def go_on_with(self, new: ClientProtocol, first: bytes) -> None:
+        """The other socket is the connection's from now on; `first` is said before what has waited."""
+        self._info = new.info
+        self._steady.set()
+        try:
+            new.serve(first)
+        except BrokerAwayError as error:
+            self.socket_lost(new, "the broker closed the connection", error.message)
+            raise
 
     # -- what a socket tells ------------------------------------------------------------------------------
 
@@ -341,7 +427,7 @@ class NatsClientConnection:
         inlet = Inlet(self._next_sid, subject, queue, sink, form, origin)
         self._next_sid += 1
         self._inlets[inlet.sid] = inlet
-        self._outgoing.say(_sub_line(inlet))
+        self._outgoing.say(inlet.sub_line)
         return inlet
 
     def redirect(
@@ -350,6 +436,11 @@ class NatsClientConnection:
         """Hand what comes from the next buffer on to another sink."""
         inlet = subscribed
         assert isinstance(inlet, Inlet), "a subscription of this connection"
+        if self._renewal is None or not self._renewal.redirect(inlet, sink, form, origin):
+            self.redirect_at_once(inlet, sink, form, origin)
+
+    def redirect_at_once(self, inlet: Inlet, sink: Sink, form: Form, origin: Any) -> None:
+        """The same, whatever else is going on."""
         if self._inlets.get(inlet.sid) is inlet:
             inlet.sink, inlet.form, inlet.origin = sink, form, origin
 
@@ -399,8 +490,3 @@ class NatsClientConnection:
     ) -> Any:
         """The first answer."""
         return await self._requests.ask(subject, payload, head, timeout_s, form, origin)
-
-
-def _sub_line(inlet: Inlet) -> bytes:
-    to = f"{inlet.subject} {inlet.queue}" if inlet.queue else inlet.subject
-    return f"SUB {to} {inlet.sid}\r\n".encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -43,8 +42,7 @@ def parse_info(text: bytes) -> ServerInfo:
     return info
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
+class ServerAddress(msgspec.Struct, frozen=True):
     """Where a server listens, and as whom a client comes."""
 
     host: str

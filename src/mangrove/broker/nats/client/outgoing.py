@@ -72,6 +72,11 @@ class Outgoing:
         transport.write(first)
         self.write()
 
+    def hold(self) -> None:
+        """Hand over what waits; from then on everything waits for the next transport."""
+        self.write()
+        self._paused = True
+
     def detach(self) -> None:
         """The broker is gone; what has not been handed to it waits for the next one."""
         self._transport = None

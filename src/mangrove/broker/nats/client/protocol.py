@@ -11,7 +11,7 @@ from mangrove import __version__
 from mangrove.broker.client_connection import BrokerAwayError, LoginRefusedError
 from mangrove.broker.nats.client.greeting import ServerAddress, ServerInfo, connect_lines, parse_info
 from mangrove.broker.nats.client.outgoing import Outgoing
-from mangrove.broker.nats.client.scanner import Inlet, Scanner
+from mangrove.broker.nats.client.scanner import Gate, Inlet, Scanner
 from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.sockets import expect_answers, prepare
 from mangrove.overlay.protocol.bodies import WireError
@@ -64,6 +64,15 @@ class ClientProtocol(asyncio.Protocol):
     def received_messages(self) -> int:
         """Messages that came over this socket."""
         return self._scanner.messages
+
+    @property
+    def gate(self) -> Gate | None:
+        """Who takes what comes before the sinks do, if somebody does."""
+        return self._scanner.gate
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        self._scanner.gate = gate
 
     # -- beginning ----------------------------------------------------------------------------------------
 
@@ -174,6 +183,22 @@ class ClientProtocol(asyncio.Protocol):
         """Have the server say something; nobody waits for it."""
         self._pongs.append(None)
         self._outgoing.say(b"PING\r\n")
+
+    def say_directly(self, lines: bytes) -> asyncio.Future[None]:
+        """Say something before all that waits; done when the server has taken it."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._transport is None:
+            future.set_exception(BrokerAwayError("the broker ended the connection"))
+        else:
+            self._pongs.append(future)
+            self._transport.write(lines + b"PING\r\n")
+        return future
+
+    def retire(self) -> None:
+        """Another socket takes its place: its end is nobody's loss."""
+        self._serving = False
+        if self._alive is not None:
+            self._alive.cancel()
 
     def end(self, reason: str, why: str = "") -> None:
         """Close the socket at once."""

@@ -11,7 +11,7 @@ are compared as one piece, and nothing is searched for. Measured cost: docs/inte
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from mangrove.broker.client_connection import Denial, Form, Sink
 from mangrove.overlay.protocol.bodies import CRLF, MAX_CONTROL_LINE_BYTES, WireError
@@ -38,6 +38,22 @@ class Inlet:
         """Why the broker does not serve it, if it said so."""
         self.messages: list[Any] = []
         self.size_bytes = 0
+
+    @property
+    def sub_line(self) -> bytes:
+        """What a server is told of it."""
+        to = f"{self.subject} {self.queue}" if self.queue else self.subject
+        return f"SUB {to} {self.sid}\r\n".encode()
+
+
+class Gate(Protocol):
+    """Takes what a scanner would hand to sinks, while two sockets bring the same."""
+
+    def __call__(self, inlet: Inlet, messages: list[Any], size_bytes: int) -> None:
+        """All messages of one subscription in a buffer."""
+
+    def end_buffer(self) -> None:
+        """The buffer is at its end."""
 
 
 class _Line:
@@ -87,6 +103,7 @@ class Scanner:
         self._needed = 0
         self.messages = 0
         """Messages so far, those that nobody wanted any more included."""
+        self.gate: Gate | None = None
 
     def feed(self, data: bytes) -> None:
         """Take a buffer; an incomplete message is held until the rest has come. WireError if it is malformed.
@@ -109,7 +126,12 @@ class Scanner:
                 size_bytes, inlet.size_bytes = inlet.size_bytes, 0
                 if messages:  # unless the first of them was malformed
                     self.messages += len(messages)
-                    inlet.sink(messages, size_bytes)
+                    if self.gate is None:
+                        inlet.sink(messages, size_bytes)
+                    else:
+                        self.gate(inlet, messages, size_bytes)
+            if self.gate is not None:
+                self.gate.end_buffer()
         if consumed < len(data):
             self._held.append(data[consumed:])
             self._held_bytes = len(data) - consumed

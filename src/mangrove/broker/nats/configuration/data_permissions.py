@@ -24,6 +24,7 @@ from mangrove.model.security.users import (
     PROBE_USER,
     RECORDER_USER,
     User,
+    guest_name,
 )
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_NEWEST
 from mangrove.model.subjects import (
@@ -121,7 +122,7 @@ def _client_rights(user: User, security: BrokerSecurity) -> Rights:
     left = _left_to(user, security)
     asks = (DIRECTIONS_SUBJECT, f"{REPLY_PREFIX}{security.domain}.{READY_QUESTION}")
     publish = _allowing(left.publish, (*_CONVERSES, *asks, INBOXES, ANSWERS_ABROAD))
-    subscribe = _allowing(left.subscribe, (*_CONVERSES, _inbox(user)))
+    subscribe = _allowing(left.subscribe, (*_CONVERSES, *_inboxes(user, security.domain)))
     abroad = (f"{REPLY_PREFIX}{each}.>" for each in security.domains)
     return Rights(
         _denying(publish, _NOT_PUBLISHED), _denying(subscribe, [*_BROKERS_OWN, f"{REPLY_PREFIX}*", *abroad])
@@ -135,6 +136,13 @@ def _allowing(subjects: Subjects, more: Sequence[str]) -> Subjects:
 
 def _denying(subjects: Subjects, more: Sequence[str]) -> Subjects:
     return Subjects(subjects.allow, (*more, *subjects.deny))
+
+
+def _inboxes(user: User, domain: str) -> Iterator[str]:
+    """Where a client is answered; at home also in the inbox that is its own in other domains, too."""
+    yield _inbox(user)
+    if not user.home:
+        yield f"_INBOX.{guest_name(user.name, domain)}.>"
 
 
 def _inbox(user: User) -> str:

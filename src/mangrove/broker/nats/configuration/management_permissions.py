@@ -24,8 +24,14 @@ from mangrove.model.agents.names import (
 )
 from mangrove.model.agents.speakers import ANY_USER, client_may_hear, client_may_publish, said_by, told_to
 from mangrove.model.questions.endangered import gateway_avoid_subject
+from mangrove.model.questions.vouching import gateway_attachments_subject
 from mangrove.model.security.users import AGENT_USER, GATEWAY_USER, HOST_USER, OPERATOR_USER, User
-from mangrove.model.shared_names import gateway_carries_subject, gateway_status_subject
+from mangrove.model.shared_names import (
+    gateway_carries_subject,
+    gateway_interest_subject,
+    gateway_status_subject,
+)
+from mangrove.model.stream.messages import said_subject, watch_subject
 from mangrove.model.topic_counts import gateway_topics_subject
 
 INBOXES = "_INBOX.>"
@@ -56,6 +62,8 @@ def management_users(security: BrokerSecurity) -> Iterator[str]:
 
 def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What a user may publish and what it may hear, besides its own inbox; nothing: it has no part here."""
+    if user.home:  # it is managed at home, and asks here who knows of its subscriptions
+        return (gateway_interest_subject(domain, user.name),), ()
     if user.client:
         return client_may_publish(user.name, domain), client_may_hear(user.name, domain)
     everything = f"mangrove.{domain}.>"
@@ -65,16 +73,19 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
             return (everything, *_STORE, INBOXES), (everything, *_STORE)
         case str(name) if name == HOST_USER:
             orders = (supervisor_subject(domain, "*"), announcement_subject(domain))
-            return (supervisors_subject(domain), INBOXES), orders
+            asked = gateway_attachments_subject(domain)
+            stream = said_subject(domain)
+            return (supervisors_subject(domain), asked, stream, INBOXES), (*orders, watch_subject(domain))
         case str(name) if name == GATEWAY_USER:
             said = (
                 gateway_carries_subject(domain),
                 from_peer_subject(domain, "*"),
                 told_to(ANY_USER, domain, ">"),
+                said_subject(domain),
                 INBOXES,
             )
             asked = said_by(ANY_USER, domain, "gateway.>")
-            return said, (to_the_gateway, asked, to_peer_subject(domain, "*"))
+            return said, (to_the_gateway, asked, to_peer_subject(domain, "*"), watch_subject(domain))
         case str(name) if name == OPERATOR_USER:
             questions = (
                 gateway_status_subject(domain),
@@ -85,8 +96,9 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
                 operations_subject(domain),
                 directory_subject(domain),
                 supervisors_subject(domain),
+                watch_subject(domain),
                 *_OFFERS,
             )
-            return questions, ()
+            return questions, (said_subject(domain),)
         case _:
             return (), ()

@@ -16,6 +16,7 @@ from mangrove.broker.system import BrokerAwayError, Connections
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.plain_clients import PlainClient
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.questions.vouching import AttachedPlace
 
 TIMEOUT_S = 1.0
 
@@ -93,7 +94,7 @@ class ForeignBroker:
         """Nobody of ours decides that."""
         raise BrokerAwayError(f"{self._broker.name} is run by somebody else: it stays attached to {other}")
 
-    async def expel(self, keys: Collection[str]) -> int:
+    async def expel(self, keys: Collection[str], vouched: Collection[AttachedPlace] = ()) -> int:
         """Not ours to do."""
         raise BrokerAwayError(f"{self._broker.name} is run by somebody else, with {len(keys)} keys or others")
 

@@ -25,6 +25,7 @@ from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.names import AGENT_USER
 from mangrove.model.agents.plain_clients import PlainClient
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.questions.vouching import AttachedPlace
 
 TIMEOUT_S = 1.0
 PENDING_LOOKED_AT = 128
@@ -175,13 +176,15 @@ class NatsSystem:
             await self.kick(cid)
         return bool(joined)
 
-    async def expel(self, keys: Collection[str]) -> int:
+    async def expel(self, keys: Collection[str], vouched: Collection[AttachedPlace] = ()) -> int:
         """Disconnect leaf nodes that came by another key than these; the broker's own remotes have none."""
         sent_away = 0
+        await self._subject("LEAFZ")  # asks the broker who it is
+        kept = {place.number for place in vouched if place.broker == self._server_id}
         for leaf in await self._leaf_nodes():
             if not leaf.is_spoke:
                 page = await self._page({"cid": leaf.id, "auth": True})
-                for cid in page.attached_by_others(keys):
+                for cid in set(page.attached_by_others(keys)) - kept:
                     await self.kick(cid)
                     sent_away += 1
         return sent_away

@@ -28,6 +28,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     authority: int = 1
     """How many authorities there have been; each has a name of its own."""
     replaced: tuple[Replaced, ...] = ()
+    guests: dict[str, tuple[str, ...]] = {}
+    """Domains whose brokers also let clients of other domains in, and of which."""
 
 
 def read_about(directory: KeyDirectory) -> About:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from mangrove.errors import InputError
 from mangrove.host.keys.directory import ClientKeys, DomainKeys
-from mangrove.host.keys.files.guarded_file import RESTORE, read_guarded
+from mangrove.host.keys.files.guarded_file import RESTORE, is_there, read_guarded
 from mangrove.host.keys.login import BrokerLogin, LoginSource
+from mangrove.model.security.identity import NAME
 from mangrove.model.security.users import FIRST_CLIENT
 
 log = logging.getLogger(__name__)
@@ -77,9 +78,19 @@ def login_of(keys: str, user: str) -> LoginSource | None:
 def client_login(folder: Path) -> LoginSource:
     """How the client logs in whose folder this is; InputError if that is not what it should be."""
     client = ClientKeys(folder.absolute())
-    login = _ReadLogin(client.name, client.seed, client.trusted, client.path)
+    login = _ReadLogin(_name_in(client), client.seed, client.trusted, client.path)
     login()  # what is wrong with it is told before anything is begun
     return login
+
+
+def _name_in(client: ClientKeys) -> str:
+    """Whose folder it is; one that was made before names were kept in it has its client's name."""
+    if not is_there(client.user):
+        return client.name
+    name = read_guarded(client.user, client.path).decode(errors="replace").strip()
+    if not NAME.fullmatch(name):
+        raise InputError(f"{client.user} holds no name of a client", hint=RESTORE)
+    return name
 
 
 def local_login(keys: str) -> LoginSource | None:

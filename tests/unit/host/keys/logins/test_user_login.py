@@ -50,3 +50,14 @@ def test_without_keys_nobody_logs_in(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the brokers let in whom they know") as caught:
         local_login(str(tmp_path / "domains" / "a"))
     assert "MANGROVE_CREDENTIALS" in caught.value.hint
+
+
+def test_a_folder_that_was_handed_over_may_be_called_as_one_likes(tmp_path: Path) -> None:
+    folder = made(tmp_path / "keys").domain("a").client("client")
+    handed_over = folder.path.rename(tmp_path / "my-keys")
+    assert client_login(handed_over)().user == "client"
+    (handed_over / "user").write_text("two words")
+    with pytest.raises(InputError, match="no name of a client"):
+        client_login(handed_over)
+    (handed_over / "user").unlink()
+    assert client_login(handed_over)().user == "my-keys", "as it was before names were kept in it"
