@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.agent.inspection import gateway_status
 from mangrove.agent.management import ManagementConnection
@@ -22,8 +23,7 @@ class NobodyAnswersError(MangroveError):
         super().__init__(f"no gateway of the federation {federation!r} answers", hint="see: mangrove status")
 
 
-@dataclass(frozen=True, slots=True)
-class Avoidance:
+class Avoidance(msgspec.Struct, frozen=True):
     """What is endangered, and what still leads through it from which domain."""
 
     regions: tuple[EndangeredRegion, ...]

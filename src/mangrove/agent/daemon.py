@@ -1,6 +1,6 @@
 """The agent process: puts the brain, the store, the data brokers and the management broker together.
 
-Run by the site as `python -m mangrove.agent.daemon SETTINGS.json`. Brokers, gateways and clients go on
+Run by the site through `mangrove.host.daemon_start`. Brokers, gateways and clients go on
 without it; when it comes back it takes up what its predecessor left in the store.
 """
 
@@ -44,6 +44,9 @@ from mangrove.host.keys.login import LoginSource, by_password
 from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.status_publisher import StatusPublisher
+from mangrove.host.tracing.tracer import Tracer
+from mangrove.host.web.health import Readiness, telling_health
 from mangrove.model.agents.members import agents_of
 from mangrove.model.agents.names import (
     AGENT_READY,
@@ -57,8 +60,12 @@ from mangrove.model.agents.names import (
     report_subject,
 )
 from mangrove.model.agents.speakers import ANY_USER, speaker_of, unspoken
+from mangrove.model.agents.status import AgentStatus
 from mangrove.model.audit.entry import AuditKind
+from mangrove.model.metrics.agent import put_agent
+from mangrove.model.metrics.families import Families
 from mangrove.model.security import users
+from mangrove.model.stream.messages import AGENT_PART
 from mangrove.store.buckets import Buckets
 
 log = logging.getLogger(__name__)
@@ -81,11 +88,13 @@ PENDING_BYTES = 64 << 20
 class Agent:
     """One agent: a management connection and everything that goes over it."""
 
-    def __init__(self, settings: AgentSettings, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self, settings: AgentSettings, audit: AuditLog | None = None, tracer: Tracer | None = None
+    ) -> None:
         domain, federation = settings.domain, settings.federation
         self._settings = settings
         self._domain = domain
-        events = EventFile(Path(settings.events_path) if settings.events_path else None)
+        events = EventFile(Path(settings.events_path) if settings.events_path else None, tracer)
         seed = secrets.randbits(32)
         log.info("agent %s of %s, seed %d", settings.agent, domain, seed)
         description = federation.domains[domain]
@@ -108,7 +117,9 @@ class Agent:
             domain, brain, self._keys, events, agent=settings.agent, neighbours=neighbours, audit=audit
         )
         self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
+        self._publisher = StatusPublisher(domain, {AGENT_PART: self._account})
         self._later: set[asyncio.Task[None]] = set()
+        self._connection: Client | None = None
         self._closed = asyncio.Event()
         self._ready = False
 
@@ -117,7 +128,11 @@ class Agent:
         if self._settings.endpoints.on_several_hosts:
             # The management broker may be on a host that is not there yet; nobody on this one waits for it.
             asyncio.get_running_loop().call_later(READY_WITHIN_S, self._say_ready)
-        connection = await self._connect()
+        async with telling_health(self._settings.health, self._readiness, self._counted):
+            await self._serve()
+
+    async def _serve(self) -> None:
+        connection = self._connection = await self._connect()
         agent = self._settings.agent
         buckets = Buckets(connection, len(self._settings.endpoints.managements))
         leadership = Leadership(
@@ -149,6 +164,7 @@ class Agent:
                     self._switches.run(connection, lambda: self._shell.leads_in), name="broker switches"
                 )
                 tasks.create_task(probes.run(), name="probes")
+                tasks.create_task(self._publisher.deliver(connection), name="status stream")
                 tasks.create_task(self._shell.cases.run(), name="cases")
                 found = PlanDirectory(
                     self._settings.federation.plans,
@@ -219,6 +235,22 @@ class Agent:
     def _leads(self) -> bool:
         return self._shell.leads
 
+    def _readiness(self) -> Readiness:
+        """An agent that follows is ready, too."""
+        reached = self._connection is not None and self._connection.is_connected
+        return Readiness(
+            process=self._settings.agent, checks={"management broker": reached, "has begun": self._ready}
+        )
+
+    async def _counted(self) -> Families:
+        families = Families()
+        put_agent(families, self._domain, self._shell.status())
+        return families
+
+    async def _account(self) -> AgentStatus | None:
+        """What the leader says of itself and the domain; the others have nothing to add."""
+        return self._shell.status() if self._shell.leads else None
+
     async def _until_closed(self) -> None:
         """A connection that will not be made again ends the process, which is then started anew."""
         await self._closed.wait()
@@ -271,6 +303,7 @@ class Agent:
             await connection.subscribe(
                 subject, cb=heard, pending_msgs_limit=PENDING_MESSAGES, pending_bytes_limit=PENDING_BYTES
             )
+        await self._publisher.subscribe(connection)
 
     async def _heard(self, message: Msg) -> None:
         """Hand a message on, and let others have their turn, the lease above all, however many wait."""
@@ -325,9 +358,12 @@ async def _serve(settings: AgentSettings) -> None:
     check(settings)
     audit = AuditLog.at(settings.audit_path)
     audit.note(AuditKind.PROCESS_STARTED)
+    tracer = Tracer.from_environment("mangrove-agent", **{"service.instance.id": settings.agent})
     try:
-        await Agent(settings, audit).run()
+        await Agent(settings, audit, tracer).run()
     finally:
+        if tracer is not None:
+            tracer.close()
         audit.note(AuditKind.PROCESS_STOPPED)
         audit.close()
         log.info("agent stopped")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.model.audit.entry import AuditHead
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
+from mangrove.model.federation import Federation
 from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import host_statuses, loss_of_a_host
 from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus
@@ -20,24 +21,33 @@ from mangrove.model.status import DomainStatus, FederationStatus, GatewayStatus
 
 async def inspect(runtime: Runtime) -> FederationStatus:
     """The state of all domains, asked side by side."""
-    domains = await asyncio.gather(
-        *(_inspect_with_hosts(runtime, domain) for domain in runtime.domains.values())
-    )
+    domains = await asyncio.gather(*(_inspect_alone(runtime, domain) for domain in runtime.domains.values()))
+    return federation_status(runtime.federation, domains)
+
+
+def federation_status(federation: Federation, domains: Sequence[DomainStatus]) -> FederationStatus:
+    """All domains as a whole, with what the file and the gateways warn of."""
     return FederationStatus(
-        federation=runtime.federation.name,
+        federation=federation.name,
         domains=tuple(domains),
-        warnings=(*federation_warnings(runtime.federation), *_warnings(domains)),
+        warnings=(*federation_warnings(federation), *_warnings(domains)),
     )
 
 
-async def _inspect_with_hosts(runtime: Runtime, endpoints: DomainEndpoints) -> DomainStatus:
+async def _inspect_alone(runtime: Runtime, endpoints: DomainEndpoints) -> DomainStatus:
+    async with ManagementConnection(endpoints) as management:
+        return await inspect_with_hosts(runtime, endpoints, management)
+
+
+async def inspect_with_hosts(
+    runtime: Runtime, endpoints: DomainEndpoints, management: ManagementConnection
+) -> DomainStatus:
     """One domain, what runs on each of its hosts, and what the loss of one would cost."""
     domain = runtime.federation.domains[endpoints.domain]
-    async with ManagementConnection(endpoints) as management:
-        found, answers = await asyncio.gather(
-            inspect_domain(endpoints, management, agent_expected=runtime.agents),
-            management.hosts(len(domain.hosts)),
-        )
+    found, answers = await asyncio.gather(
+        inspect_domain(endpoints, management, agent_expected=runtime.agents),
+        management.hosts(len(domain.hosts)),
+    )
     return msgspec.structs.replace(
         found,
         hosts=host_statuses(domain, endpoints, {answer.greeting.host: answer for answer in answers}),

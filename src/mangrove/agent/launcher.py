@@ -223,7 +223,9 @@ class Launcher:
             self._progress(f"{name} is up" + (f", waiting for {', '.join(waiting)}" if waiting else ""))
 
         results = await asyncio.gather(
-            *(start(name, site) for name, site in starting.items()), return_exceptions=True
+            *(start(name, site) for name, site in starting.items()),
+            *(process.start() for process in self._beside_sites()),
+            return_exceptions=True,
         )
         for result in results:
             if isinstance(result, BaseException):
@@ -233,6 +235,10 @@ class Launcher:
 
     async def _start_links(self) -> None:
         """Called when all addresses are settled and before the sites start. The network needs nothing."""
+
+    def _beside_sites(self) -> Sequence[ManagedProcess]:
+        """What links go through and starts with the sites: gateways call again until they are answered."""
+        return ()
 
     def _calls_through(self, _domain: str) -> Mapping[str, tuple[Address, ...]]:
         """Where a site calls a neighbour's gateways instead of at their own addresses, by neighbour."""

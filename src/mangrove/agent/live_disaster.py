@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import msgspec
@@ -49,8 +48,7 @@ class TopicFate(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what remains misses the deadline."""
 
 
-@dataclass(frozen=True)
-class LiveDisaster:
+class LiveDisaster(msgspec.Struct, frozen=True):
     """The effect of a region on all that is carried now."""
 
     graph: Graph
@@ -124,7 +122,7 @@ def _live_graph(federation: Federation, statuses: Sequence[GatewayStatus]) -> Gr
 
 
 def _with_links(graph: Graph, kept: Sequence[int], weights: Floats) -> Graph:
-    return replace(
+    return msgspec.structs.replace(
         graph,
         ends=graph.ends[list(kept)],
         weights=weights,

@@ -113,10 +113,13 @@ class ManagementConnection:
         request = msgspec.json.encode(question)
         return await self._ask(directory_subject(self._domain), request, DirectoryAnswer)
 
-    async def hosts(self, expected: int, *, brokers: bool = False) -> list[HostAnswer]:
+    async def hosts(
+        self, expected: int, *, brokers: bool = False, old_keys: bool = False
+    ) -> list[HostAnswer]:
         """What those who run the domain's hosts say of them; fewer than `expected` if some do not answer.
 
-        With `brokers`, also what these say of themselves, which they show to their own host alone.
+        With `brokers`, also what these say of themselves, which they show to their own host alone. With
+        `old_keys`, also which clients are connected by keys that were replaced.
         """
         found: list[HostAnswer] = []
         if not expected:
@@ -128,7 +131,7 @@ class ManagementConnection:
             inbox = connection.new_inbox()
             answers = await connection.subscribe(inbox)
             try:
-                question = msgspec.json.encode(HostQuestion(brokers=brokers))
+                question = msgspec.json.encode(HostQuestion(brokers=brokers, old_keys=old_keys))
                 await connection.publish(supervisors_subject(self._domain), question, reply=inbox)
                 async with asyncio.timeout(TIMEOUT_S):
                     while len(found) < expected:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,10 +17,13 @@ from typing import Self
 import msgspec
 
 from mangrove.agent.recorder.settings import RecorderSettings
+from mangrove.host.daemon_start import daemon_command
 from mangrove.host.process import ManagedProcess, ProcessFailedError
 from mangrove.host.run_directory import RunDirectory
+from mangrove.model.address import Address
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
+from mangrove.model.hosting.health_ports import HealthPort, health_address
 from mangrove.model.shared_names import RECORDER_PROCESS, RECORDER_READY
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ def recorder_process(settings: RecorderSettings, run: RunDirectory) -> ManagedPr
     path.write_bytes(msgspec.json.encode(settings))
     return ManagedProcess(
         RECORDER_PROCESS,
-        [sys.executable, "-m", RECORDER_MODULE, str(path)],
+        daemon_command(RECORDER_MODULE, path),
         log_path=run.log(RECORDER_PROCESS),
         ready_text=RECORDER_READY,
     )
@@ -82,6 +84,7 @@ class Recording:
             domains=tuple(domains),
             lake=str(self._lake.resolve()),
             keys="" if keys is None else str(keys),
+            health=_health(federation, domains, secured=keys is not None),
         )
         process = recorder_process(settings, self._run)
         try:
@@ -96,3 +99,13 @@ class Recording:
         """Tell the recorder to write what it has and to end; the end of the context waits for it."""
         if self.process is not None and self._stopping is None:
             self._stopping = asyncio.create_task(self.process.stop(STOP_GRACE_S), name="stop the recorder")
+
+
+def _health(federation: Federation, domains: Sequence[DomainEndpoints], *, secured: bool) -> Address | None:
+    """Where the recorder of this machine tells of its health: with the first domain that does."""
+    for endpoints in domains:
+        domain = federation.domains[endpoints.domain]
+        found = health_address(domain, domain.all_hosts[0].name, HealthPort.RECORDER, secured=secured)
+        if found is not None:
+            return found
+    return None

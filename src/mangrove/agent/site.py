@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
 from mangrove.agent.hosting.attachment import AttachmentGuard
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.agent.hosting.broker_refusals import BrokerRefusals
+from mangrove.agent.hosting.client_logins import ClientLogins
 from mangrove.agent.hosting.host_brokers import HostBrokers
 from mangrove.agent.hosting.keys_guard import KeysGuard
+from mangrove.agent.hosting.process_book import ProcessBook
 from mangrove.agent.hosting.silence import SilenceGuard
 from mangrove.agent.hosting.supervision import HINT, Supervision
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
+from mangrove.host.audit.audit_log import AuditLog
+from mangrove.host.daemon_start import daemon_command
 from mangrove.host.keys.login import LoginSource, by_password
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
+from mangrove.host.web.health import Readiness, health_pages
+from mangrove.host.web.page_server import PageServer
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.directions import directions_of
@@ -33,6 +39,10 @@ from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
+from mangrove.model.hosting.broker_status import BrokerStatus
+from mangrove.model.hosting.health_ports import HealthPort, health_address
+from mangrove.model.metrics.agent import put_brokers, put_processes
+from mangrove.model.metrics.families import Families
 from mangrove.model.security.users import HOST_USER
 from mangrove.model.shared_names import GATEWAY_READY, gateway_process
 
@@ -92,32 +102,80 @@ class Site:
         """Those that run on this host, in the order of their numbers."""
         self.agent = self._agent() if agents else None
         self._supervision: Supervision | None = None
+        self._audit: AuditLog | None = None
+        self._book: ProcessBook | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._health: PageServer | None = None
 
     async def start(self) -> None:
         """Start the head first, then what attaches to it, and wait until it has.
 
-        On failure everything is stopped again.
+        The daemons start beside the brokers: until they have loaded their code, the brokers are there, and
+        otherwise they try again. On failure everything is stopped again.
         """
         spares = {spare.name for spare in self._own.spares}
         edges = {edge.name for edge in self._own.edges}
         first = [process for name, process in self.brokers.items() if name not in edges | spares]
         rest = [process for name, process in self.brokers.items() if name in edges]
+        daemons = asyncio.create_task(_start_all(self.daemons()), name=f"daemons of {self.domain}")
         try:
             await _start_all(first)
-            await _start_all([*rest, *self.daemons()])
+            await _start_all(rest)
             await asyncio.gather(
                 *(self._attached(edge) for edge in filter(self._brokers.is_here, self._own.edges))
             )
+            await daemons
+            self._health = await self._health_of_the_host()
         except BaseException:
+            daemons.cancel()
+            await asyncio.wait([daemons])
             await self.stop()
             raise
         self._supervise()
 
+    async def _health_of_the_host(self) -> PageServer | None:
+        """A host is ready when all that should run on it does."""
+        at = self._health_at(HealthPort.HOST)
+        if at is None:
+            return None
+        spares = {spare.name for spare in self._own.spares}
+
+        def readiness() -> Readiness:
+            running = {each.name: each.pid is not None for each in self.processes()}
+            needed = {name: runs for name, runs in running.items() if name not in spares}
+            return Readiness(process=f"host {self.host or self.domain}", checks=needed)
+
+        async def counted() -> Families:
+            families = Families()
+            if self._supervision is not None:
+                account = await self._supervision.full_account()
+                put_processes(families, self.domain, self.host, account.processes)
+                put_brokers(families, self.domain, map(self._with_role, account.brokers))
+            return families
+
+        server = PageServer(at, health_pages(readiness, counted))
+        await server.start()
+        return server
+
+    def _with_role(self, broker: BrokerStatus) -> BrokerStatus:
+        managements = {each.name for each in self._own.managements}
+        role = "head" if broker.name == self._own.head.name else "edge"
+        return msgspec.structs.replace(broker, role="management" if broker.name in managements else role)
+
     def _supervise(self) -> None:
+        run = asyncio.get_running_loop().create_task
+        audit = self._audit = AuditLog.at(str(self._audit_path()))
+        book = self._book = ProcessBook(self.processes, audit)
+        self._tasks.append(run(book.run(), name=f"processes of {self.domain}"))
         urls = [broker.client_url for broker in self._own.managements]
         described = {each.name: each for each in (*self._own.succession, *self._own.managements)}
         brokers = {name: (described[name], process) for name, process in self.brokers.items()}
+        keys, logins = self._brokers.keys, None
+        if keys is not None:
+            logins = ClientLogins([broker for broker, _ in brokers.values()], keys, audit)
+            guard = KeysGuard(self._brokers, keys, audit)
+            self._tasks.append(run(logins.run(), name=f"logins of {self.domain}"))
+            self._tasks.append(run(guard.run(), name=f"keys of {self.domain}"))
         self._supervision = Supervision(
             self.domain,
             self.host,
@@ -126,22 +184,21 @@ class Site:
             brokers,
             self.daemons(),
             login_of(self._keys, HOST_USER),
+            logins,
         )
-        run = asyncio.get_running_loop().create_task
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
         self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
-        refusals = self._refusals()
-        self._tasks.append(run(refusals.run(), name=f"refusals of {self.domain}"))
-        if self._brokers.keys is not None:
-            guard = KeysGuard(self._brokers, self._brokers.keys)
-            self._tasks.append(run(guard.run(), name=f"keys of {self.domain}"))
+        self._tasks.append(run(self._refusals(audit).run(), name=f"refusals of {self.domain}"))
 
-    def _refusals(self) -> BrokerRefusals:
+    def _audit_path(self) -> Path:
+        where = f"{self.domain}-{self.host}" if self._own.on_several_hosts else self.domain
+        return self._run.audit_of(f"{where}-brokers")
+
+    def _refusals(self, audit: AuditLog) -> BrokerRefusals:
         described = {each.name: each.kind for each in (*self._own.succession, *self._own.managements)}
         logs = {name: (described[name], self._run.log(name)) for name in self.brokers}
-        where = f"{self.domain}-{self.host}" if self._own.on_several_hosts else self.domain
-        path, keys = str(self._run.audit_of(f"{where}-brokers")), self._brokers.keys
-        return BrokerRefusals(logs, path) if keys is None else BrokerRefusals(logs, path, keys.name_of)
+        keys = self._brokers.keys
+        return BrokerRefusals(logs, audit) if keys is None else BrokerRefusals(logs, audit, keys.name_of)
 
     def _guards(self) -> Iterator[SilenceGuard | AttachmentGuard]:
         """For each broker on another host, and for each of this host that has a choice where to attach."""
@@ -181,12 +238,23 @@ class Site:
         """Stop the gateway and the agent, then the brokers."""
         await self.end_supervision()
         await stop_in_order(self.daemons(), self.brokers.values())
+        self._end_audit()
+
+    def _end_audit(self) -> None:
+        """All is said: what has ended by now is the last of it."""
+        if self._book is not None and self._audit is not None:
+            self._book.look()
+            self._audit.close()
+        self._book = self._audit = None
 
     async def end_supervision(self) -> None:
         """Take no orders any more.
 
         A task may have to be cancelled again: what nats-py does when it connects swallows cancellations.
         """
+        health, self._health = self._health, None
+        if health is not None:
+            await health.close()
         tasks, self._tasks = set(self._tasks), []
         for _ in range(CANCEL_TIMES):
             for task in tasks:
@@ -198,6 +266,7 @@ class Site:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
         await asyncio.gather(*(process.kill() for process in self.processes()))
         await self.end_supervision()
+        self._end_audit()
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
@@ -247,6 +316,7 @@ class Site:
             management_urls=tuple(broker.client_url for broker in self._own.managements),
             directions=directions_of(self._federation, self._own),
             keys=self._keys,
+            health=self._health_at(HealthPort(HealthPort.GATEWAY + number - 1)),
             listen=tuple(listen),
             calls=tuple(calls),
             pair=self._pair(number, name),
@@ -260,10 +330,14 @@ class Site:
         path.write_bytes(msgspec.json.encode(settings))
         return ManagedProcess(
             name,
-            [sys.executable, "-m", GATEWAY_MODULE, str(path)],
+            daemon_command(GATEWAY_MODULE, path),
             log_path=self._run.log(name),
             ready_text=GATEWAY_READY,
         )
+
+    def _health_at(self, which: HealthPort) -> Address | None:
+        domain = self._federation.domains[self.domain]
+        return health_address(domain, self.host, which, secured=bool(self._keys))
 
     def _pair(self, number: int, process: str) -> PairSettings | None:
         """What one of two gateways is told of the other."""
@@ -282,6 +356,7 @@ class Site:
             endpoints=self._own,
             system_user=self._system_user,
             keys=self._keys,
+            health=self._health_at(HealthPort.AGENT),
             events_path=str(self._run.events_of(name)),
             audit_path=str(self._run.audit_of(name)),
         )
@@ -289,7 +364,7 @@ class Site:
         write_private(path, msgspec.json.encode(settings))
         return ManagedProcess(
             name,
-            [sys.executable, "-m", AGENT_MODULE, str(path)],
+            daemon_command(AGENT_MODULE, path),
             log_path=self._run.log(name),
             ready_text=AGENT_READY,
         )

@@ -18,9 +18,10 @@ from mangrove.broker.client_connection import (
     Subscribed,
 )
 from mangrove.broker.client_kinds import client_connection
-from mangrove.host.keys.login import LoginSource
+from mangrove.host.keys.login import LoginSource, at_home_in
 from mangrove.model.agents.directions import BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.subjects import MOVE_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +86,15 @@ class BrokerPool:
         self._asked_for: dict[ClientConnection, float] = {}
         """When a connection was last asked for; who asked may not have come to use it yet."""
 
+    def at_home_in(self, domain: str) -> None:
+        """The domain whose client this is: connections that are made from now on may lead to others."""
+        if self._login is not None:
+            self._login = at_home_in(self._login, domain)
+
     def _connection(self, urls: list[str], owner: ClientConnectionOwner | None) -> ClientConnection:
-        wire = client_connection(self._kind, urls, self._name, owner, login=self._login)
+        wire = client_connection(
+            self._kind, urls, self._name, owner, login=self._login, marker_prefix=MOVE_PREFIX
+        )
         wire.when_denied(self._denied)
         return wire
 

@@ -185,6 +185,7 @@ async def _open(
                 publishing=publishing,
                 terms=() if directions is None else directions.terms,
             )
+        pool.at_home_in(directions.domain)
         link = ManagementLink(directions.domain, urls, name, login)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)

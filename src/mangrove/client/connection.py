@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -37,6 +38,7 @@ from mangrove.model.questions.session_quality import Quality, Role
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
     from mangrove.client.management.managed import Managed
     from mangrove.client.mirroring.mirroring import MirrorState
+    from mangrove.model.congestion.word_vectors import WordVectors
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +160,7 @@ class Connection(PublishingConnection):
         resiliency: float | None = None,
         weight: float = 1.0,
         keywords: Iterable[str] | None = None,
+        semantic: WordVectors | Path | str | None = None,
         utility: UtilityFunction | None = None,
         slow: str | None = None,
         max_pending: int | None = None,
@@ -173,6 +176,7 @@ class Connection(PublishingConnection):
 
         How useful messages are is said by `utility`, called in a thread of its own with some of them, or else
         by how far `keywords` of interest match theirs: when capacity is short, the useless are limited first.
+        With `semantic`, the file of `mangrove pipeline semantics`, words that mean the same match too.
 
         At most `max_pending` messages, and `max_pending_bytes`, wait for the reader. What is left out beyond
         is decided by `slow` (see `Slow`), else by the contract, and told to `on_gap` before the next message.
@@ -188,6 +192,7 @@ class Connection(PublishingConnection):
             max_pending=max_pending,
             max_pending_bytes=max_pending_bytes,
             keywords=keywords,
+            semantic=semantic,
             utility=utility,
             on_gap=on_gap,
         )
@@ -241,6 +246,7 @@ class Connection(PublishingConnection):
             cut_off=cut_off,
             votes=None if self._managed is None else Votes(reading.judge),
         )
+        subscription.spans = self._spans
         if self._silence is not None:
             self._silence.subscribed(subject, subscription)
         try:
@@ -327,6 +333,8 @@ class Connection(PublishingConnection):
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
         self._utility_thread.close()
         self._denials.close()
         if self._cut_off:

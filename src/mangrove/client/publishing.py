@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from mangrove.errors import MangroveError
 from mangrove.model.congestion.rate_limit import RateLimit
@@ -56,8 +57,7 @@ def _told(limit: RateLimit) -> str:
     return f"{limit.cause.value}: {' and '.join(rates)}" + (f", {limit.reason}" if limit.reason else "")
 
 
-@dataclass(slots=True)
-class Published:
+class Published(msgspec.Struct):
     """How much was published, in messages and bytes of payload."""
 
     messages: int = 0
@@ -69,15 +69,14 @@ class Published:
         self.size_bytes += size_bytes
 
 
-@dataclass(slots=True)
-class Withheld:
+class Withheld(msgspec.Struct):
     """How much was not sent on a subject, or not at once, by reason."""
 
-    limited: Published = field(default_factory=Published)
+    limited: Published = msgspec.field(default_factory=Published)
     """A limit was reached."""
-    unwanted: Published = field(default_factory=Published)
+    unwanted: Published = msgspec.field(default_factory=Published)
     """Nobody in the federation subscribed."""
-    delayed: Published = field(default_factory=Published)
+    delayed: Published = msgspec.field(default_factory=Published)
     """What had to wait for a limit, with `when_limited="wait"`, and was sent then."""
 
     def __bool__(self) -> bool:

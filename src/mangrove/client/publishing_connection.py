@@ -7,7 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mangrove.broker.client_connection import (
     BrokerAwayError,
@@ -25,11 +25,13 @@ from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.publishing import Outcome, Published, Withheld
 from mangrove.client.usefulness.headers import usefulness_headers
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.tracing.tracer import tracing_asked_for
 from mangrove.model.congestion.rate_limit import RateLimit
 from mangrove.model.subjects import is_internal, subject_problem
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
     from mangrove.client.management.managed import Managed
+    from mangrove.client.tracing.message_spans import MessageSpans
 
 log = logging.getLogger(__name__)
 
@@ -82,10 +84,43 @@ class PublishingConnection:
         self._managed = managed
         self._denials = PublishingDenials(publishing)
         self._in_vain = 0
+        self._spans = self._begin_traces() if tracing_asked_for() else None
         self.refused: Counter[str] = Counter()
         """Messages that were too large to be sent, by subject."""
         self.published_elsewhere = Published()
         """What was published on subjects that are not counted one by one: replies, and beyond a limit."""
+
+    def _begin_traces(self) -> MessageSpans | None:
+        """Trace some of what is published from now on; who does not ask for it has no step more."""
+        from mangrove.client.tracing.message_spans import MessageSpans
+
+        spans = MessageSpans.from_environment()
+        if spans is None:
+            return None
+        publish, publish_nowait = self.publish, self.publish_nowait
+
+        async def traced(
+            subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, **more: Any
+        ) -> Outcome:
+            sample, start_ns = spans.sample(headers), time.time_ns()
+            if sample is None:
+                return await publish(subject, data, headers=headers, **more)
+            outcome = await publish(subject, data, headers=sample.headers(headers), **more)
+            spans.published(sample, subject, start_ns, outcome)
+            return outcome
+
+        def traced_nowait(
+            subject: str, data: bytes = b"", *, headers: Mapping[str, str] | None = None, **more: Any
+        ) -> Outcome:
+            sample, start_ns = spans.sample(headers), time.time_ns()
+            if sample is None:
+                return publish_nowait(subject, data, headers=headers, **more)
+            outcome = publish_nowait(subject, data, headers=sample.headers(headers), **more)
+            spans.published(sample, subject, start_ns, outcome)
+            return outcome
+
+        vars(self).update(publish=traced, publish_nowait=traced_nowait)
+        return spans
 
     async def publish(
         self,

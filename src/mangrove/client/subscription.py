@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from operator import length_hint
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from mangrove.client.callbacks import Callbacks
 from mangrove.client.message import Message, size_of
@@ -23,6 +23,9 @@ from mangrove.errors import MangroveError
 from mangrove.model.agents.usefulness import Lag
 from mangrove.model.congestion.terms import Slow
 from mangrove.model.pattern_cover import has_wildcard
+
+if TYPE_CHECKING:  # only who asks for traces needs them
+    from mangrove.client.tracing.message_spans import MessageSpans
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class Subscription:
         """Bytes that came, on the wire."""
         self.mirrored = Published()
         """Of those, what mirrors brought."""
+        self.spans: MessageSpans | None = None
+        """Traces sampled messages, if that is asked for."""
         self.votes = votes
         """What is said of publishers; None if nobody asks."""
         self._callback = callback
@@ -111,6 +116,8 @@ class Subscription:
             self._take(fresh, size_bytes)
 
     def _take(self, fresh: list[Message], size_bytes: int) -> None:
+        if self.spans is not None:
+            self.spans.arrived(fresh)
         if self.votes is not None:
             self.votes.offer(fresh)
         lost = self._waiting.put(fresh, size_bytes)

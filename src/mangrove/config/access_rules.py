@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mangrove.config.document import AccessDocument
+from mangrove.config.document.security import AccessDocument
 from mangrove.errors import Mistake
 from mangrove.model.access.rules import ANYBODY, BUILT_IN_ROLES, AccessRules, Action, Effect, Rule, Who
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mangrove.config.document import FederationDocument
+from mangrove.config.document.federation import FederationDocument
 from mangrove.errors import Mistake
 from mangrove.model.federation import MAX_PREPARED_PAIRS, Prepare, great_circle_km
 from mangrove.model.security.rules import SecurityMode
@@ -31,6 +31,12 @@ def contract_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
                 f"{where}.confidential",
                 "nothing can be sealed without keys",
                 "`security: keys`, or no `confidential`",
+            )
+        if topic.get("confidential") is True and topic.get("sample_text") is True:
+            yield Mistake(
+                f"{where}.sample_text",
+                "words of confidential messages are never kept",
+                "`sample_text` or `confidential`, not both",
             )
 
 

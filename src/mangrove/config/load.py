@@ -12,14 +12,31 @@ from pydantic import ValidationError
 
 from mangrove.config.access_rules import access_of, access_prefix
 from mangrove.config.calibration import CalibrationFile, read_calibration
-from mangrove.config.document import (
-    EdgeDocument,
-    ExternalCredentialsDocument,
-    FederationDocument,
-    LinkDocument,
-    PlansDocument,
+from mangrove.config.document.contracts import (
+    ClientLimitsDocument,
+    LimitsDocument,
+    SessionLimitsDocument,
+    TopicDocument,
+)
+from mangrove.config.document.decisions import BalancingDocument, CongestionDocument, PlansDocument
+from mangrove.config.document.federation import FederationDocument, nulls_as_empty
+from mangrove.config.document.fields import Strict
+from mangrove.config.document.security import (
+    AccessDocument,
+    AccessRuleDocument,
     SecurityDocument,
-    nulls_as_empty,
+    WhoDocument,
+)
+from mangrove.config.document.sites import (
+    DomainDocument,
+    EdgeDocument,
+    ElasticDocument,
+    ExternalCredentialsDocument,
+    ExternalDocument,
+    HostDocument,
+    LinkDocument,
+    RegionDocument,
+    RiskGroupDocument,
 )
 from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.rules import cross_field_mistakes, default_base_port
@@ -134,34 +151,32 @@ def _mistake(item: Any, access: str) -> Mistake:
 
 def _keys_beside(loc: tuple[Any, ...]) -> str:
     """The keys that are allowed where an unknown one was found."""
-    from mangrove.config import document
-
-    where: type[document.Strict] = FederationDocument
-    tables: dict[str, type[document.Strict]] = {
-        "domains": document.DomainDocument,
-        "links": document.LinkDocument,
-        "topics": document.TopicDocument,
-        "head": document.EdgeDocument,
-        "edges": document.EdgeDocument,
-        "balancing": document.BalancingDocument,
-        "congestion": document.CongestionDocument,
-        "limits": document.LimitsDocument,
-        "client": document.ClientLimitsDocument,
-        "regions": document.RegionDocument,
-        "risk_groups": document.RiskGroupDocument,
-        "external": document.ExternalDocument,
-        "credentials": document.ExternalCredentialsDocument,
-        "hosts": document.HostDocument,
-        "elastic": document.ElasticDocument,
-        "plans": document.PlansDocument,
-        "access": document.AccessDocument,
-        "rules": document.AccessRuleDocument,
-        "who": document.WhoDocument,
-        "security": document.SecurityDocument,
+    where: type[Strict] = FederationDocument
+    tables: dict[str, type[Strict]] = {
+        "domains": DomainDocument,
+        "links": LinkDocument,
+        "topics": TopicDocument,
+        "head": EdgeDocument,
+        "edges": EdgeDocument,
+        "balancing": BalancingDocument,
+        "congestion": CongestionDocument,
+        "limits": LimitsDocument,
+        "client": ClientLimitsDocument,
+        "regions": RegionDocument,
+        "risk_groups": RiskGroupDocument,
+        "external": ExternalDocument,
+        "credentials": ExternalCredentialsDocument,
+        "hosts": HostDocument,
+        "elastic": ElasticDocument,
+        "plans": PlansDocument,
+        "access": AccessDocument,
+        "rules": AccessRuleDocument,
+        "who": WhoDocument,
+        "security": SecurityDocument,
     }
     for part in loc[:-1]:
-        inside_topic = where is document.TopicDocument and part == "limits"
-        where = document.SessionLimitsDocument if inside_topic else tables.get(str(part), where)
+        inside_topic = where is TopicDocument and part == "limits"
+        where = SessionLimitsDocument if inside_topic else tables.get(str(part), where)
     return ", ".join(where.model_fields)
 
 
@@ -242,6 +257,7 @@ def _federation(
             ),
             gateways=domain.gateways,
             elastic=msgspec.convert(domain.elastic.model_dump(), Elastic),
+            health_port=domain.health_port,
         )
     return Federation(
         name=document.federation,

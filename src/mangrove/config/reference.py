@@ -7,26 +7,26 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from mangrove.config.document import (
+from mangrove.config.document.contracts import LimitsDocument, SessionLimitsDocument, TopicDocument
+from mangrove.config.document.decisions import PlansDocument
+from mangrove.config.document.federation import FederationDocument
+from mangrove.config.document.fields import Strict
+from mangrove.config.document.security import (
     AccessDocument,
     AccessRuleDocument,
+    SecurityDocument,
+    WhoDocument,
+)
+from mangrove.config.document.sites import (
     DomainDocument,
     EdgeDocument,
     ElasticDocument,
     ExternalCredentialsDocument,
     ExternalDocument,
-    FederationDocument,
     HostDocument,
-    LimitsDocument,
     LinkDocument,
-    PlansDocument,
     RegionDocument,
     RiskGroupDocument,
-    SecurityDocument,
-    SessionLimitsDocument,
-    Strict,
-    TopicDocument,
-    WhoDocument,
 )
 
 SECTIONS: tuple[tuple[str, type[Strict]], ...] = (

@@ -13,6 +13,7 @@ from mangrove.config.host_rules import edge_slots, host_addresses, host_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.address import MAX_PORT, Address, AddressError
 from mangrove.model.endpoints import port_span
+from mangrove.model.hosting.health_ports import HEALTH_STRIDE
 from mangrove.model.site_pair import site_pair
 
 FIRST_PORT = 7000
@@ -107,6 +108,11 @@ def _port_mistakes(domains: dict[str, Any], links: Any) -> Iterator[Mistake]:
             taken = port_span(edge_slots(domain), len(_mapping(domain.get("hosts"))))
             where = f"domains.{name}.base_port"
             spans += [(host, base, base + taken, where) for host in host_addresses(domain)]
+        health = domain.get("health_port")
+        if isinstance(health, int):
+            taken = HEALTH_STRIDE * max(1, len(_mapping(domain.get("hosts"))))
+            where = f"domains.{name}.health_port"
+            spans += [(host, health, health + taken, where) for host in host_addresses(domain)]
     for index, link in enumerate(links if isinstance(links, list) else []):
         for side, endpoint in _mapping(_mapping(link).get("endpoints")).items():
             try:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mangrove.model.events.event_log import Event, document, event_number
+
+if TYPE_CHECKING:
+    from mangrove.host.tracing.decisions import DecisionSpans
+    from mangrove.host.tracing.tracer import Tracer
 
 MAX_BYTES = 16 << 20
 
@@ -15,10 +20,16 @@ MAX_BYTES = 16 << 20
 class EventFile:
     """Appends events; when the file is full it becomes `.old` and a new one begins."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, tracer: Tracer | None = None) -> None:
+        """With a `tracer`, events are spans as well."""
         self._path = path
         # Events carry the event loop's time; on disk they carry the time of day.
         self._clock_shift_s = time.time() - time.monotonic()
+        self._spans: DecisionSpans | None = None
+        if tracer is not None:
+            from mangrove.host.tracing.decisions import DecisionSpans
+
+            self._spans = DecisionSpans(tracer, self._clock_shift_s)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -35,6 +46,8 @@ class EventFile:
 
     def write(self, events: list[Event]) -> None:
         """Write events down."""
+        if events and self._spans is not None:
+            self._spans.tell(events)
         if not events or self._path is None:
             return
         lines = b"".join(

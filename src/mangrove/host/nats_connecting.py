@@ -30,16 +30,29 @@ async def connect_or_close(
         options.setdefault("inbox_prefix", login().inbox)
     try:
         await client.connect(urls, **options)
+        heed_cancellation()
     except BaseException:
         await close_in_time(client)
         raise
     return client
 
 
+def heed_cancellation() -> None:
+    """Go no further if this task was cancelled while it asked the library for something.
+
+    `asyncio.wait_for`, which the library uses, forgets a cancellation when what it waits for is there too;
+    who then waits for something that never comes is ended by nobody.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 async def close_in_time(client: Client) -> None:
     """Close a connection, be the broker there or not, and leave neither a task nor a socket behind."""
     await end_attempts(client)
-    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
+    # AttributeError: what asyncio's TLS raises when the library says its last words after an abort
+    with contextlib.suppress(TimeoutError, OSError, nats.errors.Error, AttributeError):
         async with asyncio.timeout(CLOSE_S):
             await client.close()
     writer: asyncio.StreamWriter | None = getattr(client._transport, "_io_writer", None)

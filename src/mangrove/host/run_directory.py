@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class RunDirectory:
+
+class RunDirectory(msgspec.Struct, frozen=True):
     """Where a federation that runs on this machine keeps its files.
 
     Nothing is created here; who writes a file makes its folder.

@@ -90,6 +90,11 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
         """URL where gateways and edge brokers attach, in NATS as leaf nodes."""
         return f"{BROKER_URLS[self.kind].attach_scheme}://{self.user_info}{self._at(self.leaf_port or 0)}"
 
+    @property
+    def mqtt_address(self) -> Address | None:
+        """Where MQTT clients come."""
+        return None if self.mqtt_port is None else self._at(self.mqtt_port)
+
     def _at(self, port: int) -> Address:
         return Address(self.host, port)
 

@@ -124,6 +124,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     gateways: int = 1
     """Gateway processes, on different hosts where there are several: one carries, the others stand by."""
     elastic: Elastic = Elastic()
+    health_port: int | None = None
+    """First of the ports where processes tell of their health; None: they do not."""
 
     @property
     def agreed(self) -> Domain:

@@ -68,3 +68,5 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """The folder with the keys of the domain; empty: nobody proves who it is."""
     directions: Directions | None = None
     """What clients of this domain are told when they ask; None: they are not answered."""
+    health: Address | None = None
+    """Where to tell of its health; None: nowhere."""

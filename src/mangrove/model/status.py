@@ -196,6 +196,10 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     observed_ms: float
     deadline_ms: float | None
     late: int
+    p50_ms: float | None = None
+    """Half of the recent frames took no longer."""
+    p99_ms: float | None = None
+    """Nor did all but one in a hundred take longer than this."""
 
 
 class Drop(msgspec.Struct, frozen=True, kw_only=True):

@@ -238,6 +238,66 @@ LOAD_SAMPLES = Table(
     ),
 )
 
+OFFLOAD_SESSIONS = Table(
+    "offload_sessions",
+    "What an agent did to relieve a broker, when it was done with it.",
+    ("ts", "domain", "session"),
+    (
+        Column("ts", ColumnType.TIMESTAMP, "the second in which its end was seen"),
+        _DOMAIN,
+        Column("session", ColumnType.TEXT, "the session"),
+        Column("broker", ColumnType.TEXT, "the broker that was to lose load"),
+        Column("scope", ColumnType.TEXT, "`domain` or `neighbours`: where room was looked for"),
+        Column("metrics", ColumnType.TEXT, "what was beyond its threshold, with commas"),
+        Column("seconds", ColumnType.NUMBER, "how long it took"),
+        Column("outcome", ColumnType.TEXT, "how it ended, in words"),
+        Column("topics", ColumnType.COUNT, "topics that were to move"),
+        Column("subscriptions", ColumnType.COUNT, "their subscriptions"),
+        Column("moved", ColumnType.COUNT, "those that did move"),
+        Column("held_ms", ColumnType.NUMBER, "how much later its most delayed message came by moving"),
+    ),
+)
+
+OPINIONS_S = 5
+"""A row of `topic_opinions` stands for so many seconds."""
+
+TOPIC_OPINIONS = Table(
+    "topic_opinions",
+    f"What subscribers think of a domain's topics, as its agent sums it up, every {OPINIONS_S} seconds.",
+    ("ts", "domain", "topic"),
+    (
+        Column("ts", ColumnType.TIMESTAMP, f"the first of the {OPINIONS_S} seconds"),
+        _DOMAIN,
+        Column("topic", ColumnType.TEXT, "the topic"),
+        Column(
+            "utility", ColumnType.NUMBER, "mean over its publishers, from 0 to 1; 0.5 if nobody has judged"
+        ),
+        Column("importance", ColumnType.NUMBER, "utility for each part of a broker that it takes"),
+        Column("subscribers", ColumnType.COUNT, "subscribers, here and elsewhere"),
+        Column("publishers", ColumnType.COUNT, "publishers"),
+        Column("protected", ColumnType.FLAG, "whether its contract forbids to limit it"),
+        Column("offered_msg_s", ColumnType.NUMBER, "what its publishers would say"),
+        Column("allowed_msg_s", ColumnType.NUMBER, "what they may say; empty: not limited", optional=True),
+    ),
+)
+
+MESSAGE_TEXTS = Table(
+    "message_texts",
+    "Words of some messages, of topics whose contract says `sample_text`; for `pipeline semantics`.",
+    ("ts", "domain", "topic"),
+    (
+        _TS,
+        _DOMAIN,
+        Column("topic", ColumnType.TEXT, "the topic"),
+        Column(
+            "words",
+            ColumnType.TEXT,
+            "what one of its messages said, with commas: its keywords, then the words of its text in their "
+            "order; none with digits, 512 bytes at most",
+        ),
+    ),
+)
+
 TABLES = {
     table.name: table
     for table in (
@@ -248,6 +308,9 @@ TABLES = {
         EVENTS,
         CALIBRATION_RUNS,
         LOAD_SAMPLES,
+        OFFLOAD_SESSIONS,
+        TOPIC_OPINIONS,
+        MESSAGE_TEXTS,
     )
 }
 
@@ -255,34 +318,3 @@ TABLES = {
 def latency_bin(latency_ms: float) -> int:
     """The bin of a latency; a clock that is behind makes it negative, which counts as the shortest."""
     return 0 if math.isnan(latency_ms) else bisect_left(LATENCY_BOUNDS_MS, latency_ms)
-
-
-def lake_reference() -> str:
-    """The reference page of the lake's tables."""
-    parts = [
-        "# Telemetry lake",
-        "",
-        "Generated from the code by `make docs`.",
-        "",
-        "`LAKE/<table>/date=YYYY-MM-DD/domain=NAME/*.parquet`. A row describes one second; counts are what "
-        "happened in that second, not running totals. Files whose name begins with `.` or `_` are not part "
-        "of the lake.",
-        "",
-        f"Schema version: {SCHEMA_VERSION}, in the metadata of each file as `{VERSION_KEY}`. A file of "
-        "another version, or with missing, additional or differently typed columns, is skipped and reported. "
-        "`domain` may be left out of a file, because its path has it; narrower integers and floats, and "
-        f"timestamps of other precision or without a zone (read as UTC), are accepted. `{REPLACES_KEY}` "
-        "lists the smaller files whose rows a merged file holds: where they still exist, they are ignored.",
-    ]
-    for table in TABLES.values():
-        parts += [
-            "",
-            f"## {table.name}",
-            "",
-            f"{table.meaning} Key: {', '.join(f'`{k}`' for k in table.key)}.",
-        ]
-        parts += ["", "| column | type | meaning |", "|---|---|---|"]
-        for column in table.columns:
-            optional = ", may be null" if column.optional else ""
-            parts.append(f"| `{column.name}` | {column.type.value}{optional} | {column.meaning} |")
-    return "\n".join(parts) + "\n"

@@ -64,6 +64,17 @@ class TopicCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Bodies of frames that were refused, at least in part; how many messages they held is not known."""
 
 
+class TopicTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway process has counted since it started; of topics, the busiest."""
+
+    domain: str
+    epoch: int
+    uptime_s: float
+    sent: TopicTally = TopicTally()
+    delivered: TopicTally = TopicTally()
+    dropped: TopicTally = TopicTally()
+
+
 def gateway_topics_subject(domain: str) -> str:
     """Where a gateway answers on its domain's management broker."""
     return f"mangrove.{domain}.gateway.topics"

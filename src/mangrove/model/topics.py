@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from mangrove.model.congestion.terms import MAX_TERMS, Slow, TopicTerms
-from mangrove.model.subjects import covers, matches
+from mangrove.model.subjects import covers, is_internal, matches
 
 DEFAULT_MAX_PATHS = 4
 
@@ -98,6 +98,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Whether congestion control leaves it alone."""
     confidential: bool = False
     """Whether bodies are sealed between the gateways of publishers and subscribers."""
+    sample_text: bool = False
+    """Whether the recorder may keep words of some messages."""
 
     @property
     def always_routed(self) -> bool:
@@ -138,6 +140,12 @@ class TopicRules(msgspec.Struct, frozen=True):
     def any_confidential(self) -> bool:
         """Whether any topic is: then requests, replies and letters, which name no topic, are so too."""
         return any(contract.confidential for contract in self.contracts)
+
+    def may_sample_text(self, subject: str) -> bool:
+        """Whether words of its messages may be kept: where a contract says so, and never what is confidential
+        or internal."""
+        contract = self.contract_of(subject)
+        return contract.sample_text and not contract.confidential and not is_internal(subject)
 
     def terms(self) -> tuple[TopicTerms, ...]:
         """What clients must know of the contracts."""

@@ -189,3 +189,8 @@ def test_nothing_is_confidential_without_keys(security: str) -> None:
 def test_what_stays_in_its_domain_is_sealed_for_nobody() -> None:
     found = mistakes("security: keys\ntopics: [{match: x, scope: domain, confidential: true}]")
     assert found == ["topics[0].confidential: means nothing for a topic that stays in its domain"]
+
+
+def test_words_of_confidential_topics_are_not_kept() -> None:
+    found = mistakes("security: keys\ntopics: [{match: x, confidential: true, sample_text: true}]")
+    assert found == ["topics[0].sample_text: words of confidential messages are never kept"]

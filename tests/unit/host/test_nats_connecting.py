@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import nats.errors
 import pytest
 
-from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.nats_connecting import close_in_time, connect_or_close, heed_cancellation
 
 INFO = b'INFO {"server_id":"s","version":"2.11","headers":true,"max_payload":1000}\r\n'
 
@@ -93,3 +93,18 @@ async def test_one_that_is_closed_while_it_connects_again_leaves_no_socket_and_n
     assert not {each.get_name() for each in asyncio.all_tasks() - before}
     reconnecting = client._reconnection_task
     assert reconnecting is None or reconnecting.done()
+
+
+async def test_a_cancellation_that_the_library_forgets_is_heeded() -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def ask() -> None:
+        await asyncio.wait_for(answer, 5)
+        heed_cancellation()
+
+    asking = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    answer.set_result(None)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking

@@ -9,7 +9,7 @@ from mangrove.model.access.permissions import EVERYTHING, PatternLists, permissi
 from mangrove.model.access.rules import Principal
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.federation import Federation
-from mangrove.model.security.users import EDGE_USER, HOST_USER, User, keys_only_replaced
+from mangrove.model.security.users import EDGE_USER, GATEWAY_USER, HOST_USER, User, keys_only_replaced
 
 
 class BrokerKeys:
@@ -41,20 +41,41 @@ class BrokerKeys:
 
     def renew(self) -> None:
         """Take over the keys as they are now; InputError, and those of before stay, if they are not whole."""
-        before, self._ring = self._ring, self._ring.renewed()
-        self.only_replaced = keys_only_replaced(before.users(), self._ring.users())
+        before, self._ring = self._users(), self._ring.renewed()
+        self.only_replaced = keys_only_replaced(before, self._users())
+
+    def _users(self) -> tuple[User, ...]:
+        """All who may connect: those of the domain, and clients of the domains whose load it takes."""
+        homes = self._federation.domains[self._domain].accept_load_from
+        return (*self._ring.users(), *(each for each in self._ring.guests() if each.home in homes))
 
     def nkeys(self) -> frozenset[str]:
         """All keys by which anybody may connect."""
-        return frozenset(nkey for user in self._ring.users() for nkey in user.nkeys)
+        return frozenset(nkey for user in self._users() for nkey in user.nkeys)
+
+    @property
+    def gateway_nkey(self) -> str:
+        """By which a gateway proves what it says."""
+        return next((user.nkey for user in self._users() if user.name == GATEWAY_USER), "")
+
+    def client_of(self, shown: str) -> str:
+        """Which client connects by a key, or a name and a password; empty if it is none of them."""
+        for user in self._users():
+            if user.client and (shown in user.nkeys or shown == user.name):
+                return user.name
+        return ""
+
+    def replaced_clients(self) -> dict[str, str]:
+        """Clients whose keys were replaced, by the key of before, while that is believed as well."""
+        return {user.previous_nkey: user.name for user in self._users() if user.client and user.previous_nkey}
 
     def name_of(self, nkey: str) -> str:
         """Who connects by a key; the key itself if it is nobody's, or nobody's any more."""
-        return next((user.name for user in self._ring.users() if nkey in user.nkeys), nkey)
+        return next((user.name for user in self._users() if nkey in user.nkeys), nkey)
 
     def of(self, broker: BrokerEndpoints, *, attaches: bool) -> BrokerSecurity:
         """What one broker is secured with; `attaches`: to another broker of the domain."""
-        keys, users = self._ring.keys, self._ring.users()
+        keys, users = self._ring.keys, self._users()
         edge = self._ring.login(EDGE_USER).key if attaches else None
         return BrokerSecurity(
             federation=self._federation.name,
@@ -70,7 +91,8 @@ class BrokerKeys:
 
     def _rights(self, user: User) -> Rights:
         """What the access rules leave to a client."""
-        principal = Principal(domain=self._domain, client=user.name, role=user.role)
+        home = user.home or self._domain
+        principal = Principal(domain=home, client=user.client_name, role=user.role)
         found = permissions_of(self._federation.access, principal)
         return Rights(_subjects(found.publish), _subjects(found.subscribe))
 

@@ -21,37 +21,34 @@ class BrokerRefusals:
     def __init__(
         self,
         logs: Mapping[str, tuple[BrokerKind, Path]],
-        audit_path: str,
+        audit: AuditLog,
         name_of: Callable[[str], str] = lambda user: user,
     ) -> None:
-        """The log of each broker, by its name, and where to write refusals down.
+        """The log of each broker, by its name, and where refusals are written down.
 
         Brokers know users by their keys; `name_of` tells people who that is.
         """
         self._name_of = name_of
         self._tails = {name: (kind, LogTail(path)) for name, (kind, path) in logs.items()}
-        self._audit_path = audit_path
+        self._audit = audit
 
     async def run(self) -> None:
-        """Look now and then, until cancelled; then once more, and let go of the audit log."""
-        audit = AuditLog.at(self._audit_path)
+        """Look now and then, until cancelled; then once more."""
         try:
             while True:
                 await asyncio.sleep(LOOK_S)
-                self._look(audit)
-                audit.settle()
+                self._look()
         finally:
-            self._look(audit)
-            audit.close()
+            self._look()
 
-    def _look(self, audit: AuditLog) -> None:
+    def _look(self) -> None:
         """Note what the brokers have logged since the last time."""
         for broker, (kind, tail) in self._tails.items():
             skipped_before = tail.skipped_bytes
             for line in tail.lines():
                 refusal = kind_of(kind).refusal(line)
                 if refusal is not None:
-                    audit.note(
+                    self._audit.note(
                         refusal.kind,
                         broker=broker,
                         host=refusal.host,
@@ -60,4 +57,4 @@ class BrokerRefusals:
                         what=refusal.what,
                     )
             if tail.skipped_bytes > skipped_before:
-                audit.note(AuditKind.LOG_SKIPPED, broker=broker)
+                self._audit.note(AuditKind.LOG_SKIPPED, broker=broker)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from urllib.parse import quote, urlsplit
 
 from mangrove.agent.hosting.broker_keys import BrokerKeys
+from mangrove.agent.hosting.rounds import in_rounds
+from mangrove.agent.hosting.vouching import vouched_places
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerAwayError
@@ -19,13 +22,13 @@ from mangrove.model.agents.credentials import Credentials
 from mangrove.model.broker_kinds import BROKER_URLS
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import External, Federation
+from mangrove.model.questions.vouching import AttachedPlace
 
 log = logging.getLogger(__name__)
 
 RETURN_S = 1.0
 """What a client may need to be back with its new key."""
 MAX_TURNS_S = 10.0
-EXPELLED_APART_S = 1.0
 
 
 class HostBrokers:
@@ -126,53 +129,69 @@ class HostBrokers:
         step_s = min(RETURN_S, MAX_TURNS_S / len(self._own.succession))
         return step_s * self._own.succession.index(broker)
 
-    async def take_over_keys(self) -> None:
-        """Have all read their keys again: first those that others attach to, then these side by side."""
+    async def take_over_keys(self) -> list[str]:
+        """Have all read their keys again: first those that others attach to, then these side by side.
+
+        Returns which of them have not.
+        """
+        problems = []
         for broker in self._managements():
             self._management_broker(broker)
-            await self._reloaded(broker)
+            problems += await self._reloaded(broker)
         edges = []
         for broker in self._data_brokers():
             self._data_broker(broker)
             if broker is self._own.head:
-                await self._reloaded(broker)
+                problems += await self._reloaded(broker)
             else:
                 edges.append(broker)
-        await asyncio.gather(*map(self._reloaded, edges))
+        problems += itertools.chain.from_iterable(await asyncio.gather(*map(self._reloaded, edges)))
+        return problems
 
-    async def _reloaded(self, broker: BrokerEndpoints) -> None:
+    async def _reloaded(self, broker: BrokerEndpoints) -> list[str]:
         process = self.processes[broker.name]
         if process.pid is None:
-            return  # it reads them when it starts
+            return []  # it reads them when it starts
         await asyncio.sleep(self._turn_s(broker))
         problem = await kind_of(broker.kind).reloaded(process)
         if problem:
             log.error("%s goes on with the keys that it had: %s", broker.name, problem)
+        return [broker.name] if problem else []
 
-    async def expel(self) -> None:
-        """Send away who is attached by a key that is believed no more, from one broker after the other.
+    async def expel(self) -> AsyncIterator[tuple[str, int]]:
+        """Send away who is attached by a key that is believed no more, from one broker after the other; whom.
 
-        A gateway comes back at once with its new key. It is never away from the primary and the mirror of a
-        topic at the same time, also where they are on different hosts: each waits for its place in the order.
+        A gateway that vouches for its attachments keeps them. One that does not comes back at once with its
+        new key, and is never away from the primary and the mirror of a topic at the same time, also where
+        they are on different hosts: each waits for its place in the order. A broker that cannot be asked is
+        asked again, or somebody would stay there by a key that was taken from him.
         """
-        for position, broker in enumerate(self._own.succession):
-            if self.is_here(broker):
-                await self._expel(broker)
-            if position < len(self._own.succession) - 1:
-                await asyncio.sleep(EXPELLED_APART_S)
-
-    async def _expel(self, broker: BrokerEndpoints) -> None:
-        if self.keys is None or self.processes[broker.name].pid is None:
+        if self.keys is None:
             return
+        vouched = await vouched_places(self._own, self.keys.login, self.keys.gateway_nkey)
+
+        async def asked(broker: BrokerEndpoints) -> int | None:
+            return await self._expel(broker, vouched) if self.is_here(broker) else 0
+
+        async for broker, many in in_rounds(self._own.succession, asked):
+            if many:
+                yield broker.name, many
+
+    async def _expel(self, broker: BrokerEndpoints, vouched: Collection[AttachedPlace]) -> int | None:
+        """How many were sent away; None: the broker could not be asked."""
+        if self.keys is None or self.processes[broker.name].pid is None:
+            return 0  # it reads its keys when it starts
         system = kind_of(broker.kind).system(broker, self.keys.login)
         try:
-            sent_away = await system.expel(self.keys.nkeys())
-            if sent_away:
-                log.warning("%s sends %d away, attached by keys of before", broker.name, sent_away)
+            sent_away = await system.expel(self.keys.nkeys(), vouched)
         except BrokerAwayError as error:
-            log.error("%s may have somebody attached by a key of before: %s", broker.name, error.message)
+            log.warning("%s is asked again who is attached by keys of before: %s", broker.name, error.message)
+            return None
         finally:
             await system.close()
+        if sent_away:
+            log.warning("%s sends %d away, attached by keys of before", broker.name, sent_away)
+        return sent_away
 
 
 def _with_password(external: External) -> str:

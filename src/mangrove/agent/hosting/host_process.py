@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from mangrove.agent.hosting.settings import HOST_READY, HostSettings, supervisor_process
+from mangrove.host.daemon_start import daemon_command
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
@@ -35,7 +35,7 @@ class HostProcess:
         write_private(path, msgspec.json.encode(settings))
         self.process = ManagedProcess(
             name,
-            [*inside, sys.executable, "-m", SUPERVISOR_MODULE, str(path)],
+            [*inside, *daemon_command(SUPERVISOR_MODULE, path)],
             log_path=run.log(name),
             ready_text=HOST_READY,
         )

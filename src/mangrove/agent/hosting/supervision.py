@@ -18,12 +18,14 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from mangrove.agent.hosting.client_logins import ClientLogins
 from mangrove.agent.hosting.silence import answers
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.process import ManagedProcess
+from mangrove.host.status_publisher import StatusPublisher
 from mangrove.model.agents.names import announcement_subject, supervisor_subject, supervisors_subject
 from mangrove.model.agents.registration import AgentStarted
 from mangrove.model.endpoints import BrokerEndpoints
@@ -37,12 +39,15 @@ from mangrove.model.hosting.supervision import (
     ProcessState,
     SupervisorRequest,
 )
+from mangrove.model.stream.messages import host_part
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
 GREETED_S = 1.5
 """Others have so long to say that they were here before, when a host joins. One that agrees does for all."""
+STREAM_S = 2.0
+"""How often brokers are looked at for those who listen to the status stream."""
 HINT = "give all hosts of a domain the same file, then start this one again"
 
 T = TypeVar("T")
@@ -63,8 +68,13 @@ class Supervision:
         brokers: Mapping[str, tuple[BrokerEndpoints, ManagedProcess]],
         daemons: Sequence[ManagedProcess],
         login: LoginSource | None = None,
+        logins: ClientLogins | None = None,
     ) -> None:
-        """Orders are for `brokers`; what is told of is `daemons`, too."""
+        """Orders are for `brokers`; what is told of is `daemons`, too.
+
+        Where there are keys, `logins` knows who came by which.
+        """
+        self._logins = logins
         self._login = login
         self._domain = domain
         self._urls = list(management_urls)
@@ -74,6 +84,7 @@ class Supervision:
         self._term = 0
         """Of the latest leader that was heard of."""
         self._switching = asyncio.Lock()
+        self._publisher = StatusPublisher(domain, {host_part(host): self.full_account}, period_s=STREAM_S)
         self.greeting = HostGreeting(host=host, digest=digest, started_at=time.time())
         self.disagreement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when this host must not go on."""
@@ -94,15 +105,28 @@ class Supervision:
                 await connection.subscribe(announcement_subject(self._domain), cb=self._heard_leader)
                 inbox = connection.new_inbox()
                 await connection.subscribe(inbox, cb=self._answered)
-                greeting = msgspec.json.encode(self.greeting)
-                while not connection.is_closed:
-                    # Said again now and then: whoever was cut off when it was said first may be here by now.
-                    await connection.publish(supervisors_subject(self._domain), greeting, reply=inbox)
-                    await asyncio.sleep(10 * RETRY_S)
+                await self._publisher.subscribe(connection)
+                telling = asyncio.create_task(self._publisher.deliver(connection), name="status stream")
+                try:
+                    await self._greet(connection, inbox)
+                finally:
+                    telling.cancel()
+                    await asyncio.wait([telling])
             except (OSError, nats.errors.Error) as error:
                 log.debug("management broker: %s", error)
             finally:
                 await close_in_time(connection)
+
+    async def _greet(self, connection: Client, inbox: str) -> None:
+        """Say again now and then who is here: whoever was cut off when it was said first may hear it now."""
+        greeting = msgspec.json.encode(self.greeting)
+        while not connection.is_closed:
+            await connection.publish(supervisors_subject(self._domain), greeting, reply=inbox)
+            await asyncio.sleep(10 * RETRY_S)
+
+    async def full_account(self) -> HostAnswer:
+        """What runs here, and what the brokers say of themselves."""
+        return msgspec.structs.replace(self._account(""), brokers=await self._broker_statuses())
 
     async def _heard(self, message: Msg) -> None:
         try:
@@ -120,6 +144,12 @@ class Supervision:
                 answer = self._account(problem)
                 if isinstance(request, HostQuestion) and request.brokers:
                     answer = msgspec.structs.replace(answer, brokers=await self._broker_statuses())
+                if isinstance(request, HostQuestion) and request.old_keys and self._logins is not None:
+                    answer = msgspec.structs.replace(
+                        answer,
+                        keys_generation=self._logins.generation,
+                        old_logins=await self._logins.by_old_keys(),
+                    )
                 await message.respond(msgspec.json.encode(answer))
 
     async def _broker_statuses(self) -> tuple[BrokerStatus, ...]:

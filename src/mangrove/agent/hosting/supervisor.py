@@ -39,5 +39,10 @@ async def supervise(settings: HostSettings) -> None:
         await site.stop()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run one host until it is told to stop."""
     run_daemon(HostSettings, supervise)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,6 @@ Nothing that fails here reaches the brain. Each refusal has one of a few reasons
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -64,8 +63,7 @@ class RefusedError(MangroveError):
         self.client = client
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     """A client that has registered."""
 
     key: bytes

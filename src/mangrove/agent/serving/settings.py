@@ -6,6 +6,7 @@ import msgspec
 
 from mangrove.errors import InputError
 from mangrove.host.daemon import WRITTEN_BY
+from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
@@ -27,6 +28,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     audit_path: str = ""
     power: float | None = None
     """Computing power of its machine, if not what that says of itself."""
+    health: Address | None = None
+    """Where to tell of its health; None: nowhere."""
 
 
 def check(settings: AgentSettings) -> None:

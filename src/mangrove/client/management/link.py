@@ -36,7 +36,7 @@ class ManagementLink:
         """The management brokers of a domain are tried in turn."""
         self.domain = domain
         self.login = login
-        self.user = "" if login is None else login().user
+        self.user = "" if login is None else login().known_as
         """Under whose name is spoken there; empty where nobody logs in."""
         self._on_connect: Callable[[], None] | None = None
         self.on_lost: Callable[[], None] | None = None

@@ -18,6 +18,7 @@ from mangrove.client.migration.subscription_move import SubscriptionMove
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Subscription
 from mangrove.errors import MangroveError
+from mangrove.host.keys.login import at_home_in
 from mangrove.model.agents.registration import Migrated, Order
 from mangrove.model.shared_names import SDK_NAME
 
@@ -167,9 +168,10 @@ class SubscriptionMoves:
         if order.domain in ("", self._home.domain):
             link = self._home
         elif link is None:
-            link = self._foreign[order.domain] = ManagementLink(
-                order.domain, [order.management_url], SDK_NAME, self._home.login
-            )
+            login = self._home.login
+            guest = None if login is None else at_home_in(login, self._home.domain)
+            link = ManagementLink(order.domain, [order.management_url], SDK_NAME, guest)
+            self._foreign[order.domain] = link
         readiness = Readiness(GatewayQuestions(link))
 
         async def ask(subject: str, timeout: float) -> None:

@@ -7,7 +7,8 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mangrove.broker.client_connection import ClientConnection, RawMessage
 from mangrove.client.legs import Legs
@@ -33,8 +34,7 @@ REPORT_S = 1.0
 """The same suspicion is told at most so often."""
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorState:
+class MirrorState(msgspec.Struct, frozen=True):
     """How one topic of a connection is mirrored at the moment."""
 
     mode: Mirror

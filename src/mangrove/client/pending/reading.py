@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from mangrove.client.pending.gap import OnGap
 from mangrove.client.pending.latest import LatestOnly
 from mangrove.client.pending.least_useful import DropLeastUseful
 from mangrove.client.pending.oldest import CutOff, DropOldest
 from mangrove.client.pending.waiting import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES, Waiting
-from mangrove.client.usefulness.judge import Judge
+from mangrove.client.usefulness.judge import Judge, UtilityOfKeywords
 from mangrove.client.usefulness.user_function import UserFunction, UtilityFunction, UtilityThread
 from mangrove.errors import InputError
 from mangrove.model.congestion.keywords import checked_keywords
 from mangrove.model.congestion.terms import Slow, TopicTerms
 from mangrove.model.subjects import covers
 from mangrove.model.topics import overlaps
+
+if TYPE_CHECKING:
+    from mangrove.model.congestion.word_vectors import WordVectors
 
 
 class Reading(NamedTuple):
@@ -37,6 +41,7 @@ def reading_of(
     max_pending: int | None = None,
     max_pending_bytes: int | None = None,
     keywords: Iterable[str] | None = None,
+    semantic: WordVectors | Path | str | None = None,
     utility: UtilityFunction | None = None,
     on_gap: OnGap | None = None,
 ) -> Reading:
@@ -44,7 +49,12 @@ def reading_of(
     if on_gap is not None and not callable(on_gap):
         raise InputError(f"on_gap must be callable, not {type(on_gap).__name__}")
     interests = frozenset() if keywords is None else checked_keywords(keywords)
-    judge = Judge(subject, interests, None if utility is None else UserFunction(subject, utility, thread))
+    judge = Judge(
+        subject,
+        interests,
+        None if utility is None else UserFunction(subject, utility, thread),
+        None if semantic is None else _semantic_utility(semantic, interests),
+    )
     policy = slow_of(subject, terms) if slow is None else _checked_slow(slow)
     max_messages = _checked("max_pending", max_pending, MAX_PENDING_MESSAGES)
     max_bytes = _checked("max_pending_bytes", max_pending_bytes, MAX_PENDING_BYTES)
@@ -59,6 +69,22 @@ def reading_of(
         case Slow.DISCONNECT:
             waiting = CutOff(max_messages, max_bytes)
     return Reading(policy, waiting, judge, on_gap)
+
+
+def _semantic_utility(semantic: WordVectors | Path | str, interests: frozenset[str]) -> UtilityOfKeywords:
+    """Compares keywords by what they mean; NumPy is loaded only for those who ask for this."""
+    from mangrove.lake.vector_file import read_vectors
+    from mangrove.model.congestion.word_vectors import SemanticUtility, WordVectors
+
+    if not interests:
+        raise InputError("`semantic` compares keywords, and there are none", hint="give `keywords` too")
+    if not isinstance(semantic, WordVectors | Path | str):
+        raise InputError(
+            f"`semantic` must be a table of word vectors or its file, not {type(semantic).__name__}"
+        )
+    return SemanticUtility(
+        semantic if isinstance(semantic, WordVectors) else read_vectors(semantic), interests
+    )
 
 
 def slow_of(pattern: str, terms: Sequence[TopicTerms]) -> Slow:

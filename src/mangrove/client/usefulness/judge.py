@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from mangrove.client.message import Message
 from mangrove.client.usefulness.headers import (
@@ -23,14 +24,23 @@ MAX_REMEMBERED_CHARACTERS = 1024
 """Messages about the same things often follow each other: their keywords are compared once."""
 
 Told = Callable[[Sequence[float | None]], None]
+UtilityOfKeywords = Callable[[frozenset[str]], float]
 
 
 class Judge:
     """How useful a message is to one subscription: from 0 to 1, or unknown (None)."""
 
-    def __init__(self, subject: str, interests: frozenset[str], function: UserFunction | None = None) -> None:
+    def __init__(
+        self,
+        subject: str,
+        interests: frozenset[str],
+        function: UserFunction | None = None,
+        of_keywords: UtilityOfKeywords | None = None,
+    ) -> None:
+        """`of_keywords` compares a message's keywords with the interests; without it, word by word."""
         self._subject = subject
         self._interests = interests
+        self._of_keywords = of_keywords or partial(keyword_utility, interests)
         self._function = function
         self._remembered: dict[str, float] = {}
         self.problems: Counter[str] = Counter() if function is None else function.problems
@@ -77,7 +87,7 @@ class Judge:
     def _by_keywords(self, keywords: Keywords) -> float:
         if keywords.cut:
             self.note("keywords cut", "lists more keywords than are read; the rest is left out")
-        return keyword_utility(self._interests, keywords.words)
+        return self._of_keywords(keywords.words)
 
     def _by_claim(self, text: str) -> float | None:
         claimed = claimed_utility(text)

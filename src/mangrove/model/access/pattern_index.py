@@ -36,27 +36,13 @@ class PatternIndex(Generic[V]):
 
     def covering(self, pattern: str) -> Iterator[V]:
         """Values under patterns that cover a pattern wholly; a literal subject is a pattern too."""
-        level = [self._root]
-        for token in pattern.split("."):
-            following: list[_Node[V]] = []
-            for node in level:
-                children = node.children
-                if (rest := children.get(">")) is not None:
-                    yield from rest.values
-                if token == ">":
-                    continue
-                if (child := children.get("*")) is not None:
-                    following.append(child)
-                if token != "*" and (child := children.get(token)) is not None:
-                    following.append(child)
-            if not following:
-                return
-            level = following
-        for node in level:
-            yield from node.values
+        return self._found(pattern, partly=False)
 
     def overlapping(self, pattern: str) -> Iterator[V]:
         """Values under patterns that have a subject in common with a pattern."""
+        return self._found(pattern, partly=True)
+
+    def _found(self, pattern: str, *, partly: bool) -> Iterator[V]:
         level = [self._root]
         for token in pattern.split("."):
             following: list[_Node[V]] = []
@@ -64,16 +50,14 @@ class PatternIndex(Generic[V]):
                 children = node.children
                 if (rest := children.get(">")) is not None:
                     yield from rest.values
-                if token == ">":
-                    for name, child in children.items():
-                        if name != ">":
-                            yield from _all_under(child)
-                elif token == "*":
-                    following += [child for name, child in children.items() if name != ">"]
+                if token == ">" or (partly and token == "*"):
+                    following += [child for name, child in children.items() if partly and name != ">"]
                 else:
-                    both = (children.get(token), children.get("*"))
-                    following += [child for child in both if child is not None]
-            if not following:
+                    named = (children.get(name) for name in dict.fromkeys((token, "*")))
+                    following += [child for child in named if child is not None]
+            if token == ">":
+                for node in following:
+                    yield from _all_under(node)
                 return
             level = following
         for node in level:

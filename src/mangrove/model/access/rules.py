@@ -124,6 +124,11 @@ class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
         """Whether anything is ever refused."""
         return bool(self.rules) or Default.DENY in (self.default, self.between)
 
+    @property
+    def known_roles(self) -> tuple[str, ...]:
+        """All roles of which rules may speak."""
+        return (*BUILT_IN_ROLES, *self.roles)
+
     def roles_of(self, principal: Principal) -> tuple[str, ...]:
         """The role of a client's identity, and those that the file gives it."""
         names = (principal.client, f"{principal.domain}/{principal.client}")

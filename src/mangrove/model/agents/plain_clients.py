@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class PlainClient:
+class PlainClient(msgspec.Struct, frozen=True):
     """A connection that is no SDK's: what it is handed, by pattern, in messages since it connected."""
 
     cid: int

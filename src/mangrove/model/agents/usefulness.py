@@ -164,6 +164,11 @@ class CongestionStatus(msgspec.Struct, frozen=True, kw_only=True):
     since_s: float = 0.0
     why: str = ""
     topics: tuple[TopicUsefulness, ...] = ()
+    """Limited ones, then the most important."""
+    least_useful: tuple[TopicUsefulness, ...] = ()
+    """Of those that are not listed, the ones that subscribers think least of."""
+    known: int = 0
+    """Topics in all, also those that are not listed."""
     limits: tuple[LimitStatus, ...] = ()
     limited: int = 0
     """Limits in force, also those that are not listed."""

@@ -8,7 +8,6 @@ how often it happened is written. Pure: time is an argument.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
 
@@ -52,8 +51,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
 Key = tuple[AuditKind, tuple[tuple[str, Fact], ...]]
 
 
-@dataclass(slots=True)
-class _Repeated:
+class _Repeated(msgspec.Struct):
     facts: dict[str, Fact]
     due: float
     times: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mangrove.errors import InputError
@@ -85,23 +85,30 @@ def keywords_of_header(value: str) -> Keywords:
     return Keywords(frozenset(words), cut)
 
 
+def words_in_order(data: bytes, *, cut: bool = False) -> Iterator[str]:
+    """The words of a text in UTF-8, as they are compared; none if it is not text.
+
+    If it was `cut`, its last character may be incomplete.
+    """
+    try:
+        text = _UTF_8().decode(data, final=not cut)
+    except UnicodeDecodeError:
+        return
+    if "\0" not in text:
+        yield from (found[0] for found in _WORD.finditer(text.casefold()))
+
+
 def keywords_of_text(data: bytes) -> Keywords:
     """The words of a text in UTF-8, up to the limits; none if it is not text."""
     cut = len(data) > MAX_TEXT_BYTES
-    try:
-        text = _UTF_8().decode(data[:MAX_TEXT_BYTES], final=not cut)
-    except UnicodeDecodeError:
-        return NO_KEYWORDS
-    if "\0" in text:
-        return NO_KEYWORDS
     words: set[str] = set()
-    for found in _WORD.finditer(text.casefold()):
-        if len(found[0]) > MAX_KEYWORD_CHARACTERS:
+    for word in words_in_order(data[:MAX_TEXT_BYTES], cut=cut):
+        if len(word) > MAX_KEYWORD_CHARACTERS:
             cut = True
             continue
-        words.add(found[0])
+        words.add(word)
         if len(words) > MAX_KEYWORDS:
-            words.discard(found[0])
+            words.discard(word)
             cut = True
             break
     return Keywords(frozenset(words), cut)

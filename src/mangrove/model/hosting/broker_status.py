@@ -29,6 +29,8 @@ class BrokerStatus(BrokerFigures, frozen=True, kw_only=True):
     name: str
     role: str
     url: str
+    mqtt: str = ""
+    """Where MQTT clients come, host and port; empty: nowhere."""
     reachable: bool
     attached_to: str = ""
     """The broker of the domain on which an edge hangs: its head, or who has succeeded it."""

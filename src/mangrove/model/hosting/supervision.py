@@ -41,6 +41,8 @@ class HostQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="question"):
 
     brokers: bool = False
     """And what do its brokers say of themselves? For who is on another machine and cannot see their pages."""
+    old_keys: bool = False
+    """And which clients are connected to them by keys that were replaced?"""
 
 
 SupervisorRequest = BrokerOrder | HostGreeting | HostQuestion
@@ -56,6 +58,16 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     switched_off: bool = False
 
 
+class OldLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that is connected by a key of before, and disconnected when that is believed no longer."""
+
+    broker: str
+    client: str
+    name: str = ""
+    """How the connections call themselves."""
+    connections: int = 1
+
+
 class HostAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a host's supervisor says of itself, and what became of an order."""
 
@@ -63,5 +75,9 @@ class HostAnswer(msgspec.Struct, frozen=True, kw_only=True):
     processes: tuple[ProcessState, ...] = ()
     brokers: tuple[BrokerStatus, ...] = ()
     """What the host's brokers say of themselves, if that was asked."""
+    old_logins: tuple[OldLogin, ...] = ()
+    """If that was asked."""
+    keys_generation: int = 0
+    """Which keys the host's brokers have, if that was asked."""
     problem: str = ""
     """Why an order was not carried out."""

@@ -52,11 +52,37 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """While its key is replaced: the one before, which is believed as well; else empty."""
     password_hash: str = ""
     """bcrypt; empty: it has no password."""
+    home: str = ""
+    """Of a guest, the domain whose client it is; empty: it is of the domain itself."""
 
     @property
     def nkeys(self) -> tuple[str, ...]:
         """All NKEYs by which it may connect."""
         return (self.nkey, self.previous_nkey) if self.previous_nkey else (self.nkey,)
+
+    def as_guest(self, home: str) -> User:
+        """The same client at the brokers of another domain: by its NKEY alone, and under a name of its own.
+
+        A hash of its password would help who has taken that domain over to guess it.
+        """
+        return User(
+            name=guest_name(self.name, home),
+            role=self.role,
+            client=True,
+            nkey=self.nkey,
+            previous_nkey=self.previous_nkey,
+            home=home,
+        )
+
+    @property
+    def client_name(self) -> str:
+        """How a client is called in its own domain."""
+        return self.name.removesuffix(guest_name("", self.home)) if self.home else self.name
+
+
+def guest_name(client: str, home: str) -> str:
+    """What a client of one domain is called at the brokers of others; no client at home has such a name."""
+    return f"{client}@{home}"
 
 
 class DomainUsers(msgspec.Struct, frozen=True, kw_only=True):

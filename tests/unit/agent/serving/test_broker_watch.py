@@ -13,6 +13,7 @@ from mangrove.broker.system import BrokerAwayError, Connections
 from mangrove.control.stimuli import BrokerSampled, BrokerUnreachable, PlainClientsSeen, Stimulus
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.plain_clients import PlainClient
+from mangrove.model.questions.vouching import AttachedPlace
 
 PERIOD_S = 0.02
 SAMPLE = BrokerSample(broker="b", started="x", messages_in=0, messages_out=0, bytes_in=0, bytes_out=0)
@@ -57,7 +58,7 @@ class ScriptedBroker:
     async def detach(self, other: str) -> bool:
         raise BrokerAwayError(f"it stays attached to {other}")
 
-    async def expel(self, keys: Collection[str]) -> int:
+    async def expel(self, keys: Collection[str], vouched: Collection[AttachedPlace] = ()) -> int:
         raise BrokerAwayError(f"whoever has none of {len(keys)} keys stays")
 
     async def close(self) -> None:

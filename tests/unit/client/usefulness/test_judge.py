@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.kit.received import received
 
 from mangrove.client.message import MessageIds
+from mangrove.client.pending.reading import reading_of
 from mangrove.client.usefulness.headers import usefulness_headers
 from mangrove.client.usefulness.judge import Judge
+from mangrove.client.usefulness.user_function import UtilityThread
 from mangrove.errors import InputError
+from mangrove.lake.vector_file import write_vectors
+from mangrove.model.congestion.word_vectors import WordVectors
 from mangrove.model.shared_names import KEYWORDS_HEADER, UTILITY_HEADER
 
 INTERESTS = frozenset({"storm", "flood"})
@@ -76,3 +83,30 @@ def test_what_publishers_say_is_checked() -> None:
             usefulness_headers(None, None, utility)
     with pytest.raises(InputError):
         usefulness_headers(None, ["a,b"], None)
+
+
+def test_a_subscriber_with_word_vectors_values_other_words_for_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.npz"
+    table = WordVectors(("flood", "inundation"), np.array([[1, 0], [0.8, 0.6]], np.float32), 0.7)
+    write_vectors(path, table)
+    message = received("s", b"", {KEYWORDS_HEADER: "Inundation"})
+    plain = reading_of("s", UtilityThread(), keywords=["flood"]).judge
+    assert plain.utility(message) == 0.0
+    for semantic in (path, str(path), table):
+        judge = reading_of("s", UtilityThread(), keywords=["Flood"], semantic=semantic).judge
+        assert judge.opinionated
+        assert judge.utility(message) == pytest.approx(0.64)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"semantic": "vectors.npz"}, "`semantic` compares keywords, and there are none"),
+        ({"semantic": 7, "keywords": ["a"]}, "not int"),
+        ({"semantic": "/nowhere/vectors.npz", "keywords": ["a"]}, "cannot read /nowhere/vectors.npz"),
+    ],
+)
+def test_word_vectors_that_cannot_be_used_are_refused_at_once(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InputError) as refused:
+        reading_of("s", UtilityThread(), **given)
+    assert problem in refused.value.message
