@@ -10,6 +10,8 @@ LIVE := mqtt_matrix command_line client_connection federated_messaging queue_gro
 SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_base_package.py \
 	$(LIVE:%=tests/integration/test_%.py) tests/sim tests/property tests/unit tests/test_architecture.py \
 	tests/test_documentation.py
+# Hundreds of processes are started by the tests: none shall compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak explore check format bench docs clean
@@ -49,8 +51,9 @@ format: $(STAMP) ## Rewrite the code in the house format
 bench: $(STAMP) ## Run the benchmarks, each a ratio measured in one run
 	$(VENV)/bin/mangrove bench all
 
-docs: $(STAMP) ## Write the generated reference pages
+docs: $(STAMP) ## Write the generated reference pages, and take pictures of the live view
 	$(PY) -m mangrove.cli.reference docs/reference
+	$(PY) -m mangrove.cli.monitoring.pictures docs/images
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .mangrove

@@ -37,10 +37,10 @@ from mangrove.overlay.protocol.control_messages import (
     RouteSetup,
     control_frame,
 )
-from mangrove.overlay.protocol.frames import Frame, FrameType
+from mangrove.overlay.protocol.frames import Frame, FrameType, Tag
 from mangrove.overlay.protocol.signed import InterestStatement, Signed
 from mangrove.overlay.protocol.signed_bodies import Signable, signed_frame, words
-from mangrove.overlay.trust.frame_tags import proves_origin, with_tags
+from mangrove.overlay.trust.frame_tags import content, proves_origin, tags_for
 from mangrove.overlay.trust.trust import KeyTrust, Trust
 from mangrove.simulation.forging.keys import SimulatedAuthority, SimulatedKeys
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -139,7 +139,11 @@ def _tagged_frame(trusts: dict[str, KeyTrust], size_bytes: int, rounds: int) -> 
     origin, destination = trusts[NAMES[0]], trusts[NAMES[1]]
     credentials = {name: trusts[name].signed(b"").credential for name in NAMES[:2]}
     frame = Frame(FrameType.DATA, bytes(size_bytes), hop_limit=8, epoch=time_ns(), destinations=2, sequence=7)
-    tag = partial(with_tags, frame, {1: credentials[NAMES[1]]}, origin)
+    shown_to = {1: credentials[NAMES[1]]}
+
+    def tag() -> tuple[Tag, ...]:
+        return tags_for(frame, content(frame), shown_to, origin)
+
     sent = msgspec.structs.replace(frame, tags=tag())
     check = partial(proves_origin, sent, 1, (credentials[NAMES[0]],), destination)
     assert check()

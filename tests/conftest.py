@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import weakref
 from collections.abc import Iterator
 
@@ -20,6 +21,9 @@ from mangrove.overlay.engine import OverlayEngine
 settings.register_profile("repeat", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("MANGROVE_EXAMPLES", "repeat"))
+
+# A shell without job control starts what runs in the background deaf to Ctrl-C, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if secured_runs.WANTED:
     secured_runs.secure_all()

@@ -243,6 +243,7 @@ MAY_USE_THE_TESTBED = (
     "cli/federation/broker.py",
     "cli/federation/link.py",
     "cli/federation/up.py",
+    "cli/monitoring",
     "cli/pipeline/calibrate.py",
 )
 RUNNING_ROOMS = (*SHELLS, "host", "broker", "testbed", "monitor", "cli/federation", "cli/demonstration")

@@ -69,7 +69,7 @@ class Agents:
         wishes = tuple(Wish(key=each, role=ClientRole.PUBLISHER, subject=each) for each in subjects)
         registration = client.registration(wishes=wishes)
         answer = await connection.request(
-            register_subject(client.domain), client.signed(registration), timeout=5
+            register_subject(client.domain, self.chain.user), client.signed(registration), timeout=5
         )
         await connection.close()
         registered = msgspec.json.decode(answer.data, type=Registered)
@@ -80,7 +80,9 @@ class Agents:
         """It says that it goes."""
         url = self.chain.launched.endpoints[client.domain].management.client_url
         connection = await nats.connect(url)
-        await connection.publish(report_subject(client.domain), client.sealed(client.leave()))
+        await connection.publish(
+            report_subject(client.domain, self.chain.user), client.sealed(client.leave())
+        )
         await connection.close()
 
     def kill(self, domain: str) -> None:

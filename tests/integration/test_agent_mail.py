@@ -61,8 +61,7 @@ async def agent(running: Running) -> AsyncIterator[Agent]:
     async with AsyncExitStack() as stack:
 
         async def start(domain: str) -> FakeAgent:
-            url = running.launched.endpoints[domain].management.client_url
-            client = await nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1)
+            client = await running.as_agent(domain, max_reconnect_attempts=-1, reconnect_time_wait=0.1)
             stack.push_async_callback(client.close)
             made = FakeAgent(domain, client)
             await made.listen()

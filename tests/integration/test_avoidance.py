@@ -14,9 +14,9 @@ from tests.kit.running import Running
 from mangrove.agent.inspection import wait_for_interest
 from mangrove.config import parse_federation
 from mangrove.testbed.accounting import Span, figures
-from mangrove.testbed.load import PLAIN_OPTIONS
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
+from mangrove.testbed.ring.scenario import head_address
 
 MESH = """
 federation: mesh
@@ -62,9 +62,7 @@ async def test_contracts_leave_a_region_and_return_under_load(tmp_path: Path) ->
     async with LocalFederation(federation, directory, ephemeral=True) as launched:
         running = Running(launched)
         await running.links_up()
-        heads = {
-            name: (e.head.host, e.head.client_port, PLAIN_OPTIONS) for name, e in launched.endpoints.items()
-        }
+        heads = {name: head_address(launched, name, "client") for name in launched.endpoints}
         topics = [ProbeTopic(subject, 250.0, heads["d"]) for subject in SUBJECTS]
         async with ProbeTraffic(heads["a"], topics) as probes:
             await probes.subscribe()

@@ -26,7 +26,7 @@ DATA = ROOT / "tests" / "data"
 TOPOLOGY = "{tmp}/topology.json"
 PROBLEM = str(DATA / "allocation_6x3.json")
 SQUARE = {"a": [0, 0], "b": [0, 9], "c": [9, 9], "d": [9, 0]}
-PIPELINES, PLAN, EVALUATION = "pipelines", "plan", "evaluation"
+PIPELINES, PLAN, EVALUATION, MONITOR = "pipelines", "plan", "evaluation", "monitor"
 
 # Command → further arguments, and the extra that it must ask for (none: it must do its work).
 WORKS: dict[str, str] = {
@@ -35,9 +35,12 @@ WORKS: dict[str, str] = {
     "evaluate budgets": "--seeds 1",
     "evaluate false-alarms": "--seeds 1 --hours 0.01",
     "evaluate harmony": "--seeds 1 --phase-seconds 2",
+    "evaluate heavy-tails": "--seeds 1 --workers 1",
+    "evaluate leaders": "--seeds 1 --workers 1",
     "evaluate lookup": "--seeds 1 --sizes 12 --lookups 10000",
     "evaluate resilience": "--seeds 1 --days 3",
     "evaluate schedules": "--seeds 1 --workers 1",
+    "evaluate sessions": "--seeds 1 --workers 1",
     "evaluate six-items": "",
     "evaluate six-nodes": "--seeds 1",
     "evaluate tables": "--seeds 1 --nodes 10 --links 20",
@@ -55,6 +58,8 @@ ASKS: dict[str, tuple[str, str]] = {
     "evaluate backbones": ("--list", EVALUATION),
     "evaluate disasters": ("", EVALUATION),
     "evaluate gap": ("--seeds 1 --nodes 50 --pairs 5 --regions 5 --plot {tmp}/plot.png", EVALUATION),
+    "metrics": ("--json", MONITOR),
+    "monitor": ("--port 0", MONITOR),
     "pipeline availability": ("--input {tmp} --output {tmp}/out", PIPELINES),
     "pipeline calibrate": ("--input {tmp} --output {tmp}/out", PIPELINES),
     "pipeline cases": (f"--input {PROBLEM} --output {{tmp}}/out", PIPELINES),

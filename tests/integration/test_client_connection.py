@@ -10,7 +10,6 @@ import signal
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import astuple
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from msgspec.structs import astuple
 from tests.kit.waiting import eventually
 
 import mangrove

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from urllib.parse import urlsplit
-
 import msgspec
 import nats
+from tests.kit.bare_sockets import nats_socket
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
@@ -19,7 +17,7 @@ from mangrove.model.topic_counts import (
 
 
 async def ask(chain: Running, domain: str, cursor: CountCursor | None) -> TopicCounts:
-    client = await nats.connect(chain.launched.endpoints[domain].management.client_url)
+    client = await chain.as_agent(domain)
     try:
         request = msgspec.json.encode(TopicCountsRequest(cursor=cursor))
         answer = await client.request(gateway_topics_subject(domain), request, timeout=5)
@@ -71,12 +69,11 @@ async def test_bytes_that_are_no_text_cost_nobody_the_head_connection(chain: Run
     await chain.at_rest()
     before = (await chain.gateway("seattle")).dropped.get("the subject is not UTF-8", 0)
     subscriber = await nats.connect(chain.edge("orlando"))
-    url = urlsplit(chain.head("seattle"))
-    _reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    _reader, writer = await nats_socket(chain.launched.endpoints["seattle"].head.client_port)
     try:
         received = await subscriber.subscribe(">")
         await chain.knows_interest("seattle", "orlando", 1)
-        writer.write(b'CONNECT {"verbose":false}\r\nSUB odd.\xff\xfe 1\r\nPUB odd.\xff\xfe 1\r\nx\r\n')
+        writer.write(b"SUB odd.\xff\xfe 1\r\nPUB odd.\xff\xfe 1\r\nx\r\n")
         writer.write(b"PUB fine 4\r\ntext\r\nPING\r\n")
         message = await received.next_msg(timeout=5)
         assert (message.subject, message.data) == ("fine", b"text")

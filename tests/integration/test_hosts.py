@@ -21,9 +21,13 @@ from mangrove.agent.launcher import Launcher
 from mangrove.agent.management import ManagementConnection
 from mangrove.config import parse_federation
 from mangrove.errors import InputError
+from mangrove.host.keys.logins.user_login import login_of
+from mangrove.host.keys.making import make_keys
+from mangrove.host.nats_connecting import connect_or_close
 from mangrove.model.agents.names import supervisor_subject
 from mangrove.model.federation import Federation
 from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
+from mangrove.model.security.users import AGENT_USER
 from mangrove.testbed.hosts.namespaces import HostNetwork
 
 SECRET = "a word that all hosts share"
@@ -151,13 +155,37 @@ async def test_a_host_that_is_frozen_is_left_by_the_others(three: Domain) -> Non
 
 
 async def test_the_loss_of_the_heads_host_stops_neither_messages_nor_control(three: Domain) -> None:
-    stored = await nats.connect([each.client_url for each in three.endpoints.managements[1:]])
+    await goes_on_without_the_first_host(three)
+    assert not (await inspect(three.launched.runtime())).healthy
+    await three.hosts["h1"].start()
+    await eventually(three.answer([True, True, True]), "it is back")
+
+
+async def test_neither_does_it_where_everybody_proves_who_it_is(tmp_path: Path) -> None:
+    """The members of the store know each other by certificates, all others log in."""
+    federation = site({"h1": "head", "h2": "edge1", "h3": "edge2"}, "127.0.32")
+    keys = make_keys(federation, tmp_path / "keys")
+    async with Launcher(federation, tmp_path / "run", ephemeral=True, keys=keys.path) as launched:
+        domain = Domain(launched)
+        await eventually(domain.leader_after(0), "an agent leads")
+        await goes_on_without_the_first_host(domain)
+        await domain.management.close()
+
+
+async def goes_on_without_the_first_host(three: Domain) -> None:
+    """Messages arrive, an agent leads, and what was stored is kept when the head's host is killed."""
+    stored = await connect_or_close(
+        [each.client_url for each in three.endpoints.managements[1:]],
+        login=login_of(three.endpoints.keys, AGENT_USER),
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=0.1,
+    )
 
     async def made() -> bool:
-        # The members of the cluster may just be electing who makes streams.
+        # The members of the cluster may just be electing who makes streams, or finding each other.
         try:
             await stored.jetstream().create_key_value(bucket="kept", replicas=3)
-        except (nats.errors.TimeoutError, nats.js.errors.ServiceUnavailableError):
+        except (nats.errors.TimeoutError, nats.js.errors.APIError):
             return False
         return True
 
@@ -193,9 +221,6 @@ async def test_the_loss_of_the_heads_host_stops_neither_messages_nor_control(thr
     await bucket.put("key", b"after")
     await stored.close()
     await eventually(three.answer([False, True, True]), "one host is lost")
-    assert not (await inspect(three.launched.runtime())).healthy
-    await three.hosts["h1"].start()
-    await eventually(three.answer([True, True, True]), "it is back")
 
 
 async def test_hosts_that_run_alone_join_if_their_files_agree(tmp_path: Path) -> None:

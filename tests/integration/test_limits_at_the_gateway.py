@@ -109,7 +109,7 @@ async def test_publishers_share_what_the_contract_lets_out_of_the_domain(pair: R
 
 
 async def test_an_agent_limits_what_enters_its_domain(pair: Running) -> None:
-    management = await nats.connect(pair.launched.endpoints["there"].management.client_url)
+    management = await pair.as_agent("there")
 
     async def order(epoch: int, limits: dict[str, dict[str, RateLimit]]) -> GatewayLimited:
         request = msgspec.json.encode(GatewayLimits(term=1, epoch=epoch, limits=limits))
@@ -140,29 +140,30 @@ async def test_an_agent_limits_what_enters_its_domain(pair: Running) -> None:
 class SilentPublisher:
     """A client that asks for leave, and obeys by hand."""
 
-    def __init__(self, management: Client, name: str) -> None:
+    def __init__(self, management: Client, name: str, user: str) -> None:
         self._management = management
         self._name = name
+        self._user = user
         self.told: asyncio.Queue[Wanted] = asyncio.Queue()
 
     async def listen(self) -> None:
         async def hear(message: Msg) -> None:
             self.told.put_nowait(msgspec.json.decode(message.data, type=Wanted))
 
-        await self._management.subscribe(wanted_subject("here", self._name), cb=hear)
+        await self._management.subscribe(wanted_subject("here", self._name, self._user), cb=hear)
         await self._management.flush()
 
     async def ask(self, *subjects: str, knows: int = 0) -> tuple[str, ...]:
         request = AudienceRequest(client=self._name, subjects=subjects, knows=knows)
         answer = await self._management.request(
-            gateway_audience_subject("here"), msgspec.json.encode(request), timeout=5
+            gateway_audience_subject("here", self._user), msgspec.json.encode(request), timeout=5
         )
         return msgspec.json.decode(answer.data, type=AudienceAnswer).unwanted
 
     async def give_up(self) -> None:
         """Without waiting for an answer."""
         request = msgspec.json.encode(AudienceRequest(client=self._name))
-        await self._management.publish(gateway_audience_subject("here"), request)
+        await self._management.publish(gateway_audience_subject("here", self._user), request)
 
     async def gets_leave(self, *subjects: str) -> None:
         async def has_leave() -> bool:
@@ -174,7 +175,7 @@ class SilentPublisher:
 @pytest.fixture
 async def silent(pair: Running) -> AsyncIterator[SilentPublisher]:
     management = await nats.connect(pair.launched.endpoints["here"].management.client_url)
-    publisher = SilentPublisher(management, "silent-publisher")
+    publisher = SilentPublisher(management, "silent-publisher", pair.user)
     await publisher.listen()
     yield publisher
     await management.close()
@@ -199,7 +200,7 @@ async def test_ready_waits_until_a_silent_publisher_knows(
 
 async def test_a_publisher_that_has_gone_holds_nobody_up_for_long(pair: Running) -> None:
     management = await nats.connect(pair.launched.endpoints["here"].management.client_url)
-    gone = SilentPublisher(management, "gone-publisher")
+    gone = SilentPublisher(management, "gone-publisher", pair.user)
     await gone.gets_leave("gone.x")
     async with mangrove.connect(domain="there", run_dir=pair.launched.directory) as connection:
         subscription = await connection.subscribe("gone.x")
@@ -209,11 +210,14 @@ async def test_a_publisher_that_has_gone_holds_nobody_up_for_long(pair: Running)
 
 
 async def test_every_kind_of_subscriber_is_seen(pair: Running, silent: SilentPublisher) -> None:
-    """Plain, in a queue group, at an edge, and a stream of the broker's own."""
+    """Plain, in a queue group, at an edge, and a stream of the broker's own where clients may have one."""
     head, edge = await nats.connect(pair.head("here")), await nats.connect(pair.edge("here"))
     await head.subscribe("kinds.plain")
     await edge.subscribe("kinds.*.group", queue="workers")
-    await head.jetstream().add_stream(name="KINDS", subjects=["kinds.stream.>"])
+    if pair.user:
+        await head.subscribe("kinds.stream.>")
+    else:
+        await head.jetstream().add_stream(name="KINDS", subjects=["kinds.stream.>"])
     subjects = ("kinds.plain", "kinds.x.group", "kinds.stream.x", "always.x", "kinds.nobody")
 
     async def only_nobody() -> bool:
@@ -225,25 +229,29 @@ async def test_every_kind_of_subscriber_is_seen(pair: Running, silent: SilentPub
     await eventually(only_nobody, "leave only where nobody listens")
     await silent.give_up()
     await eventually(no_leaves, "what is given up should be forgotten")
-    await head.jetstream().delete_stream("KINDS")
+    if not pair.user:
+        await head.jetstream().delete_stream("KINDS")
     await head.close()
     await edge.close()
 
 
 async def test_hostile_questions_are_answered_and_harm_nobody(pair: Running, silent: SilentPublisher) -> None:
-    management = await nats.connect(pair.launched.endpoints["here"].management.client_url)
+    client = await nats.connect(pair.launched.endpoints["here"].management.client_url)
+    agent = await pair.as_agent("here")
+    audience = gateway_audience_subject("here", pair.user)
     garbage = (b"", b"\xff" * 1000, b"[]", b'{"client": "x"}', b"{" * 100_000, b'{"term": NaN}')
-    for subject in (gateway_audience_subject("here"), gateway_limits_subject("here")):
+    for asker, subject in ((client, audience), (agent, gateway_limits_subject("here"))):
         for request in garbage:
-            answer = msgspec.json.decode((await management.request(subject, request, timeout=5)).data)
+            answer = msgspec.json.decode((await asker.request(subject, request, timeout=5)).data)
             assert answer["problem"]
-    await management.publish("mangrove.here.gateway.unheard.silent-publisher", b"")
+    await agent.publish("mangrove.here.gateway.unheard.silent-publisher", b"")
     for number in range(200):
         forged = AudienceRequest(client=f"forged-{number:05d}", subjects=(f"forged.{number}",))
-        await management.request(gateway_audience_subject("here"), msgspec.json.encode(forged), timeout=5)
+        await client.request(audience, msgspec.json.encode(forged), timeout=5)
     async with mangrove.connect(domain="here", run_dir=pair.launched.directory) as connection:
         subscription = await connection.subscribe("forged.>")
         await subscription.ready(timeout=10)
         await connection.publish("forged.1", b"heard")
         assert (await subscription.next(timeout=5)).data == b"heard"
-    await management.close()
+    await client.close()
+    await agent.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.kit.secured_broker import HOST, SecuredBroker, keys_of_a_site
 from tests.kit.waiting import eventually
 
 import mangrove
-from mangrove.broker.client_connection import NotAllowedError
+from mangrove.broker.client_connection import NotAllowedError, RawMessage
 from mangrove.broker.nats.client.connection import NatsClientConnection
 from mangrove.client import LoginError
 from mangrove.errors import InputError
@@ -24,6 +25,7 @@ from mangrove.host.keys.making import issue_client, revoke
 from mangrove.host.keys.rotation import Part, finish, rotate
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.ports import PortReservation
+from mangrove.model.subjects import MOVE_PREFIX
 
 RULES = {
     "client": '{ publish: { allow: ["open.>", "_INBOX.>", "_MGR.>"] }, '
@@ -199,6 +201,50 @@ async def test_rules_that_change_are_noticed_both_ways(broker: SecuredBroker, fo
         await eventually(taken, "the subject is tried again")
 
 
+async def test_who_logs_in_anew_misses_nothing_and_hears_nothing_twice(
+    broker: SecuredBroker, keys: DomainKeys
+) -> None:
+    """Also of messages without ids that are all alike, in a queue group, and while it publishes itself."""
+    listener, teller = (issue_client(keys.directory.path, "here", name) for name in ("listener", "teller"))
+    broker.change()
+    says = NatsClientConnection([broker.url], "teller", login=client_login(teller.path))
+    hears = NatsClientConnection(
+        [broker.url], "listener", login=client_login(listener.path), marker_prefix=MOVE_PREFIX
+    )
+    got: Counter[str] = Counter()
+    counted: list[int] = []
+
+    def take(messages: list[RawMessage], size_bytes: int) -> None:
+        got.update(message.subject for message in messages)
+
+    for wire in (says, hears):
+        await wire.connect(5)
+    hears.subscribe("alike", take)
+    hears.subscribe("shared", take, queue="group")
+    says.subscribe("own", lambda messages, _: counted.extend(int(each.data) for each in messages))
+    await asyncio.gather(says.flush(5), hears.flush(5))
+    rotate(keys.directory.path, parts=[Part.CLIENTS], client="listener", domains=["here"])
+    broker.change()
+    sent = 0
+    while not hears.counts.renewals or sent < 2_000:
+        for subject in ("alike", "shared"):
+            says.publish(subject, b"tick")
+        hears.publish("own", str(sent).encode())
+        sent += 1
+        assert sent < 20_000, "it should have logged in anew"
+        await asyncio.sleep(0.001)
+    for _ in range(2):
+        await asyncio.gather(says.flush(5), hears.flush(5))
+
+    async def all_there() -> bool:
+        return got == {"alike": sent, "shared": sent} and counted == list(range(sent))
+
+    await eventually(all_there, "each came once, in order", 5)
+    assert not hears.counts.lost
+    for wire in (says, hears):
+        await wire.close()
+
+
 async def test_keys_that_are_replaced_are_shown_at_the_next_login(
     broker: SecuredBroker, keys: DomainKeys
 ) -> None:
@@ -279,3 +325,18 @@ def write(path: Path, content: bytes) -> None:
 
 async def quiet(_: Exception) -> None:
     pass
+
+
+async def test_a_connection_whose_tls_broke_is_closed_without_noise(
+    broker: SecuredBroker, keys: DomainKeys
+) -> None:
+    """What was to be said has nowhere to go, and asyncio's TLS has forgotten that it once could be said."""
+    client = await connect_or_close(
+        broker.url, login=login_of(str(keys.path), "agent"), allow_reconnect=False
+    )
+    line = client._transport._io_writer.transport  # type: ignore[union-attr]
+    line.close()
+    line.close()
+    client._pending, client._pending_data_size = [b"PING\r\n"], 6
+    await close_in_time(client)
+    assert line.is_closing()

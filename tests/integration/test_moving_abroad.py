@@ -22,8 +22,8 @@ from mangrove.testbed.local_federation import LocalFederation
 PAIR = """
 federation: pair
 domains:
-  seattle: {location: [47.61, -122.33], edges: 1}
-  denver:  {location: [39.74, -104.99], edges: 1}
+  seattle: {location: [47.61, -122.33], edges: 1, accept_load_from: [denver]}
+  denver:  {location: [39.74, -104.99], edges: 1, accept_load_from: [seattle]}
 links:
   - {between: [seattle, denver], delay_ms: 5}
 balancing: {enabled: false}

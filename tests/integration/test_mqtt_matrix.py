@@ -9,6 +9,7 @@ from itertools import count
 
 import nats
 import pytest
+from tests.kit.bare_sockets import heard_out, mqtt_connect, mqtt_socket, nats_socket
 from tests.kit.mqtt_clients import Arrival, JsClients, MqttClient, MqttError, PahoClient, Will, js_clients
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
@@ -34,7 +35,6 @@ max_message_bytes: 65536
 """
 
 LIBRARIES = [("paho", "paho"), ("js", "js"), ("paho", "js"), ("js", "paho")]
-CONNECT = b"\x10\x0e\x00\x04MQTT\x04\x02\x00\x3c\x00\x02v4"
 MESSAGES = 10
 SETTLE_S = 0.3
 """How long something may still come that must not."""
@@ -311,32 +311,37 @@ async def test_nothing_was_dropped(matrix: Matrix) -> None:
 
 
 @pytest.mark.parametrize(
-    "packet",
+    ("introduced", "packet"),
     [
-        b"\x00" * 64,
-        b"\xff" * 64,
-        b"\x10\xff\xff\xff\xff\x7f",  # CONNECT with an endless length
-        b"\x30\x05\x00\x03a/b",  # PUBLISH before CONNECT
-        CONNECT + b"\x30\x07\x00\x05a/#/b",  # a wildcard in a topic to publish on
-        CONNECT + b"\x36\x05\x00\x01a\x00\x01",  # QoS 3
-        CONNECT + b"\x32\x05\x00\x01a\x00\x00",  # packet number 0
-        CONNECT + b"\x82\x06\x00\x01\x00\x01a\x07",  # SUBSCRIBE with QoS 7
-        CONNECT + b"\x30\x05\x00\x03a\x00b",  # a zero in a topic
-        CONNECT + CONNECT,
+        (False, b"\x00" * 64),
+        (False, b"\xff" * 64),
+        (False, b"\x10\xff\xff\xff\xff\x7f"),  # CONNECT with an endless length
+        (False, b"\x30\x05\x00\x03a/b"),  # PUBLISH before CONNECT
+        (True, b"\x30\x07\x00\x05a/#/b"),  # a wildcard in a topic to publish on
+        (True, b"\x36\x05\x00\x01a\x00\x01"),  # QoS 3
+        (True, b"\x32\x05\x00\x01a\x00\x00"),  # packet number 0
+        (True, b"\x82\x06\x00\x01\x00\x01a\x07"),  # SUBSCRIBE with QoS 7
+        (True, b"\x30\x05\x00\x03a\x00b"),  # a zero in a topic
+        (True, b"\x10\x0e\x00\x04MQTT\x04\x02\x00\x3c\x00\x02v4"),  # CONNECT again
     ],
-    ids=lambda packet: packet[-12:].hex(),
+    ids=lambda value: value[-12:].hex() if isinstance(value, bytes) else "",
 )
-async def test_malformed_packets_cost_their_sender_the_connection(matrix: Matrix, packet: bytes) -> None:
+async def test_malformed_packets_cost_their_sender_the_connection(
+    matrix: Matrix, introduced: bool, packet: bytes
+) -> None:
     for place in ("west", "west/0"):
-        reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker(place).mqtt_port)
-        writer.write(packet)
-        writer.write_eof()
-        await asyncio.wait_for(reader.read(), 10)
+        port = matrix.broker(place).mqtt_port
+        assert port is not None
+        reader, writer = await mqtt_socket(port)
+        writer.write((mqtt_connect(port, "v4") if introduced else b"") + packet)
+        await heard_out(reader, writer)
         writer.close()
 
 
 async def test_mqtt_5_is_refused(matrix: Matrix) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker("west").mqtt_port)
+    port = matrix.broker("west").mqtt_port
+    assert port is not None
+    reader, writer = await mqtt_socket(port)
     writer.write(b"\x10\x0f\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x02v5")
     assert (await asyncio.wait_for(reader.readexactly(4), 10))[3] == 1, "unacceptable protocol version"
     writer.close()
@@ -427,8 +432,7 @@ async def test_malformed_headers_of_a_nats_client_go_through_as_they_are(
     subscriber = await matrix.connected("east/0")
     await subscriber.subscribe(topic, 0)
     await matrix.interest("west", topic)
-    reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker("west").client_port)
-    writer.write(b'CONNECT {"headers":true,"verbose":false}\r\n')
+    reader, writer = await nats_socket(matrix.broker("west").client_port, headers=True)
     writer.write(b"HPUB %b %d %d\r\n%bone\r\n" % (topic.encode(), len(header), len(header) + 3, header))
     writer.write(b"PUB %b 3\r\ntwo\r\nPING\r\n" % topic.encode())
     await asyncio.wait_for(reader.readuntil(b"PONG\r\n"), 10)
@@ -443,8 +447,8 @@ async def test_malformed_headers_of_a_nats_client_go_through_as_they_are(
 async def test_a_queue_group_with_spaces_costs_its_member_the_connection(matrix: Matrix, line: bytes) -> None:
     topic = matrix.topic().encode()
     for place in ("east", "east/0"):
-        reader, writer = await asyncio.open_connection("127.0.0.1", matrix.broker(place).client_port)
-        writer.write(b"CONNECT {}\r\n" + line % topic + b"PING\r\n")
+        reader, writer = await nats_socket(matrix.broker(place).client_port)
+        writer.write(line % topic + b"PING\r\n")
         said = await asyncio.wait_for(reader.read(), 10)
         assert b"PONG" not in said, "the broker closes the connection"
         writer.close()

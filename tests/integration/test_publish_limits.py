@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
-import nats
 import pytest
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
@@ -144,8 +143,9 @@ async def test_the_agents_limits_come_and_go(pair: Running) -> None:
             return membership.term > 0
 
         await eventually(registered, "the client should be registered")
-        agent = await nats.connect(pair.launched.endpoints["seattle"].management.client_url)
-        where = client_subject("seattle", membership._identity.client)
+        agent = await pair.as_agent("seattle")
+        user = "client" if pair.launched.endpoints["seattle"].keys else ""
+        where = client_subject("seattle", membership._identity.client, user)
 
         async def say(epoch: int, limits: dict[str, RateLimit], term: int = membership.term) -> None:
             order = LimitsOrdered(term=term, epoch=epoch, limits=limits)

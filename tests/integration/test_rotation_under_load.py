@@ -3,150 +3,168 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.kit.keyed import all_files
+from tests.kit.rotation_load import TWO, Stream, streaming, taken_over, two_sites
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
+from typer.testing import CliRunner, Result
 
-import mangrove
-from mangrove.agent.hosting.host_brokers import RETURN_S
-from mangrove.config import parse_federation
+from mangrove.agent.management import ManagementConnection
+from mangrove.cli.main import app
+from mangrove.host.audit.reading import read_chain
 from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.keys.logins.user_login import client_login
 from mangrove.host.keys.rotation import Part, change_authority, finish, introduce_authority, rotate
-from mangrove.testbed.local_federation import LocalFederation
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.run_directory import RunDirectory
+from mangrove.model.audit.entry import AuditKind
 
-TWO = """
-federation: two
-domains:
-  here:  {edges: 2}
-  there: {edges: 2}
-links:
-  - {between: [here, there]}
-topics:
-  - {match: "twice", mirror: true}
-"""
-SUBJECTS = ("once", "twice")
-PAUSE_S = 0.004
-TAKEN_OVER_S = 2.5
-"""Processes look for other keys once a second, and busy machines are slow."""
-
-
-class Stream:
-    """Numbered messages from one site to the other."""
-
-    def __init__(self, here: mangrove.Connection, there: mangrove.Connection) -> None:
-        self._here = here
-        self._there = there
-        self.sent = 0
-        self._going = True
-        self.received: dict[str, list[int]] = {subject: [] for subject in SUBJECTS}
-        self._sending: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        for subject in SUBJECTS:
-            await (await self._there.subscribe(subject, callback=self._take)).ready()
-        self._sending = asyncio.create_task(self._send())
-
-    async def stop(self) -> None:
-        """Stop, and wait for what is under way."""
-        assert self._sending is not None
-        self._going = False
-        await self._sending
-
-        async def arrived() -> bool:
-            return all(self.sent - 1 in numbers for numbers in self.received.values())
-
-        await eventually(arrived, "the last message is there")
-
-    def lost(self, subject: str) -> set[int]:
-        return set(range(self.sent)) - set(self.received[subject])
-
-    async def _send(self) -> None:
-        while self._going:
-            number, self.sent = self.sent, self.sent + 1
-            for subject in SUBJECTS:
-                await self._here.publish(subject, str(number).encode())
-            await asyncio.sleep(PAUSE_S)
-
-    async def _take(self, message: mangrove.Message) -> None:
-        self.received[message.subject].append(int(message.data))
+RATE = 250.0
+SETTLED_S = 2.0
+"""Links go by their new keys then, and supervisors have asked gateways which attachments are theirs."""
 
 
 @pytest.fixture(scope="module")
 async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    directory: Path = tmp_path_factory.mktemp("state") / "two"
-    federation = parse_federation(TWO, "two").require()
-    async with LocalFederation(federation, directory, ephemeral=True, secured=True) as launched:
-        running = Running(launched)
-        await running.links_up()
+    async with two_sites(tmp_path_factory.mktemp("state") / "two") as running:
         yield running
-
-
-@contextlib.asynccontextmanager
-async def streaming(two: Running) -> AsyncIterator[Stream]:
-    run_dir = two.launched.directory
-    async with (
-        mangrove.connect(run_dir=run_dir, domain="here") as here,
-        mangrove.connect(run_dir=run_dir, domain="there") as there,
-    ):
-        stream = Stream(here, there)
-        await stream.start()
-        yield stream
-        await stream.stop()
-
-
-async def taken_over() -> None:
-    await asyncio.sleep(TAKEN_OVER_S)
 
 
 async def failures(two: Running) -> list[int]:
     return [link.failures for name in ("here", "there") for link in (await two.gateway(name)).links]
 
 
-async def test_nothing_is_lost_while_every_key_of_the_federation_is_replaced(two: Running) -> None:
-    """The authority, gateways, sealing keys, brokers, and all users of ours; nothing is restarted."""
+async def sent_away(two: Running) -> list[str]:
+    logs = [path for path in two.launched.directory.rglob("*.log") if "gateway" in path.name]
+    return [path.name for path in logs if "lost the head broker" in path.read_text()]
+
+
+def keys_of(two: Running) -> Path:
     assert two.launched.keys is not None
-    keys = KeyDirectory(two.launched.keys)
+    return two.launched.keys
+
+
+def amiss(stream: Stream, subject: str) -> list[object]:
+    """What was lost, and how much came twice, of either hearer that this happened to."""
+    found = [(dict(stream.lost(each, subject)), stream.twice(each, subject)) for each in ("here", "there")]
+    return [each for each in found if any(each)]
+
+
+async def test_nothing_is_lost_while_every_key_of_the_federation_is_replaced(two: Running) -> None:
+    """The authority, gateways, sealing keys, brokers, all users of ours, and clients; nothing is restarted.
+
+    Edges attach anew when their key is replaced: what has no mirror may be lost then, and at no other time.
+    """
+    keys = KeyDirectory(keys_of(two))
     pids = {process.name: process.pid for process in two.launched.processes()}
     before = all_files(keys)
-    async with streaming(two) as stream:
-        await asyncio.to_thread(introduce_authority, keys.path)
-        await taken_over()
-        await asyncio.to_thread(change_authority, keys.path)
-        await asyncio.to_thread(rotate, keys.path, parts=[part for part in Part if part is not Part.CLIENTS])
-        await taken_over()
-        await asyncio.to_thread(finish, keys.path)
-        await taken_over()
-    assert stream.sent > 100
-    assert stream.lost("twice") == set()
-    assert len(stream.received["twice"]) == stream.sent
+    async with streaming(two, RATE) as stream:
+        for phase, step in (
+            ("introduce", introduce_authority),
+            ("change", change_authority),
+            ("rotate", rotate),
+            ("finish", finish),
+        ):
+            stream.phase = phase
+            await asyncio.to_thread(step, keys.path)
+            await taken_over(two)
+            await asyncio.sleep(SETTLED_S)
+        renewed = [wire.counts.renewals for each in stream.connections for wire in each._pool]
+    assert stream.sent > 1_000
+    assert amiss(stream, "twice") == []
+    for hearer in ("here", "there"):
+        assert not stream.lost(hearer, "once").keys() - {"rotate"}
+        assert not stream.twice(hearer, "once")
+    assert renewed
+    assert all(renewed)
     here, there = await two.gateway("here"), await two.gateway("there")
     assert here.sent == there.delivered
     assert not here.dropped
     assert not there.dropped
     assert await failures(two) == [0, 0]
+    assert not await sent_away(two)
     assert {process.name: process.pid for process in two.launched.processes()} == pids
     after = all_files(keys)
-    kinds = (".key", ".nk", ".pem")
-    replaced = [path for path in before if path.suffix in kinds and "clients" not in path.parts]
+    replaced = [path for path in before if path.suffix in (".key", ".nk", ".pem")]
     assert not [path for path in replaced if after[path] == before[path]]
 
 
-async def test_clients_whose_keys_are_replaced_lose_nothing_that_is_mirrored(two: Running) -> None:
-    """Brokers close the connections of keys that have ended: what has no mirror may be lost meanwhile."""
-    assert two.launched.keys is not None
-    async with streaming(two) as stream:
-        await asyncio.to_thread(rotate, two.launched.keys, parts=[Part.CLIENTS])
-        await taken_over()
-        at_the_end = stream.sent
-        await asyncio.to_thread(finish, two.launched.keys)
-        await taken_over()
-        await asyncio.sleep(2 * RETURN_S)  # broker after broker
-    assert stream.lost("twice") == set()
-    assert len(stream.received["twice"]) == stream.sent
-    assert not [number for number in stream.lost("once") if number < at_the_end]
+async def test_clients_whose_keys_are_replaced_lose_nothing(two: Running) -> None:
+    """Each has logged in anew before brokers close the connections of keys that have ended."""
+    async with streaming(two, RATE) as stream:
+        await asyncio.to_thread(rotate, keys_of(two), parts=[Part.CLIENTS])
+        await taken_over(two)
+        await asyncio.to_thread(finish, keys_of(two))
+        await taken_over(two)
+        lost = [wire.counts.lost for each in stream.connections for wire in each._pool]
+    assert amiss(stream, "twice") == []
+    assert amiss(stream, "once") == []
+    assert not any(lost)
     assert await failures(two) == [0, 0]
+
+
+async def test_keys_do_not_end_while_somebody_is_connected_by_them(two: Running, tmp_path: Path) -> None:
+    """A client that does not look for its new key is named, and cut off only if that is wanted."""
+    file = tmp_path / "two.yaml"
+    file.write_text(TWO)
+    keys = keys_of(two)
+
+    def command(*options: str) -> Result:
+        return CliRunner().invoke(app, ["keys", "rotate", str(file), "--keys", str(keys), *options])
+
+    async def brokers_have_them() -> bool:
+        async with ManagementConnection(two.launched.endpoints["here"]) as management:
+            answers = await management.hosts(1, old_keys=True)
+        return any(answer.old_logins for answer in answers)
+
+    login = client_login(KeyDirectory(keys).domain("here").client("client").path)
+    present = login()
+    plain = await connect_or_close(
+        two.head("here"), login=lambda: present, name="pump", allow_reconnect=False
+    )
+    try:
+        done = await asyncio.to_thread(command, "--domain", "here", "--client", "client")
+        assert done.exit_code == 0, done.stderr
+        early = await asyncio.to_thread(command, "--finish", "--wait", "0")
+        assert early.exit_code != 0, "whether brokers have taken them over by now or not"
+        await eventually(brokers_have_them, "the brokers know the new key")
+        refused = await asyncio.to_thread(command, "--finish", "--wait", "0", "--json")
+        assert refused.exit_code == 1
+        assert json.loads(refused.stdout) == {
+            "connected_by_old_keys": [
+                {
+                    "domain": "here",
+                    "broker": "here-head",
+                    "client": "client",
+                    "name": "pump",
+                    "connections": 1,
+                }
+            ]
+        }
+        assert plain.is_connected
+        forced = await asyncio.to_thread(command, "--finish", "--force", "--wait", "0")
+        assert forced.exit_code == 0
+        assert "here/client" in forced.stderr
+
+        async def cut_off() -> bool:
+            return not plain.is_connected
+
+        await eventually(cut_off, "the old key is believed no longer")
+    finally:
+        await close_in_time(plain)
+
+
+async def test_what_brokers_and_supervisors_did_is_written_down(two: Running) -> None:
+    """Clients that came, keys that were taken over, processes that started."""
+    kinds = {
+        (entry.kind, entry.facts.get("client") or entry.facts.get("name") or entry.facts.get("by"))
+        for entry in read_chain(RunDirectory(two.launched.directory), "here-brokers")
+    }
+    assert (AuditKind.CLIENT_CONNECTED, "client") in kinds
+    assert (AuditKind.KEYS_TAKEN_OVER, "brokers") in kinds
+    assert {(AuditKind.PROCESS_STARTED, name) for name in ("here-head", "here-gateway")} <= kinds

@@ -6,12 +6,12 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import nats
 import nats.errors
 import pytest
+from msgspec.structs import replace
 from nats.aio.msg import Msg
 from tests.kit.secured_domain import Connected, SecuredDomain, secured_domain
 from tests.kit.waiting import eventually

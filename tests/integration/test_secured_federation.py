@@ -28,7 +28,7 @@ from mangrove.client.connecting import Connecting
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys, KeyDirectory
 from mangrove.host.keys.logins.user_login import client_login
-from mangrove.host.keys.making import issue_client
+from mangrove.host.keys.making import issue_client, revoke
 from mangrove.host.keys.rotation import Part, finish, rotate
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.names import client_subject, operations_subject, register_subject
@@ -39,7 +39,7 @@ TWO = """
 federation: two
 domains:
   here:  {edges: 2}
-  there: {edges: 1}
+  there: {edges: 1, accept_load_from: [here]}
 links:
   - {between: [here, there]}
 topics:
@@ -223,6 +223,33 @@ async def test_strangers_and_clients_of_other_sites_do_not_get_in(
         assert "credentials" in caught.value.hint
         with pytest.raises(LoginError, match="does not let the user 'client' in"):
             await mangrove.connect(broker.client_url, credentials=two.keys("there").client("client").path)
+
+
+async def test_clients_of_a_site_whose_load_is_taken_are_guests(two: Secured) -> None:
+    """By their keys, with the rights that they have at home, until they are revoked there."""
+    keys = two.launched.keys
+    assert keys is not None
+    issue_client(keys, "here", "roamer")
+    at = two.endpoints("there")
+
+    async def comes() -> bool:
+        try:
+            await close_in_time(await two.plain(at.head.client_url, "here", "roamer"))
+        except (nats.errors.Error, OSError):
+            return False
+        return True
+
+    await eventually(comes, "the brokers of the other site know it")
+    guest = await two.plain(at.head.client_url, "here", "roamer")
+    with pytest.raises((nats.errors.Error, OSError)):
+        await two.plain(two.head("here"), "there")  # the other way nobody was invited
+    revoke(keys, "here", client="roamer")
+
+    async def sent_away() -> bool:
+        return not guest.is_connected
+
+    await eventually(sent_away, "a guest that was revoked is sent away")
+    await close_in_time(guest)
 
 
 async def test_mqtt_clients_show_their_password(two: Secured) -> None:

@@ -11,7 +11,7 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 from mangrove.agent.inspection import gateway_status, wait_for_interest
-from mangrove.cli.federation.story import read_events
+from mangrove.agent.story import read_events
 from mangrove.config import parse_federation
 from mangrove.gateway.trust.refusals import Refusal
 from mangrove.host.keys.making import revoke

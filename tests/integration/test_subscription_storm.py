@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.kit.bare_sockets import nats_socket
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
@@ -69,8 +70,7 @@ class PlainClient:
 @asynccontextmanager
 async def plain_client(running: Running, domain: str) -> AsyncIterator[PlainClient]:
     head = running.launched.endpoints[domain].head
-    client = PlainClient(*await asyncio.open_connection(head.host, head.client_port))
-    await client.say(b'CONNECT {"verbose":false,"pedantic":false}\r\n')
+    client = PlainClient(*await nats_socket(head.client_port))
     try:
         yield client
     finally:

@@ -17,7 +17,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.soak) if CASES[case]["neighbour"] else case for case in CASES],
+)
 async def test_a_burst_moves_subscribers_and_no_message_notices(case: str, tmp_path: Path) -> None:
     neighbour = bool(CASES[case]["neighbour"])
     plan = draw_plan(

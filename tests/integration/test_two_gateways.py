@@ -19,7 +19,7 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 from mangrove.agent.inspection import gateway_status
-from mangrove.cli.federation.story import read_events
+from mangrove.agent.story import read_events
 from mangrove.config import parse_federation
 from mangrove.host.process import ManagedProcess
 from mangrove.model.shared_names import ID_HEADER, MIRROR_PREFIX

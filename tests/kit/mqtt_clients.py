@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+from tests.kit.secured_runs import device_login
 
 JS_FOLDER = Path(__file__).parent.parent / "integration" / "mqtt_js"
 ANSWER_S = 20.0
@@ -204,7 +205,9 @@ class JsClient:
         if will is not None:
             payload = base64.b64encode(will.payload).decode()
             told = {"topic": will.topic, "payload": payload, "qos": will.qos, "retain": will.retain}
-        return bool(await self._do("connect", port=port, id=self._id, clean=clean, will=told))
+        login = device_login(port)
+        shown = None if login is None else login._asdict()
+        return bool(await self._do("connect", port=port, id=self._id, clean=clean, will=told, login=shown))
 
     async def subscribe(self, topic: str, qos: int) -> int:
         (granted,) = await self._do("subscribe", topic=topic, qos=qos)

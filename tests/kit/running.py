@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+from nats.aio.client import Client
 from tests.kit.waiting import eventually
 
 from mangrove.agent.inspection import brokers_follow, gateway_status, wait_for_interest
+from mangrove.host.keys.logins.user_login import login_of
+from mangrove.host.nats_connecting import connect_or_close
 from mangrove.host.runtime_file import find_running
+from mangrove.model.security.users import AGENT_USER, FIRST_CLIENT
 from mangrove.model.status import GatewayStatus
 from mangrove.testbed.local_federation import LocalFederation
 
@@ -38,6 +43,17 @@ class Running:
 
     def edge(self, domain: str, number: int = 0) -> str:
         return self.launched.endpoints[domain].edges[number].client_url
+
+    @property
+    def user(self) -> str:
+        """As whom connections log in that tests open by nats-py; empty where nobody logs in."""
+        return FIRST_CLIENT if self.launched.keys is not None else ""
+
+    async def as_agent(self, domain: str, **options: Any) -> Client:
+        """A connection of nats-py to the management broker, as the domain's agent where users log in."""
+        endpoints = self.launched.endpoints[domain]
+        login = login_of(endpoints.keys, AGENT_USER)
+        return await connect_or_close(endpoints.management.client_url, login=login, **options)
 
     async def gateway(self, domain: str) -> GatewayStatus:
         status = await gateway_status(self.launched.endpoints[domain])

@@ -1,15 +1,15 @@
 """Has live tests run with keys: `MANGROVE_TEST_SECURED=1 pytest tests/integration`.
 
-Every federation that a test starts is secured then, and connections to its brokers log in: those of
-the SDK, of nats-py and of paho, as the client that every domain has from the beginning. Tests that start
-brokers by themselves, or forge what only an agent may say, are not made for it.
+Every federation that a test starts is secured then, and connections to its brokers log in: those of the
+SDK, of nats-py, of both MQTT libraries and of `bare_sockets`, as the client that every domain has from the
+beginning. Tests that start brokers by themselves, or forge what only an agent may say, are not made for it.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import nats
@@ -36,6 +36,29 @@ def keys_at(servers: object) -> str:
     return next(filter(None, found), "")
 
 
+def keys_at_port(port: int) -> str:
+    """The same, by a port of a broker: that of NATS clients or of MQTT clients."""
+    return _keys_by_port.get(port, "")
+
+
+class DeviceLogin(NamedTuple):
+    """What an MQTT client has to be told."""
+
+    user: str
+    password: str
+    trusted: str
+    """The file with the certificates by which it knows brokers."""
+
+
+def device_login(port: int) -> DeviceLogin | None:
+    """How an MQTT client logs in at a broker; None: it is let in as it is."""
+    keys = keys_at_port(port)
+    if not keys:
+        return None
+    folder = DomainKeys(Path(keys)).client("client")
+    return DeviceLogin(folder.name, folder.password.read_text().strip(), str(folder.trusted))
+
+
 def secure_all() -> None:
     """From here on federations of tests have keys."""
     initialise, start = LocalFederation.__init__, LocalFederation.start
@@ -59,11 +82,10 @@ def secure_all() -> None:
         return await connect_or_close(servers, login=local_login(keys), **options)
 
     def mqtt(self: paho.Client, host: str, port: int = 1883, *arguments: Any, **options: Any) -> Any:
-        keys = _keys_by_port.get(port, "")
-        if keys:
-            folder = DomainKeys(Path(keys)).client("client")
-            self.username_pw_set(folder.name, folder.password.read_text().strip())
-            self.tls_set(ca_certs=str(folder.trusted))
+        login = device_login(port)
+        if login is not None:
+            self.username_pw_set(login.user, login.password)
+            self.tls_set(ca_certs=login.trusted)
         return connect_device(self, host, port, *arguments, **options)
 
     async def sdk(place: connecting._Place, *arguments: Any) -> Any:

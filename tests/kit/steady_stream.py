@@ -1,7 +1,7 @@
 """Traffic between honest domains that goes on while others attack, in a process of its own.
 
 What it says of a span: messages lost, doubled, and the longest silence, by a clock that stands still while
-the process itself is held up.
+the machine keeps those who carry from the processor (`tests.kit.processor_waits`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import asyncio
 from collections.abc import Sequence
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
+from tests.kit.processor_waits import ProcessorWaits
+
 from mangrove.client import Connection, Message, connect
-from mangrove.testbed.awake_time import AwakeTime
 from mangrove.testbed.worker_process import Worker, carry_out
 
 RATE_MSG_S = 100.0
 SETTLE_S = 5.0
+NOTICEABLE_S = 0.05
 TOPIC = "honest"
 
 
@@ -28,14 +31,17 @@ class Span(NamedTuple):
     lost: int
     doubled: int
     longest_gap_ms: float
-    """At the subscriber that waited longest."""
+    """At the subscriber that waited longest, less what the machine is to blame for."""
+    longest_wall_ms: float
+    """The same by the clock on the wall."""
 
 
 class SteadyStream:
     """One stream from each of some domains to each of the others."""
 
-    def __init__(self, run_dir: Path, domains: Sequence[str]) -> None:
-        self._worker = Worker(_work, str(run_dir), tuple(domains))
+    def __init__(self, run_dir: Path, domains: Sequence[str], carriers: Sequence[int]) -> None:
+        """`carriers` are the processes that messages go through."""
+        self._worker = Worker(_work, str(run_dir), tuple(domains), tuple(carriers))
 
     async def begin(self) -> None:
         """Start to publish, once everybody is heard by everybody."""
@@ -51,7 +57,7 @@ class SteadyStream:
 
 
 class _Streams:
-    def __init__(self, run_dir: str, domains: tuple[str, ...]) -> None:
+    def __init__(self, run_dir: str, domains: tuple[str, ...], carriers: tuple[int, ...]) -> None:
         self._run_dir = Path(run_dir)
         self._domains = domains
         self._connections: dict[str, Connection] = {}
@@ -60,8 +66,9 @@ class _Streams:
         self._doubled = 0
         self._sent = 0
         self._last: dict[tuple[str, str], float] = {}
-        self._gap_s = 0.0
-        self._awake = AwakeTime(asyncio.get_running_loop().time())
+        self._gaps: list[tuple[float, float]] = []
+        """From when to when nothing came, if that was noticeable."""
+        self._waits = ProcessorWaits(carriers)
         self._tasks: list[asyncio.Task[None]] = []
         self._counting = False
 
@@ -71,7 +78,7 @@ class _Streams:
         for domain in self._domains:
             await self._listen(domain)
         pairs = [(one, other) for one in self._domains for other in self._domains if one != other]
-        self._tasks = [asyncio.create_task(self._awake.beating())]
+        self._waits.start()
         while set(pairs) - set(self._last):  # who is not heard yet is not counted
             for domain in self._domains:
                 await self._connections[domain].publish(f"{TOPIC}.{domain}", b"-1")
@@ -82,7 +89,7 @@ class _Streams:
         self._counting = True
         self._tasks.append(asyncio.create_task(self._publish()))
 
-    async def span(self, _: object) -> tuple[int, int, int, float]:
+    async def span(self, _: object) -> tuple[int, int, int, float, float]:
         loop = asyncio.get_running_loop()
         owed = {pair: set(numbers) for pair, numbers in self._awaited.items()}
         deadline = loop.time() + SETTLE_S
@@ -92,7 +99,12 @@ class _Streams:
         lost = sum(map(len, owed.values()))
         for pair, numbers in owed.items():
             self._awaited[pair] -= numbers
-        found = (self._sent, lost, self._doubled, 1000 * self._longest_s())
+        self._waits.settle()
+        now = self._now()
+        gaps = [*self._gaps, *((last, now) for last in self._last.values())]
+        longest_s = max(self._waits.between(*gap) for gap in gaps)
+        wall_s = max(end - start for start, end in gaps)
+        found = (self._sent, lost, self._doubled, 1000 * longest_s, 1000 * wall_s)
         self._restart()
         return found
 
@@ -101,8 +113,8 @@ class _Streams:
             origin = message.subject.rpartition(".")[2]
             pair = (origin, listener)
             now = self._now()
-            if pair in self._last:
-                self._gap_s = max(self._gap_s, now - self._last[pair])
+            if pair in self._last and now - self._last[pair] > NOTICEABLE_S:
+                self._gaps.append((self._last[pair], now))
             self._last[pair] = now
             number = int(message.data)
             if number < 0 or not self._counting:
@@ -132,20 +144,16 @@ class _Streams:
             await asyncio.sleep(max(0.0, start + rounds / RATE_MSG_S - loop.time()))
 
     def _now(self) -> float:
-        return self._awake.at(asyncio.get_running_loop().time())
-
-    def _longest_s(self) -> float:
-        now = self._now()
-        return max([self._gap_s, *(now - last for last in self._last.values())])
+        return monotonic()
 
     def _restart(self) -> None:
-        self._gap_s, self._sent, self._doubled = 0.0, 0, 0
+        self._gaps, self._sent, self._doubled = [], 0, 0
         self._last = dict.fromkeys(self._last, self._now())
 
 
-def _work(pipe: Pipe, run_dir: str, domains: tuple[str, ...]) -> None:
+def _work(pipe: Pipe, run_dir: str, domains: tuple[str, ...], carriers: tuple[int, ...]) -> None:
     async def serve() -> None:
-        streams = _Streams(run_dir, domains)
+        streams = _Streams(run_dir, domains, carriers)
         await carry_out(pipe, {"begin": streams.begin, "span": streams.span})
 
     asyncio.run(serve())

@@ -12,9 +12,21 @@ from mangrove.cli.access import access
 from mangrove.cli.agents import leader, pause
 from mangrove.cli.audit import audit
 from mangrove.cli.demonstration import demo
-from mangrove.cli.federation import avoid, broker, directory, link, load, pubsub, replay, status, story, up
+from mangrove.cli.federation import (
+    avoid,
+    broker,
+    directory,
+    link,
+    load,
+    pubsub,
+    replay,
+    status,
+    story,
+    up,
+)
 from mangrove.cli.keys import keys
 from mangrove.cli.measurement import bench, evaluate
+from mangrove.cli.monitoring import metrics, monitor
 from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
@@ -39,9 +51,11 @@ app.command("story")(story.story)
 app.command("replay")(replay.replay)
 app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
+app.command("metrics")(metrics.metrics)
 app.command("link")(link.link)
 app.command("broker")(broker.broker)
 app.command("avoid")(avoid.avoid)
+app.command("monitor")(monitor.monitor)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(access.app, name="access")

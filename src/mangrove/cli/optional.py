@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from mangrove.errors import InputError
 
 # Library → the extra of the package that brings it. The base package carries messages without any of them.
@@ -15,6 +17,10 @@ EXTRAS = {
     "pymoo": "plan",
     "matplotlib": "evaluation",
     "topohub": "evaluation",
+    "nicegui": "monitor",
+    "prometheus_client": "monitor",
+    "opentelemetry": "tracing",
+    "playwright": "dev",
     "psutil": "dev",
 }
 
@@ -29,6 +35,12 @@ class MissingLibraryError(InputError):
             f"this needs the package {library}, which is not installed",
             hint=f"pip install 'mangrove-messaging[{extra}]'",
         )
+
+
+def require_library(library: str) -> None:
+    """Say at once what is missing, where it would show only in processes that are started later."""
+    if find_spec(library) is None:
+        raise MissingLibraryError(library, EXTRAS[library])
 
 
 def missing_library(error: ModuleNotFoundError) -> MissingLibraryError | None:

@@ -10,7 +10,8 @@ import typer.main
 
 from mangrove.cli.main import app
 from mangrove.config.reference import federation_file_reference
-from mangrove.model.telemetry import lake_reference
+from mangrove.lake.reference import lake_reference
+from mangrove.model.metrics.catalogue import metrics_reference
 
 
 def command_line_reference() -> str:
@@ -53,6 +54,7 @@ PAGES = {
     "federation-file.md": federation_file_reference,
     "command-line.md": command_line_reference,
     "telemetry-lake.md": lake_reference,
+    "metrics.md": metrics_reference,
 }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 import msgspec
 
 from mangrove.agent.site import callee_addresses
 from mangrove.errors import InputError
+from mangrove.host.daemon_start import daemon_command
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
@@ -88,7 +88,7 @@ def emulator(settings: WanSettings, run: RunDirectory) -> ManagedProcess:
     path.write_bytes(msgspec.json.encode(settings))
     return ManagedProcess(
         WAN_PROCESS,
-        [sys.executable, "-m", "mangrove.testbed.wan", str(path)],
+        daemon_command("mangrove.testbed.wan", path),
         log_path=run.log(WAN_PROCESS),
         ready_text=WAN_READY,
     )

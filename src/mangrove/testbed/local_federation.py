@@ -101,7 +101,9 @@ class LocalFederation(Launcher):
             await self._brokers.process.start()
         if self.federation.links:
             self._links = EmulatedLinks(self.federation, self.endpoints, self.run, self.ports, self._seed)
-            await self._links.process.start()
+
+    def _beside_sites(self) -> Sequence[ManagedProcess]:
+        return () if self._links is None else (self._links.process,)
 
     def _calls_through(self, domain: str) -> Mapping[str, tuple[Address, ...]]:
         return self._links.calls_through(domain) if self._links is not None else {}

@@ -2,14 +2,18 @@
 "use strict";
 const mqtt = require("mqtt");
 const readline = require("node:readline");
+const { readFileSync } = require("node:fs");
 
 const clients = new Map();
 const say = (what) => process.stdout.write(JSON.stringify(what) + "\n");
 
-function connect({ client, port, id, clean, will }) {
+function connect({ client, port, id, clean, will, login }) {
   return new Promise((resolve, reject) => {
     const options = { clientId: id, clean, protocolVersion: 4, reconnectPeriod: 0, connectTimeout: 15000 };
     if (will) options.will = { ...will, payload: Buffer.from(will.payload, "base64") };
+    if (login) Object.assign(options, {
+      protocol: "mqtts", username: login.user, password: login.password, ca: readFileSync(login.trusted),
+    });
     const made = mqtt.connect({ host: "127.0.0.1", port, ...options });
     clients.set(client, made);
     made.on("message", (topic, payload, packet) =>

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.command import mangrove
 
 
 def evaluate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mangrove.cli.main", "evaluate", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return mangrove("evaluate", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.command import mangrove
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "how-to" / "plan-routes.md").read_text()
 COMMANDS = re.findall(r"^\$ mangrove (.+)$", GUIDE, re.MULTILINE)
@@ -24,13 +23,7 @@ def test_command_of_the_guide(command: str, tmp_path: Path) -> None:
     topology = re.search(r"```json\n(.*?)```", GUIDE, re.DOTALL)
     assert topology
     (tmp_path / "pacific.json").write_text(topology[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "mangrove.cli.main", *shlex.split(command)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = mangrove(*shlex.split(command), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if "--json" in command:
         json.loads(done.stdout)

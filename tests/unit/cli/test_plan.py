@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.kit.command import mangrove
 
 from mangrove.errors import MangroveError
 
 DATA = Path(__file__).parents[2] / "data" / "allocation_6x3.json"
 GOLDEN: dict[str, Any] = json.loads(DATA.read_text())
-
-
-def mangrove(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mangrove.cli.main", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def written(tmp_path: Path, document: object) -> str:
@@ -281,3 +270,37 @@ def test_capacity_to_spare_is_used(tmp_path: Path) -> None:
     assert sorted(len(items) for items in found["allocation"].values()) == [16, 17, 17]
     assert found["joint_ok"] == 1.0
     assert found["proven_optimal"]
+
+
+def test_risk_from_observed_windows(tmp_path: Path) -> None:
+    problem = written(tmp_path, GOLDEN)
+    rng = np.random.default_rng(1)
+    mean = np.array(GOLDEN["mean_rate"])
+    rates = rng.normal(mean[:, None], 0.1 * mean[:, None], (6, 400))
+    np.savez(
+        tmp_path / "scenarios.npz",
+        items=np.array(GOLDEN["items"]),
+        rates=rates,
+        weights=np.full(400, 1 / 400),
+    )
+    run = mangrove("plan", "allocate", problem, "--risk", "empirical", "--json")
+    assert run.returncode == 0, run.stderr
+    answer = json.loads(run.stdout)
+    assert (answer["risk_model"], answer["scenarios"], answer["solver"]) == ("empirical", 400, "search")
+    assert set(answer["normal_risk"]) == set(answer["risk"])
+    for broker, items in answer["allocation"].items():
+        load = rates[[GOLDEN["items"].index(item) for item in items]].sum(axis=0)
+        capacity = GOLDEN["capacity"][GOLDEN["brokers"].index(broker)]
+        assert answer["risk"][broker] == pytest.approx((load > capacity).mean(), abs=0.02)
+    shown = mangrove("plan", "allocate", problem, "--risk", "empirical")
+    assert "400 observed windows" in shown.stdout
+
+
+def test_scenarios_that_are_not_there_are_named(tmp_path: Path) -> None:
+    problem = written(tmp_path, GOLDEN)
+    run = mangrove("plan", "allocate", problem, "--risk", "empirical")
+    assert run.returncode == 2
+    assert "there are no scenarios at" in " ".join(run.stderr.split())
+    assert "profile --scenarios" in " ".join(run.stderr.split())
+    (tmp_path / "scenarios.npz").write_text("no archive")
+    assert mangrove("plan", "allocate", problem, "--risk", "empirical").returncode == 2

@@ -9,14 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.command import mangrove
 
 DATA = Path(__file__).parents[2] / "data"
 GOLDEN: dict[str, Any] = json.loads((DATA / "gap_validation.json").read_text())
-
-
-def mangrove(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mangrove.cli.main", *(str(argument) for argument in arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def answer(*arguments: str | Path) -> dict[str, Any]:

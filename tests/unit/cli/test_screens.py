@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
+from tests.kit.command import mangrove
 
 from mangrove.cli.demonstration.demo import what_arrived
 from mangrove.cli.federation.status_tables import show_status
@@ -150,13 +148,8 @@ def test_an_allocation_of_long_names_fits_80_columns(tmp_path: Path) -> None:
     }
     path = tmp_path / "problem.json"
     path.write_text(json.dumps(problem))
-    done = subprocess.run(
-        [sys.executable, "-m", "mangrove.cli.main", "plan", "allocate", str(path), "--solver", "round-robin"],
-        env={**os.environ, "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = mangrove("plan", "allocate", path, "--solver", "round-robin", environment={"COLUMNS": "80"})
+    assert not done.returncode, done.stderr
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     rows = [line for line in lines if re.search(r"\b500\b.*\b1000\b", line)]

@@ -9,6 +9,7 @@ import typer
 
 from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
+from mangrove.cli.keys.location import KeysOption, key_directory
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.errors import InputError
 
@@ -30,20 +31,26 @@ def explain(
     subject: Annotated[str, typer.Argument(help="A subject, or a pattern to subscribe to.")],
     domain: Annotated[str | None, typer.Option(help="The domain of the client.")] = None,
     to: Annotated[str | None, typer.Option(help="Only what passes to and from this domain.")] = None,
-    role: Annotated[str, typer.Option(help="`client` or `operator`.")] = "client",
+    role: Annotated[
+        str | None, typer.Option(help="A role that its key gives it. [default: as its keys here say]")
+    ] = None,
     file: FileOption = None,
+    keys: KeysOption = None,
     federation: FederationOption = None,
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what the brokers and the gateways at both ends decide, and by which rule."""
+    from msgspec.structs import replace
+
     from mangrove.model.access.explanation import explain as explained
     from mangrove.model.subjects import subject_problem
 
     if problem := subject_problem(subject, wildcards=True):
         raise InputError(f"{subject!r} is no subject: {problem}")
-    found = _federation(file, federation, run_dir)
-    principal = _principal(found, client, domain, role)
+    found, directory = _federation(file, federation, run_dir, keys)
+    principal = _principal(found, client, domain)
+    principal = replace(principal, role=_role(found, directory, principal, role))
     if to is not None and (to not in found.domains or to == principal.domain):
         others = ", ".join(name for name in found.domains if name != principal.domain)
         raise InputError(f"{to!r} is no other domain", hint=f"one of {others}")
@@ -89,18 +96,44 @@ def _summary(rules: AccessRules) -> str:
     return f"{counted if count else 'no rules'}; {defaults}"
 
 
-def _federation(file: Path | None, name: str | None, run_dir: Path | None) -> Federation:
+def _federation(
+    file: Path | None, name: str | None, run_dir: Path | None, keys: Path | None
+) -> tuple[Federation, Path]:
+    """What is asked about, and where its keys would be."""
     if file is not None:
         from mangrove.config import load_federation
 
-        return load_federation(file)
+        federation = load_federation(file)
+        return federation, key_directory(federation, keys, run_dir)
     from mangrove.host.runtime_file import find_running
 
-    return find_running(name, run_dir).federation
+    running = find_running(name, run_dir)
+    used = Path(running.keys) if keys is None and running.keys else keys
+    return running.federation, key_directory(running.federation, used, run_dir)
 
 
-def _principal(federation: Federation, client: str, domain: str | None, role: str) -> Principal:
-    from mangrove.model.access.rules import BUILT_IN_ROLES, Principal
+def _role(federation: Federation, keys: Path, principal: Principal, role: str | None) -> str:
+    """The role that a client's key gives it, as far as keys are here."""
+    from mangrove.model.security.users import CLIENT_ROLE
+
+    if role is not None:
+        known = federation.access.known_roles
+        if role not in known:
+            raise InputError(f"there is no role {role!r}", hint=f"one of {', '.join(known)}")
+        return role
+    from mangrove.host.keys.directory import KeyDirectory
+
+    folder = KeyDirectory(keys).domain(principal.domain)
+    if not folder.users.exists():
+        return CLIENT_ROLE
+    from mangrove.host.keys.ring import read_users
+
+    roles = (user.role for user in read_users(folder).users if user.client and user.name == principal.client)
+    return next(roles, CLIENT_ROLE)
+
+
+def _principal(federation: Federation, client: str, domain: str | None) -> Principal:
+    from mangrove.model.access.rules import Principal
 
     if "/" in client:
         of, client = client.split("/", 1)
@@ -114,9 +147,7 @@ def _principal(federation: Federation, client: str, domain: str | None, role: st
         raise InputError(f"of which domain is {client!r}?", hint=f"--domain, one of {known}")
     if domain not in federation.domains:
         raise InputError(f"there is no domain {domain!r}", hint=f"one of {known}")
-    if role not in BUILT_IN_ROLES:
-        raise InputError(f"there is no role {role!r}", hint=f"one of {', '.join(BUILT_IN_ROLES)}")
-    return Principal(domain=domain, client=client, role=role)
+    return Principal(domain=domain, client=client)
 
 
 def _show(explanation: Explanation) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+from collections.abc import Coroutine
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mangrove.testbed.surge.scenario import SurgeReport
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
 
+T = TypeVar("T")
+
 DEMOS = {
     "five-cities": "five_cities.yaml",
     "harmony": demo_harmony.FILE,
@@ -47,27 +50,28 @@ def demo(
     ] = 0.3,
     keep: Annotated[Path | None, typer.Option("--run-dir", help="Keep logs and state here.")] = None,
     as_json: JsonOption = False,
-    _no_browser: Annotated[bool, typer.Option("--no-browser", hidden=True)] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Without the live view.")] = False,
 ) -> None:
     """Run real brokers with traffic, such as in five cities, and report what arrived."""
     if name not in DEMOS:
         raise InputError(f"there is no demo {name!r}", hint=f"choose one of: {', '.join(DEMOS)}")
+    show = not no_browser and not as_json
     with contextlib.ExitStack() as stack:
         directory = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mangrove-demo-")))
         if name == "harmony":
-            phases, reports = run_async(demo_harmony.run(seconds, seed, directory))
+            phases, reports = _run(demo_harmony.run(seconds, seed, directory), directory, show)
             _conclude_harmony(phases, reports, seed, as_json)
             return
         if name == "surge":
-            _conclude_surge(run_async(demo_surge.run(seconds, seed, directory)), as_json)
+            _conclude_surge(_run(demo_surge.run(seconds, seed, directory), directory, show), as_json)
             return
         if name == "damage":
             _conclude_damage(run_async(demo_damage.run(seconds, seed, directory, damage)), as_json)
             return
         if name == "highway":
-            _conclude_highway(run_async(demo_highway.run(seconds, seed, directory)), as_json)
+            _conclude_highway(_run(demo_highway.run(seconds, seed, directory), directory, show), as_json)
             return
-        reports = run_async(_demo(name, seconds, seed, directory))
+        reports = _run(_demo(name, seconds, seed, directory), directory, show)
     failed = sum(report.lost + report.duplicated for report in reports)
     if as_json:
         print_json({"demo": name, "seconds": seconds, "seed": seed, "streams": reports})
@@ -78,6 +82,13 @@ def demo(
         console.print(f"Every message has a unique id; each is expected once per subscriber: {verdict}.")
     if failed:
         raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _run(demonstration: Coroutine[None, None, T], directory: Path, show: bool) -> T:
+    """With the live view of what runs in `directory` beside it, if that is to be shown."""
+    from mangrove.cli.monitoring.beside import watched
+
+    return run_async(watched(directory, demonstration, wanted=show))
 
 
 def _conclude_harmony(phases: list[Phase], reports: list[StreamReport], seed: int, as_json: bool) -> None:
@@ -126,7 +137,8 @@ def _blame(problems: list[str]) -> None:
         raise typer.Exit(EXIT_NEGATIVE)
 
 
-def _streams() -> tuple[Stream, ...]:
+def streams_of_five_cities() -> tuple[Stream, ...]:
+    """What is said in the five cities, and who listens."""
     from mangrove.testbed.traffic import Stream
 
     return (
@@ -162,7 +174,7 @@ async def _demo(name: str, seconds: float, seed: int, directory: Path) -> list[S
         progress=lambda text: console.print(f"  {text}"),
     )
     async with launched:
-        traffic = Traffic(_streams(), directory)
+        traffic = Traffic(streams_of_five_cities(), directory)
         try:
             await traffic.open()
             if not await wait_for_interest(launched.runtime(), traffic.wanted(), timeout_s=30.0):

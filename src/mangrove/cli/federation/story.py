@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,6 @@ import typer
 from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
 from mangrove.cli.output import JsonOption, print_json, stdout_console
-from mangrove.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +31,7 @@ def story(
     as_json: JsonOption = False,
 ) -> None:
     """Tell why something happened: an event with its causes and its consequences; or the latest events."""
+    from mangrove.agent.story import read_events, related
     from mangrove.host.runtime_file import find_running_directory
 
     events = read_events(find_running_directory(federation, run_dir).events)
@@ -63,35 +62,3 @@ def show_events(events: Sequence[tuple[str, Event]], console: Console) -> None:
         words = event.happening.sentence() + (f"  ← {event.cause}" if event.cause else "")
         table.add(moment, event.id, Styled(words, COLOURS[event.happening.tone.value]))
     table.show(console)
-
-
-def read_events(directory: Path) -> list[Event]:
-    """All events of this machine's gateways and agents, in order of time. Half-written lines are left out."""
-    from mangrove.control.events.kinds import KINDS as AGENT_KINDS
-    from mangrove.model.events.event_log import read_event
-    from mangrove.overlay.events.happenings import KINDS as GATEWAY_KINDS
-
-    kinds = GATEWAY_KINDS | AGENT_KINDS
-    events: list[Event] = []
-    for path in sorted([*directory.glob("*.old"), *directory.glob("*.jsonl")]):
-        lines = path.read_bytes().split(b"\n")[:-1]
-        events += [event for line in lines if (event := read_event(line, kinds)) is not None]
-    return sorted(events, key=lambda event: event.at)
-
-
-def related(events: list[Event], event_id: str) -> list[Event]:
-    """An event, what caused it, and what it caused, in order of time."""
-    by_id = {event.id: event for event in events}
-    if event_id not in by_id:
-        latest = ", ".join(event.id for event in events[-5:]) or "none"
-        raise InputError(f"there is no event {event_id!r}", hint=f"the latest are: {latest}")
-    chosen = set()
-    cause: str | None = event_id
-    while cause is not None and cause in by_id and cause not in chosen:
-        chosen.add(cause)
-        cause = by_id[cause].cause
-    consequences = {event_id}
-    for event in events:
-        if event.cause in consequences:
-            consequences.add(event.id)
-    return [event for event in events if event.id in chosen | consequences]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from mangrove.host.daemon_start import daemon_command
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
@@ -48,7 +48,7 @@ class EmulatedBrokers:
         path.write_bytes(msgspec.json.encode(settings))
         self.process = ManagedProcess(
             LINES_PROCESS,
-            [sys.executable, "-m", "mangrove.testbed.broker_lines.relay", str(path)],
+            daemon_command("mangrove.testbed.broker_lines.relay", path),
             log_path=run.log(LINES_PROCESS),
             ready_text=LINES_READY,
         )

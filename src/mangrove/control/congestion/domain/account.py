@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from heapq import nsmallest
 
 from mangrove.control.congestion.controller import CongestionControl
 from mangrove.control.congestion.domain.demand import SILENT, Demand
@@ -46,6 +47,8 @@ def account(
         since_s=now - control.since if control.state is not ControlState.CLEAR else 0.0,
         why=_why(site, control),
         topics=tuple(topics[:MAX_LISTED]),
+        least_useful=_least_useful(topics[MAX_LISTED:]),
+        known=len(topics),
         limits=tuple(limits[:MAX_LISTED]),
         limited=len(limits),
         slow=slow(MAX_LISTED),
@@ -94,6 +97,12 @@ def usefulness(
         )
     found.sort(key=lambda each: (each.allowed_msg_s is None, -each.importance, each.topic))
     return found
+
+
+def _least_useful(topics: Sequence[TopicUsefulness]) -> tuple[TopicUsefulness, ...]:
+    return tuple(
+        nsmallest(MAX_LISTED, topics, key=lambda each: (each.utility, -each.offered_msg_s, each.topic))
+    )
 
 
 def _demand(offer: TopicOffer) -> TopicDemand:
