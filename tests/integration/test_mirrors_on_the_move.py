@@ -12,7 +12,9 @@ from tests.kit.domain_of_brokers import (
     Load,
     OrderingAgent,
     domain_of_brokers,
+    heard,
     ordering_agent,
+    received,
 )
 from tests.kit.waiting import eventually
 
@@ -106,6 +108,7 @@ async def test_a_mirror_moves_under_a_stream(domain: DomainOfBrokers, agent: Ord
             got.append(message.data)
 
         subscription = await subscriber.subscribe("alert.a", callback=take)
+        await heard(publisher, "alert.a", got)
         load = Load()
         task = asyncio.create_task(load.publish("p", lambda data: publisher.publish("alert.a", data), 500))
         for epoch, mirror in enumerate(("edge2", "head", "edge2"), start=1):
@@ -130,11 +133,7 @@ async def test_a_mirror_moves_under_a_stream(domain: DomainOfBrokers, agent: Ord
         await eventually(alone, "nothing should be mirrored any more")
         load.running = False
         await task
-
-        async def all_there() -> bool:
-            return len(got) >= load.sent["p"]
-
-        await eventually(all_there, "everything should come")
+        await received(got, load)
         assert load.problems(got) == []
 
 
@@ -151,12 +150,7 @@ async def test_an_edge_that_is_cut_off_from_its_head(
             got.append(message.data)
 
         subscription = await subscriber.subscribe("meter.a", callback=take)
-
-        async def heard() -> bool:
-            await publisher.publish("meter.a", b"first")
-            return bool(got)
-
-        await eventually(heard, "the head should know of the subscription")
+        await heard(publisher, "meter.a", got)
         record = DirectoryRecord(
             topic="meter.a", domain=DOMAIN, epoch=1, edges=("edge1",), mirror="edge2", mode=Mirror.STANDBY
         )
@@ -176,11 +170,7 @@ async def test_an_edge_that_is_cut_off_from_its_head(
         await eventually(goes_on, "messages should come by the mirror")
         load.running = False
         await task
-
-        async def all_there() -> bool:
-            return sum(each != b"first" for each in got) >= load.sent["p"]
-
-        await eventually(all_there, "everything should come")
-        assert load.problems([each for each in got if each != b"first"]) == []
+        await received(got, load)
+        assert load.problems(got) == []
         assert subscriber.mirroring["primary behind"] >= 1
         assert publisher.mirroring["leases"] == 1

@@ -19,7 +19,9 @@ from tests.kit.domain_of_brokers import (
     Load,
     OrderingAgent,
     domain_of_brokers,
+    heard,
     ordering_agent,
+    received,
 )
 from tests.kit.waiting import eventually
 
@@ -56,30 +58,6 @@ async def in_force(connection: Connection, subscription: Subscription) -> None:
             while (await subscription.next(0.1)).data != f"probe {number}".encode():
                 pass
             return
-
-
-async def heard(connection: Connection, subject: str, got: list[bytes]) -> None:
-    """As `in_force`, for a subscription whose callback adds to a list; the list is empty afterwards."""
-    for number in itertools.count():
-        last = f"probe {number}".encode()
-        await connection.publish(subject, last)
-        for _ in range(20):
-            await asyncio.sleep(0.005)
-            if last in got:
-                got.clear()
-                return
-
-
-async def received(got: list[bytes], load: Load) -> None:
-    """Wait until as much has come as was sent."""
-
-    async def all_there() -> bool:
-        return len(got) >= sum(load.sent.values())
-
-    try:
-        await eventually(all_there, "everything should come", 5)
-    except AssertionError:
-        return  # what is missing is told by the caller
 
 
 async def test_a_subscription_moves_back_and_forth_under_load(
@@ -175,10 +153,10 @@ async def test_orders_that_are_not_the_leaders_are_ignored(
         assert connection._managed is not None
         ignored = connection._managed.membership.ignored
 
-        async def heard() -> bool:
+        async def all_counted() -> bool:
             return sum(ignored.values()) == 4
 
-        await eventually(heard, "all four should be counted")
+        await eventually(all_counted, "all four should be counted")
         assert broker_of(connection, subscription) == domain.url("edge1")
 
         async def explained() -> bool:
@@ -523,10 +501,10 @@ async def test_publishers_follow_orders(domain: DomainOfBrokers, agent: Ordering
         await connection.publish("k", b"2", headers={"with": "headers"})
         await agent.push(DirectoryRecord(topic="k", domain=DOMAIN, epoch=2, edges=("edge1",)))
 
-        async def heard() -> bool:
+        async def pushed() -> bool:
             return "k" in connection.directory
 
-        await eventually(heard, "the directory should be pushed")
+        await eventually(pushed, "the directory should be pushed")
         await connection.publish("k", b"3")
         assert connection._elsewhere, "what the directory does not change stays as ordered"
         assert (await agent.move("p2", "head", client=client)).problem == ""

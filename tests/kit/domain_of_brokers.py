@@ -17,6 +17,7 @@ from tests.kit.waiting import eventually
 
 from mangrove.agent.serving.lease_keys import LeaseKeys, RefusedError
 from mangrove.broker.nats.server import nats_server
+from mangrove.client import Connection
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
@@ -277,3 +278,27 @@ class Load:
             if list(dict.fromkeys(numbers)) != sorted(set(numbers)):
                 found.append(f"{name}: out of order")
         return found
+
+
+async def heard(connection: Connection, subject: str, got: list[bytes]) -> None:
+    """Wait until a subscription whose callback adds to a list is in force; the list is empty afterwards."""
+    for number in itertools.count():
+        last = f"probe {number}".encode()
+        await connection.publish(subject, last)
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            if last in got:
+                got.clear()
+                return
+
+
+async def received(got: list[bytes], load: Load) -> None:
+    """Wait until as much has come as was sent."""
+
+    async def all_there() -> bool:
+        return len(got) >= sum(load.sent.values())
+
+    try:
+        await eventually(all_there, "everything should come", 5)
+    except AssertionError:
+        return  # what is missing is told by the caller
