@@ -129,6 +129,11 @@ def test_a_library_that_executors_lack_is_named(spark: SparkSession) -> None:
             "Job aborted due to stage failure:\norg.apache.spark.SparkException: all masters are gone\n\tat",
             "Spark failed: org.apache.spark.SparkException: all masters are gone",
         ),
+        (
+            "An error occurred while calling o154.collectToPython.\n: org.apache.spark.SparkException: "
+            "Job 3 cancelled because SparkContext was shut down\n\tat org.apache.spark.Scheduler",
+            "Spark failed: Job 3 cancelled because SparkContext was shut down",
+        ),
         ("Connection refused", "Spark failed: Connection refused"),
         ("", "Spark failed: it does not say why"),
     ],

@@ -18,6 +18,10 @@ CLUSTER_SIGNS = re.compile(
 )
 
 
+# A call into Java that failed: the class of its exception, and what that says, are in the second line.
+JAVA = re.compile(r"\AAn error occurred while calling [^\n]*\n: [\w.$]+: +(\S[^\n]*)")
+
+
 class SparkFailedError(MangroveError):
     """A job failed inside Spark; nothing was written."""
 
@@ -38,12 +42,16 @@ class TimeLimitError(MangroveError):
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what happened; of a failed call to a Connect server, its details."""
-    text = _told(error)
-    details = re.search(r'details = "(.+)"', text)
+    """The first line of what happened; of a failed call, to Java or to a Connect server, its details."""
+    return first_words(_told(error)) or type(error).__name__
+
+
+def first_words(text: str) -> str:
+    """The line of an error's text that says what happened."""
+    details = JAVA.search(text) or re.search(r'details = "(.+)"', text)
     if details is not None:
         return details[1][:300]
-    return (text.strip().splitlines() or [type(error).__name__])[0][:300]
+    return (text.strip().splitlines() or [""])[0][:300]
 
 
 def _told(error: BaseException) -> str:

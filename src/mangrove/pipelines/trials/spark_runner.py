@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mangrove.errors import MangroveError
+from mangrove.pipelines.session.failures import first_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +138,7 @@ def explained(text: str) -> MangroveError:
     if library:
         return _lacking(library[1] or library[2])
     errors = re.findall(r"^(?:[\w.]+)?(?:Error|Exception)\b.*", text, re.MULTILINE)
-    reason = (errors[-1:] or text.strip().splitlines() or ["it does not say why"])[0][:300]
+    reason = errors[-1][:300] if errors else first_words(text) or "it does not say why"
     return MangroveError(
         f"Spark failed: {reason}",
         hint="with --results, what was finished is kept: run the same command again",
