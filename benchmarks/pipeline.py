@@ -2,8 +2,8 @@
 
 Every profile runs in a process of its own, whose whole tree (Python, Java, Python workers) is weighed twice a
 second. With `--before CHECKOUT` that of another checkout runs in turn with this one, and the covariances are
-compared. The same rows are read once more by Spark's own scan, which shows what reading with Arrow is worth. The
-comparison with others is at a size that pandas can hold: the same rows, the same figures.
+compared. The same rows are read once more by Spark's own scan, which shows what reading with Arrow is worth.
+The comparison with others is at a size that pandas can hold: the same rows, the same figures.
 """
 
 from __future__ import annotations
