@@ -26,6 +26,8 @@ LENGTHS_S = (3600, 1800, 1200, 600, 300, 120, 60)
 BLOCK_ROWS = 1_500_000
 # Nor does its matrix have more cells, whatever the number of streams, down to the shortest length.
 BLOCK_CELLS = 30_000_000
+# With at least one row for so many cells, matrices are laid out rather than counted together.
+DENSE = 8
 # Up to so many pairs of broker and topic are numbered through a table, which is cheaper than sorting.
 TABLE_CELLS = 1 << 20
 
@@ -55,7 +57,7 @@ def arrow_schema(text: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def narrow(values: IntArray) -> bytes:
+def narrow(values: NDArray[Any]) -> bytes:
     """Non-negative integers as bytes of the narrowest type that holds them all."""
     return values.astype(np.min_scalar_type(int(values.max(initial=0)))).tobytes()
 
@@ -110,6 +112,23 @@ def pieces(batch: pa.RecordBatch, block_s: int) -> Iterator[dict[str, Any]]:
         }
 
 
+def piece_batch(found: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    """Pieces as rows for Arrow. Their arrays, which are nearly all, are copied once."""
+    schema = arrow_schema(PIECE)
+    flat = [data for piece in found for data in piece["data"]]
+    offsets = np.cumsum([0, *map(len, flat)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(flat))]
+    arrays = pa.BinaryArray.from_buffers(pa.binary(), len(flat), buffers)
+    bounds = np.arange(len(found) + 1, dtype=np.int32) * (2 + len(COUNTS))
+    columns = [
+        pa.ListArray.from_arrays(bounds, arrays)
+        if field.name == "data"
+        else pa.array([piece[field.name] for piece in found], field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def blocks_of(parts: Sequence[dict[str, Any]], length_s: int) -> Iterator[dict[str, Any]]:
     """The block of these pieces, or shorter ones if very many streams would make its matrix too large."""
     width = len({stream for part in parts for stream in zip(part["brokers"], part["topics"], strict=True)})
@@ -148,13 +167,11 @@ def block_of(parts: Sequence[dict[str, Any]], length_s: int) -> dict[str, Any]:
     width = len(streams)
     joined = _joined(parts, {stream: number for number, stream in enumerate(streams)})
     rows = len(joined[0])
-    joined, differing = _distinct(joined)
-    key, _, *values = joined
-    second, stream = np.divmod(key, max(width, 1))
-    cell = second // MINUTE_S * width + stream
+    joined, once, differing = _distinct(joined)
+    key = joined[0]
     shape = length_s // MINUTE_S, width
-    planes = [np.bincount(cell, minlength=shape[0] * width)]
-    planes += [_added(cell, each, shape[0] * width) for each in values]
+    cube = _laid_out if once and DENSE * rows >= length_s * width else _counted
+    counts, planes = cube(joined, length_s, width)
     load = planes[1].reshape(shape).sum(axis=1)
     busy = np.flatnonzero(planes[0].reshape(shape).any(axis=1))
     start_s = parts[0]["start_s"]
@@ -165,7 +182,7 @@ def block_of(parts: Sequence[dict[str, Any]], length_s: int) -> dict[str, Any]:
         "length_s": length_s,
         "brokers": [broker for broker, _ in streams],
         "topics": [topic for _, topic in streams],
-        "counts": narrow(_added(key, values[0], length_s * width)),
+        "counts": narrow(counts),
         "minutes": [narrow(plane) for plane in planes],
         "minute": start_s // MINUTE_S + busy,
         "load": load[busy],
@@ -173,8 +190,8 @@ def block_of(parts: Sequence[dict[str, Any]], length_s: int) -> dict[str, Any]:
         "repeated": rows - len(key),
         "differing": differing,
         "negative": sum(part["negative"] for part in parts),
-        "first_s": start_s + int(second.min()) if rows else None,
-        "last_s": start_s + int(second.max()) if rows else None,
+        "first_s": start_s + int(key.min()) // width if rows else None,
+        "last_s": start_s + int(key.max()) // width if rows else None,
     }
 
 
@@ -189,48 +206,88 @@ def _numbered(stream: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return present, table[stream]
 
 
-def _joined(parts: Sequence[dict[str, Any]], numbers: dict[tuple[str, str], int]) -> list[IntArray]:
-    """Key, microseconds and counts of all pieces, with the streams of the block."""
+def _joined(parts: Sequence[dict[str, Any]], numbers: dict[tuple[str, str], int]) -> list[NDArray[Any]]:
+    """Key, microseconds and counts of all pieces, with the streams of the block.
+
+    All but the key stay in a narrow type: most of what this costs is touching memory.
+    """
     width = len(numbers)
-    columns = np.empty((2 + len(COUNTS), sum(part["rows"] for part in parts)), dtype=np.int64)
+    rows = [part["rows"] for part in parts]
+    columns = [
+        np.concatenate([wide(part["data"][place], part["rows"]) for part in parts])
+        for place in range(1, 2 + len(COUNTS))
+    ]
+    key = np.empty(sum(rows), dtype=np.int64)
     until = 0
     for part in parts:
         begin, until = until, until + part["rows"]
-        for column, data in zip(columns, part["data"], strict=True):
-            column[begin:until] = wide(data, part["rows"])
+        key[begin:until] = wide(part["data"][0], part["rows"])
         own = [numbers[stream] for stream in zip(part["brokers"], part["topics"], strict=True)]
         if own != list(range(width)) and part["rows"]:
-            second, stream = np.divmod(columns[0, begin:until], len(own))
-            columns[0, begin:until] = second * width + np.array(own)[stream]
-    return list(columns)
+            second, stream = np.divmod(key[begin:until], len(own))
+            key[begin:until] = second * width + np.array(own)[stream]
+    return [key, *columns]
 
 
-def _distinct(columns: list[IntArray]) -> tuple[list[IntArray], int]:
+def _distinct(columns: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], bool, int]:
     """One row for each stream and moment: of several, the one with the largest counts, whatever their order.
 
-    Also how many of the others differ from it, as after a clock that went back.
+    Also whether every stream has at most one row for each second, and how many of the rows left out differ
+    from those that stay, as after a clock that went back.
     """
     key, micros, *values = columns
+    most = int(np.bincount(key).max(initial=0))
+    if most <= 1:
+        return columns, True, 0
     moment = key
     if micros.any():
         moment = key * MICROSECONDS + micros
-        alone = len(np.unique(moment)) == len(moment)
-    else:
-        alone = not len(key) or int(np.bincount(key).max()) <= 1
-    if alone:
-        return columns, 0
+        if len(np.unique(moment)) == len(moment):
+            return columns, False, 0
     order = np.lexsort((*reversed(values), moment))
     last = np.flatnonzero(np.diff(moment[order], append=-1))
     kept = order[last]
     used = np.repeat(kept, np.diff(last, prepend=-1))
     differs = np.logical_or.reduce([each[order] != each[used] for each in values])
-    return [column[kept] for column in columns], int(differs.sum())
+    return [column[kept] for column in columns], moment is key, int(differs.sum())
 
 
-def _added(cell: IntArray, values: IntArray, size: int) -> IntArray:
+def _laid_out(columns: list[NDArray[Any]], length_s: int, width: int) -> tuple[NDArray[Any], list[IntArray]]:
+    """Messages by second and stream, and rows and counts by minute, where no cell has two rows.
+
+    Each count is laid out as a matrix, whose minutes are added as a whole.
+    """
+    key, _, *values = columns
+    shape = length_s // MINUTE_S, MINUTE_S, width
+
+    def minutes(cells: NDArray[Any]) -> IntArray:
+        return np.asarray(cells.reshape(shape).sum(axis=1, dtype=np.int64)).reshape(-1)
+
+    there = np.zeros(length_s * width, dtype=np.uint8)
+    there[key] = 1
+    planes = [minutes(there)]
+    messages = there
+    for place, each in enumerate(values):
+        cells = np.zeros(length_s * width, dtype=each.dtype)
+        cells[key] = each
+        planes.append(minutes(cells))
+        messages = messages if place else cells
+    return messages, planes
+
+
+def _counted(columns: list[NDArray[Any]], length_s: int, width: int) -> tuple[NDArray[Any], list[IntArray]]:
+    """The same row by row: for few rows in a large matrix, and for several rows in a cell."""
+    key, _, *values = columns
+    second, stream = np.divmod(key, max(width, 1))
+    cell, size = second // MINUTE_S * width + stream, length_s // MINUTE_S * width
+    planes = [np.bincount(cell, minlength=size), *(_added(cell, each, size) for each in values)]
+    return _added(key, values[0], length_s * width), planes
+
+
+def _added(cell: IntArray, values: NDArray[Any], size: int) -> IntArray:
     """Values summed by cell, exactly."""
     if int(values.max(initial=0)) * len(values) < EXACT:
         return np.asarray(np.bincount(cell, weights=values, minlength=size)).astype(np.int64)
     total = np.zeros(size, dtype=np.int64)
-    np.add.at(total, cell, values)
+    np.add.at(total, cell, values.astype(np.int64, copy=False))
     return total

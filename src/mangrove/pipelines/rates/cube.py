@@ -22,6 +22,7 @@ from mangrove.pipelines.rates.blocks import (
     arrow_schema,
     block_seconds,
     blocks_of,
+    piece_batch,
     pieces,
 )
 from mangrove.pipelines.rates.lake_batches import LakeBatches, readable
@@ -97,9 +98,8 @@ def cube_of(source: DataFrame, batches: Batches, size: int) -> DataFrame:
     length_s = LENGTHS_S[0] if few else block_seconds(_rows_by_second(source, batches))
 
     def pack(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = arrow_schema(PIECE)
         for batch in batches(found):
-            yield pa.RecordBatch.from_pylist(list(pieces(batch, length_s)), schema=schema)
+            yield piece_batch(list(pieces(batch, length_s)))
 
     def join(table: pa.Table) -> pa.Table:
         return pa.Table.from_pylist(list(blocks_of(table.to_pylist(), length_s)), schema=arrow_schema(BLOCK))

@@ -15,6 +15,7 @@ from mangrove.pipelines.rates.blocks import (
     block_seconds,
     blocks_of,
     narrow,
+    piece_batch,
     pieces,
     wide,
 )
@@ -39,6 +40,12 @@ def batch(rows: list[tuple[int, int, int]]) -> pa.RecordBatch:
     }
     counts = {name: [count * (place + 1) for _, _, count in rows] for place, name in enumerate(COUNTS)}
     return pa.RecordBatch.from_pydict(columns | counts)
+
+
+def test_pieces_travel_as_they_are() -> None:
+    found = [*pieces(batch([(1, 0, 5), (2, 1, 7)]), 120), *pieces(batch([(130_000_000, 2, 1 << 40)]), 120)]
+    assert piece_batch(found).to_pylist() == found
+    assert piece_batch([]).num_rows == 0
 
 
 @settings(max_examples=60)
@@ -84,6 +91,27 @@ def test_blocks_hold_the_largest_row_of_each_moment(
     assert (found[:300] == dense).all()
     assert negative == sum(count < 0 for *_, count in rows)
     assert repeated == len(rows) - negative - len(best)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 119), st.integers(0, 2), st.one_of(st.integers(0, 99), st.just(1 << 50))),
+        min_size=1,
+        max_size=90,
+    )
+)
+def test_blocks_are_the_same_laid_out_and_counted(rows: list[tuple[int, int, int]]) -> None:
+    """Which way is quicker depends on how many cells have a row; the bytes do not."""
+    parts = list(pieces(batch([(second * 1_000_000, stream, count) for second, stream, count in rows]), 120))
+    found = []
+    for dense in (0, 1 << 40):
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr(blocks, "DENSE", dense)
+            block = block_of(parts, 120)
+        arrays = {name: block.pop(name).tolist() for name in ("minute", "load")}
+        found.append(block | arrays)
+    assert found[0] == found[1]
 
 
 def test_blocks_are_shorter_where_rows_are_dense() -> None:
