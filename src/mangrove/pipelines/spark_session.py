@@ -43,8 +43,20 @@ SESSION_SETTINGS = {
     "spark.sql.adaptive.skewJoin.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+# Java compiles a method thoroughly only after ten times as many calls as it would: a job of a minute or two
+# spends more on compiling Spark than that brings (decision 0335).
+COMPILE_LATE = " ".join(
+    f"-XX:Tier4{name}={calls}"
+    for name, calls in (
+        ("InvocationThreshold", 50_000),
+        ("MinInvocationThreshold", 6_000),
+        ("CompileThreshold", 150_000),
+        ("BackEdgeThreshold", 400_000),
+    )
+)
 # Of the process that we start.
 DRIVER_SETTINGS = {
+    "spark.driver.extraJavaOptions": COMPILE_LATE,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Workers are reused; one BLAS thread for each task, or tasks fight for the cores.
