@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from mangrove.errors import InputError, MangroveError
 from mangrove.pipelines.session.driver import (
+    KEEP_MEMORY,
     Interruption,
     discard,
     quiet_libraries,
@@ -54,14 +55,17 @@ COMPILE_LATE = " ".join(
         ("BackEdgeThreshold", 400_000),
     )
 )
+# Pieces of megabytes come and go: a collector that works all the time, as Java's own choice does, costs more.
+COLLECT_AT_ONCE = "-XX:+UseParallelGC"
 # Of the process that we start.
 DRIVER_SETTINGS = {
-    "spark.driver.extraJavaOptions": COMPILE_LATE,
+    "spark.driver.extraJavaOptions": f"{COMPILE_LATE} {COLLECT_AT_ONCE}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Workers are reused; one BLAS thread for each task, or tasks fight for the cores.
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     "spark.executorEnv.OMP_NUM_THREADS": "1",
+    **{f"spark.executorEnv.{name}": value for name, value in KEEP_MEMORY.items()},
 }
 
 
