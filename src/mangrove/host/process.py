@@ -52,12 +52,14 @@ class ManagedProcess:
         *,
         log_path: Path,
         ready_text: str,
+        ready_within_s: float = READY_TIMEOUT_S,
     ) -> None:
         self.name = name
         self.log_path = log_path
         self.restarts = 0
         self._argv = list(argv)
         self._ready_text = ready_text.encode()
+        self._ready_within_s = ready_within_s
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -117,12 +119,12 @@ class ManagedProcess:
         await self._wait_until_ready(self._process, offset)
 
     async def _wait_until_ready(self, process: asyncio.subprocess.Process, offset: int) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
+        deadline = time.monotonic() + self._ready_within_s
         while self._ready_text not in self._log_since(offset):
             if process.returncode is not None:
                 raise self._failure(f"exited with status {process.returncode} before it was ready", offset)
             if time.monotonic() > deadline:
-                raise self._failure(f"was not ready within {READY_TIMEOUT_S:g} s", offset)
+                raise self._failure(f"was not ready within {self._ready_within_s:g} s", offset)
             await asyncio.sleep(0.02)
 
     def _log_since(self, offset: int) -> bytes:

@@ -98,6 +98,8 @@ class External(msgspec.Struct, frozen=True, kw_only=True):
     monitor: str | None = None
     edges: tuple[str, ...] = ()
     kind: BrokerKind = BrokerKind.NATS
+    exchange: str = ""
+    """Which exchange of a RabbitMQ is federated; empty: the one that every RabbitMQ has for topics."""
     credentials: ExternalCredentials | None = None
     """How we log in there; None: as the URLs say."""
 
@@ -113,6 +115,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...] = ()
     address: str = "127.0.0.1"
     base_port: int
+    kind: BrokerKind = BrokerKind.NATS
+    """Of its data brokers."""
     external: External | None = None
     placement: Placement = Placement.LAN
     accept_load_from: tuple[str, ...] = ()
