@@ -70,6 +70,8 @@ class RabbitAttachment:
         """Changes that came before all that is bound was listed; None: it was."""
         self._after_interest: list[Callable[[], None]] | None = []
         self._listening: AmqpConnection | None = None
+        self._was_attached = False
+        """Whether the broker was there before: then it has the bindings of durable queues at once."""
         self._frame_max = frames.FRAME_EXTRA + 4096
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -148,7 +150,8 @@ class RabbitAttachment:
         self._publisher.attached(publishing)
         log.info("attached to head broker %s at %s", listening.server, self._address.place)
         self._after_interest = []
-        self._owner.attached(self._address.place)
+        self._owner.attached(self._address.place, elsewhere=self._was_attached)
+        self._was_attached = True
         self._book.begin(each for each in listed if each[:2] != ours[:2])
         early, self._early = self._early or [], None
         for created, binding in early:

@@ -59,6 +59,7 @@ def _configuration(
         "load_definitions": f"{home}/{DEFINITIONS}",
         "log.console": "true",
         "log.console.level": "info",
+        "log.connection.level": "warning",
         "log.file": "false",
         "max_message_size": max_message_bytes + (64 << 10),
         "management.rates_mode": "none",

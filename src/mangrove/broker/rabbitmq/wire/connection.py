@@ -7,6 +7,7 @@ their order, so whoever asks stands in a line.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections import deque
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 CHANNEL = 1
 CONNECT_S = 3.0
+GOODBYE_S = 0.5
 HEARTBEAT_S = 5
 """A broker that says nothing for twice as long is taken for dead."""
 FRAME_MAX = 131_072
@@ -109,10 +111,10 @@ class AmqpConnection(asyncio.Protocol):
     async def close(self) -> None:
         """Say goodbye, and end it whatever the broker answers."""
         if self._transport is not None and self._open:
-            said = asyncio.get_running_loop().create_future()
-            self._asked.append(lambda _: said.done() or said.set_result(None))
             self._send(0, commands.Connection.Close(200, "the gateway stops", 0, 0))
-            await asyncio.wait([said, asyncio.ensure_future(self.closed.wait())], timeout=0.5)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_S):
+                    await self.closed.wait()
         self.abort("closed")
 
     def abort(self, reason: str, code: int = 0) -> None:
@@ -274,6 +276,8 @@ class AmqpConnection(asyncio.Protocol):
                 self._open = True
                 if not self._opened.done():
                     self._opened.set_result(None)
+            case commands.Connection.CloseOk():
+                self._refused("closed", 0)
             case commands.Connection.Close():
                 self._send(0, commands.Connection.CloseOk())
                 self._refused(command.reply_text, command.reply_code)
