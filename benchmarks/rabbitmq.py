@@ -2,9 +2,9 @@
 
 Two RabbitMQs and a nats-server run once. The federation plugin of the second RabbitMQ takes what is published
 at the first; the second is also the head of a domain, as a broker that runs already, beside a domain of NATS.
-Persistent messages of 256 bytes go from RabbitMQ to RabbitMQ, from NATS to RabbitMQ and from RabbitMQ to NATS,
-in turns, several rounds; every message is waited for. At a RabbitMQ they are published with confirms, and end
-in a durable queue whose consumer acknowledges them.
+Persistent messages of 256 bytes go from RabbitMQ to RabbitMQ, from NATS to RabbitMQ and back, in turns and
+several rounds; every message is waited for. At a RabbitMQ they are published with confirms, and end in a
+durable queue whose consumer acknowledges them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rich.console import Console
 
 from mangrove.agent.inspection import wait_for_interest
 from mangrove.broker.rabbitmq.address import RabbitAddress
-from mangrove.broker.rabbitmq.configuration import broker_files
-from mangrove.broker.rabbitmq.management import fetch
-from mangrove.broker.rabbitmq.properties import PropertyWriter
-from mangrove.broker.rabbitmq.publisher import Publisher
-from mangrove.broker.rabbitmq.server import rabbitmq_server
+from mangrove.broker.rabbitmq.exchange.management import fetch
+from mangrove.broker.rabbitmq.hosting.configuration import broker_files
+from mangrove.broker.rabbitmq.hosting.server import rabbitmq_server
+from mangrove.broker.rabbitmq.messages.properties import PropertyWriter
+from mangrove.broker.rabbitmq.messages.publisher import Publisher
 from mangrove.broker.rabbitmq.wire import frames
 from mangrove.broker.rabbitmq.wire.connection import CHANNEL, AmqpConnection
 from mangrove.broker.rabbitmq.wire.frames import Delivery
@@ -90,9 +90,7 @@ async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str
         await asyncio.gather(*(process.start() for process in processes))
         await _federate(*brokers)
         federation = parse_federation(_file(brokers[1]), "bench").require()
-        async with LocalFederation(
-            federation, directory / "run", ephemeral=True, agents=False
-        ) as launched:
+        async with LocalFederation(federation, directory / "run", ephemeral=True, agents=False) as launched:
             url = launched.endpoints["geneva"].head.client_url
             count = QUICK_MESSAGES if quick else MESSAGES
             return await _measure(brokers, launched, url, count, 1 if quick else ROUNDS)

@@ -29,8 +29,8 @@ from mangrove.agent.inspection import inspect_domain
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.rabbitmq.address import RabbitAddress
-from mangrove.broker.rabbitmq.management import fetch
-from mangrove.broker.rabbitmq.users import read_access
+from mangrove.broker.rabbitmq.exchange.management import fetch
+from mangrove.broker.rabbitmq.hosting.users import read_access
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys
 from mangrove.host.keys.login import BrokerLogin, LoginSource
@@ -454,7 +454,7 @@ async def test_nothing_accepted_is_lost_when_the_broker_is_killed(mixed: Mixed, 
 
 
 class SteadyPublisher(threading.Thread):
-    """Publishes persistent messages one by one, each until it is confirmed, whatever happens to the broker."""
+    """Publishes persistent messages, each until it is confirmed, whatever happens to the broker."""
 
     def __init__(self, how: Any) -> None:
         super().__init__(daemon=True)

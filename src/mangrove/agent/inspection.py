@@ -11,8 +11,8 @@ from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.model.audit.entry import AuditHead
-from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
 from mangrove.model.federation import Federation
 from mangrove.model.hosting.broker_status import BrokerStatus

@@ -311,8 +311,8 @@ class Launcher:
         for broker in (*endpoints.brokers(), *endpoints.spares):
             if broker.external or broker.machine not in here:
                 continue
-            offered = (broker.client_port, broker.mqtt_port, broker.leaf_port, broker.route_port)
-            offered += (broker.stomp_port,)
+            offered = [broker.client_port, broker.mqtt_port, broker.leaf_port, broker.route_port]
+            offered.append(broker.stomp_port)
             addresses = [Address(broker.host, port) for port in offered if port is not None]
             shown = (broker.monitor_port, broker.management_port)
             pages = broker.monitor_host or broker.host

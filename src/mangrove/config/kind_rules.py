@@ -24,7 +24,7 @@ def kind_mistakes(domains: dict[str, Any]) -> Iterator[Mistake]:
     for name, domain in domains.items():
         if not isinstance(domain, dict):
             continue
-        external = domain.get("external") if isinstance(domain.get("external"), dict) else {}
+        external = _mapping(domain.get("external"))
         place = f"domains.{name}"
         if "kind" in domain and "kind" in external and domain["kind"] != external["kind"]:
             yield Mistake(
@@ -57,14 +57,18 @@ def _url_mistakes(place: str, external: dict[str, Any], kind: BrokerKind) -> Ite
     urls = BROKER_URLS[kind]
     edges = external.get("edges")
     named = {"head": external.get("head")}
-    named |= {f"edges[{number}]": edge for number, edge in enumerate(edges if isinstance(edges, list) else ())}
+    named |= {
+        f"edges[{number}]": edge for number, edge in enumerate(edges if isinstance(edges, list) else ())
+    }
     for key, url in named.items():
         scheme = urlsplit(url).scheme if isinstance(url, str) and "://" in url else ""
         if scheme and scheme not in urls.client_schemes:
             other = next((each for each in BrokerKind if scheme in BROKER_URLS[each].client_schemes), None)
             remedy = f", or `kind: {other.value}`" if other is not None else ""
             allowed = " or ".join(f"{each}://host:port" for each in urls.client_schemes)
-            yield Mistake(f"{place}.{key}", f"found {url!r}, and the domain's kind is {kind}", allowed + remedy)
+            yield Mistake(
+                f"{place}.{key}", f"found {url!r}, and the domain's kind is {kind}", allowed + remedy
+            )
 
 
 def _rabbitmq_mistakes(place: str, domain: dict[str, Any], external: dict[str, Any]) -> Iterator[Mistake]:
@@ -80,7 +84,7 @@ def _rabbitmq_mistakes(place: str, domain: dict[str, Any], external: dict[str, A
         yield Mistake(f"{place}.gateways", "beside a RabbitMQ no second gateway stands by", "1")
     hosts = domain.get("hosts")
     if isinstance(hosts, dict) and len(hosts) > 1:
-        yield Mistake(f"{place}.hosts", "a RabbitMQ of ours runs on one host, with all of its site", "one host")
+        yield Mistake(f"{place}.hosts", "a RabbitMQ runs on one host, with all else of its site", "one host")
     credentials = external.get("credentials")
     if isinstance(credentials, dict) and credentials.get("nkey_file"):
         yield Mistake(
@@ -88,3 +92,7 @@ def _rabbitmq_mistakes(place: str, domain: dict[str, Any], external: dict[str, A
             "a RabbitMQ knows no NKEYs",
             "user, with password_file or password_env",
         )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

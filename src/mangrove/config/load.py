@@ -38,8 +38,8 @@ from mangrove.config.document.sites import (
     RegionDocument,
     RiskGroupDocument,
 )
-from mangrove.config.kind_rules import kind_in
 from mangrove.config.failures import FailuresFile, read_failures
+from mangrove.config.kind_rules import kind_in
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from mangrove.errors import MangroveError
 from mangrove.model.access.evaluation import Decision
-from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
 from mangrove.model.questions.session_quality import AskRequest

@@ -16,16 +16,16 @@ from pamqp import commands
 
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.broker.rabbitmq.address import RabbitAddress, parse_address
-from mangrove.broker.rabbitmq.bindings import CREATED, Binding, BindingBook, event_binding
-from mangrove.broker.rabbitmq.inbound import Inbound
-from mangrove.broker.rabbitmq.management import PageError, listed_bindings
-from mangrove.broker.rabbitmq.outlets import CHANNEL, HeadOutlet, NowhereOutlet, PlainOutlet
-from mangrove.broker.rabbitmq.passwords import password_of
-from mangrove.broker.rabbitmq.patterns import MAX_KEY_BYTES, key_of
-from mangrove.broker.rabbitmq.properties import PropertyWriter, read_table
-from mangrove.broker.rabbitmq.publisher import Publisher
-from mangrove.broker.rabbitmq.replies import AMQP_REPLY_PREFIX, ReplyTokens
-from mangrove.broker.rabbitmq.topology import EVENTS, OUT, PREFETCH, REPLIES, Topology
+from mangrove.broker.rabbitmq.exchange.bindings import CREATED, Binding, BindingBook, event_binding
+from mangrove.broker.rabbitmq.exchange.management import PageError, listed_bindings
+from mangrove.broker.rabbitmq.exchange.patterns import MAX_KEY_BYTES, key_of
+from mangrove.broker.rabbitmq.exchange.topology import EVENTS, OUT, PREFETCH, REPLIES, Topology
+from mangrove.broker.rabbitmq.hosting.passwords import password_of
+from mangrove.broker.rabbitmq.messages.inbound import Inbound
+from mangrove.broker.rabbitmq.messages.outlets import CHANNEL, HeadOutlet, NowhereOutlet, PlainOutlet
+from mangrove.broker.rabbitmq.messages.properties import PropertyWriter, read_table
+from mangrove.broker.rabbitmq.messages.publisher import Publisher
+from mangrove.broker.rabbitmq.messages.replies import AMQP_REPLY_PREFIX, ReplyTokens
 from mangrove.broker.rabbitmq.wire import frames
 from mangrove.broker.rabbitmq.wire.connection import (
     HEARTBEAT_S,
@@ -49,9 +49,7 @@ NO_SUBJECT = "binding that no subject can match"
 class RabbitAttachment:
     """Keeps a gateway attached; its owner is told of everything but the reconnecting."""
 
-    def __init__(
-        self, name: str, url: str, owner: AttachmentOwner, login: LoginSource | None = None
-    ) -> None:
+    def __init__(self, name: str, url: str, owner: AttachmentOwner, login: LoginSource | None = None) -> None:
         self._name = name
         self._address = parse_address(url)
         self._owner = owner
@@ -139,9 +137,7 @@ class RabbitAttachment:
             for end in ends:
                 end.cancel()
 
-    def _attached(
-        self, listening: AmqpConnection, publishing: AmqpConnection, listed: list[Binding]
-    ) -> None:
+    def _attached(self, listening: AmqpConnection, publishing: AmqpConnection, listed: list[Binding]) -> None:
         ours = Binding("exchange", self._topology.border, "")
         self._stale = {each.key for each in listed if each[:2] == ours[:2]}
         self._keys.clear()

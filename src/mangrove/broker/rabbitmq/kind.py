@@ -90,8 +90,8 @@ class RabbitKind:
     ) -> ManagedProcess:
         """A head broker."""
         require_codec()
-        from mangrove.broker.rabbitmq.configuration import broker_files
-        from mangrove.broker.rabbitmq.server import rabbitmq_server
+        from mangrove.broker.rabbitmq.hosting.configuration import broker_files
+        from mangrove.broker.rabbitmq.hosting.server import rabbitmq_server
         from mangrove.host.run_directory import RunDirectory
 
         home = RunDirectory(directory).broker_home(broker.name).absolute()
@@ -103,7 +103,7 @@ class RabbitKind:
 
     async def reloaded(self, process: ManagedProcess) -> str:
         """Tell it its users as the files say them."""
-        from mangrove.broker.rabbitmq.users import tell_users
+        from mangrove.broker.rabbitmq.hosting.users import tell_users
 
         return await tell_users(process)
 
@@ -119,7 +119,7 @@ class RabbitKind:
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself."""
-        from mangrove.broker.rabbitmq.figures import broker_status
+        from mangrove.broker.rabbitmq.watching.figures import broker_status
 
         return await broker_status(broker, role)
 
@@ -129,26 +129,26 @@ class RabbitKind:
 
     def system(self, broker: BrokerEndpoints, login: LoginSource | None) -> BrokerSystem:
         """Its figures."""
-        from mangrove.broker.rabbitmq.system import RabbitSystem
+        from mangrove.broker.rabbitmq.watching.system import RabbitSystem
 
         return RabbitSystem(broker)
 
     def heartbeat(self, broker: BrokerEndpoints, login: LoginSource | None, refused: Refused) -> Heartbeat:
         """By a page of a broker of ours."""
-        from mangrove.broker.rabbitmq.heartbeat import RabbitHeartbeat
+        from mangrove.broker.rabbitmq.watching.heartbeat import RabbitHeartbeat
 
         return RabbitHeartbeat(broker, refused)
 
     def refusal(self, line: bytes) -> Refusal | None:
         """Whom it turned away, from its log."""
-        from mangrove.broker.rabbitmq.refusals import read_refusal
+        from mangrove.broker.rabbitmq.watching.refusals import read_refusal
 
         return read_refusal(line)
 
     async def attach_problem(self, url: str, login: LoginSource | None = None) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""
         require_codec()
-        from mangrove.broker.rabbitmq.reach import rabbit_problem
+        from mangrove.broker.rabbitmq.watching.reach import rabbit_problem
 
         return await rabbit_problem(url, login)
 
@@ -160,6 +160,6 @@ class RabbitKind:
 
     def tap(self, head: BrokerEndpoints, login: LoginSource | None, may_sample: Callable[[str], bool]) -> Tap:
         """One that never hears anything; what crosses the border is counted by the gateway."""
-        from mangrove.broker.rabbitmq.deaf_tap import DeafTap
+        from mangrove.broker.rabbitmq.watching.deaf_tap import DeafTap
 
         return DeafTap(head.client_url)

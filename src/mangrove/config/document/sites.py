@@ -76,8 +76,8 @@ class ExternalDocument(Strict):
     )
     monitor: Annotated[str, url("http", "https")] | None = Field(
         default=None,
-        description="Its monitoring pages, for `mangrove status`; of a RabbitMQ its management pages, which a "
-        "gateway needs, by default port 15672 of the same host.",
+        description="Its monitoring pages, for `mangrove status`; of a RabbitMQ its management pages, which "
+        "a gateway needs, by default port 15672 of the same host.",
     )
     exchange: str = Field(
         default="", description="Which exchange of a RabbitMQ is federated; by default `amq.topic`."

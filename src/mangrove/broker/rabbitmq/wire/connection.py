@@ -17,6 +17,7 @@ from typing import cast
 
 from pamqp import commands, frame
 from pamqp.base import Frame
+from pamqp.common import FieldTable
 from pamqp.exceptions import PAMQPException
 
 from mangrove.broker.rabbitmq.address import RabbitAddress
@@ -36,17 +37,17 @@ FRAME_MAX = 131_072
 WRITE_HIGH_WATER_BYTES = 1 << 20
 MAX_FRAME_BYTES = FRAME_MAX + frames.FRAME_EXTRA
 _GREETING = b"AMQP\x00\x00\x09\x01"
-_CAPABILITIES = {
-    name: True
-    for name in (
+_CAPABILITIES = dict.fromkeys(
+    (
         "basic.nack",
         "publisher_confirms",
         "consumer_cancel_notify",
         "connection.blocked",
         "authentication_failure_close",
         "exchange_exchange_bindings",
-    )
-}
+    ),
+    True,
+)
 
 Answered = Callable[[Frame], None]
 
@@ -168,17 +169,23 @@ class AmqpConnection(asyncio.Protocol):
 
     async def call(self, command: Frame) -> Frame:
         """Send a method and wait for its answer; AmqpError if it was refused."""
-        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
-        self.ask(command, lambda found: None if answer.done() else answer.set_result(found))
-        ended = asyncio.ensure_future(self.closed.wait())
+        answers: list[Frame] = []
+        answered = asyncio.Event()
+
+        def take(answer: Frame) -> None:
+            answers.append(answer)
+            answered.set()
+
+        self.ask(command, take)
+        waiting = [asyncio.ensure_future(each.wait()) for each in (answered, self.closed)]
         try:
-            await asyncio.wait([answer, ended], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ended.cancel()
-        if not answer.done():
-            assert self.error is not None
-            raise self.error
-        return answer.result()
+            for each in waiting:
+                each.cancel()
+        if not answers:
+            raise self.error or AmqpError("the connection has ended")
+        return answers[0]
 
     def beat(self) -> None:
         """Give a sign of life, and give up a broker that gave none for too long."""
@@ -280,10 +287,10 @@ class AmqpConnection(asyncio.Protocol):
                 self._refused("closed", 0)
             case commands.Connection.Close():
                 self._send(0, commands.Connection.CloseOk())
-                self._refused(command.reply_text, command.reply_code)
+                self._refused(command.reply_text, command.reply_code or 0)
             case commands.Channel.Close():
                 self._send(channel, commands.Channel.CloseOk())
-                self._refused(command.reply_text, command.reply_code)
+                self._refused(command.reply_text, command.reply_code or 0)
             case commands.Basic.Cancel():
                 self._refused(f"the queue of {command.consumer_tag} is gone", 0)
             case commands.Connection.Blocked():
@@ -301,10 +308,10 @@ class AmqpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _log_in(self, start: commands.Connection.Start) -> None:
-        told = start.server_properties
-        self.server = f"{told.get('product', 'a broker')} {told.get('version', '')}".strip()
+        told = start.server_properties or {}
+        self.server = " ".join(str(told[name]) for name in ("product", "version") if name in told)
         address = self._address
-        properties = {
+        properties: FieldTable = {
             "product": "mangrove",
             "connection_name": self._name,
             "capabilities": _CAPABILITIES,

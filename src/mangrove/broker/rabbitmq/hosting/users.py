@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from mangrove.broker.rabbitmq.address import RabbitAddress
-from mangrove.broker.rabbitmq.management import PageError, fetch
+from mangrove.broker.rabbitmq.exchange.management import PageError, fetch
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.security.users import HOST_USER
@@ -51,7 +51,7 @@ def read_access(home: Path) -> HostAccess | None:
 
 
 async def tell_users(process: ManagedProcess) -> str:
-    """Have a running broker know the users of its file, and no others; why it does not, or an empty string."""
+    """Have a running broker know the users of its file, and no others; why it does not, or nothing."""
     home = RunDirectory(process.log_path.parent.parent).broker_home(process.name)
     access = read_access(home)
     if access is None:

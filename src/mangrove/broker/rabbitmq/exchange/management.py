@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from mangrove.broker.rabbitmq.address import RabbitAddress
-from mangrove.broker.rabbitmq.bindings import Binding, arguments_text
+from mangrove.broker.rabbitmq.exchange.bindings import Binding, arguments_text
 from mangrove.errors import MangroveError
 
 TIMEOUT_S = 10.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mangrove.broker.rabbitmq.properties import PropertyWriter
-from mangrove.broker.rabbitmq.publisher import Publisher
+from mangrove.broker.rabbitmq.messages.properties import PropertyWriter
+from mangrove.broker.rabbitmq.messages.publisher import Publisher
 from mangrove.broker.rabbitmq.wire import frames
 from mangrove.overlay.protocol.bodies import Message
 
@@ -48,8 +48,17 @@ class PlainOutlet:
 class HeadOutlet:
     """Messages with headers, whose properties differ from one to the next."""
 
-    __slots__ = ("_correlation", "_frame_max", "_head", "_length", "_line", "_method", "_publisher")
-    __slots__ += ("_reply_to", "_writer")
+    __slots__ = (
+        "_correlation",
+        "_frame_max",
+        "_head",
+        "_length",
+        "_line",
+        "_method",
+        "_publisher",
+        "_reply_to",
+        "_writer",
+    )
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mangrove.broker.rabbitmq.patterns import patterns_of
+from mangrove.broker.rabbitmq.exchange.patterns import patterns_of
 
 CREATED, DELETED = b"binding.created", b"binding.deleted"
 

@@ -6,8 +6,8 @@ from pamqp import commands
 
 from mangrove.broker.rabbitmq.address import RabbitAddress, parse_address
 from mangrove.broker.rabbitmq.attachment import logged_in
-from mangrove.broker.rabbitmq.management import PageError, listed_bindings
-from mangrove.broker.rabbitmq.topology import EVENTS_EXCHANGE, NO_EVENTS, NOT_FOUND
+from mangrove.broker.rabbitmq.exchange.management import PageError, listed_bindings
+from mangrove.broker.rabbitmq.exchange.topology import EVENTS_EXCHANGE, NO_EVENTS, NOT_FOUND
 from mangrove.broker.rabbitmq.wire.connection import AmqpConnection, AmqpError
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mangrove.broker.attachment import Sorter
-from mangrove.broker.rabbitmq.patterns import is_subject
-from mangrove.broker.rabbitmq.properties import Described, read_properties
-from mangrove.broker.rabbitmq.repeats import Repeats
-from mangrove.broker.rabbitmq.replies import ReplyTokens, is_way_back
+from mangrove.broker.rabbitmq.exchange.patterns import is_subject
+from mangrove.broker.rabbitmq.messages.properties import Described, read_properties
+from mangrove.broker.rabbitmq.messages.repeats import Repeats
+from mangrove.broker.rabbitmq.messages.replies import ReplyTokens, is_way_back
 from mangrove.broker.rabbitmq.wire.frames import Delivery
 
 MAX_KNOWN = 1 << 14

@@ -1,4 +1,4 @@
-"""What a RabbitMQ of ours counts: its page for Prometheus, which it shows to its own machine without a login."""
+"""What a RabbitMQ of ours counts: its page for Prometheus, which its own machine sees without a login."""
 
 from __future__ import annotations
 

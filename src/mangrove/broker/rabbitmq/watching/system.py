@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mangrove.broker.pages import port_answers
-from mangrove.broker.rabbitmq.figures import broker_figures
+from mangrove.broker.rabbitmq.watching.figures import broker_figures
 from mangrove.broker.system import BrokerAwayError, Connections
 from mangrove.model.agents.load import BrokerSample
 from mangrove.model.endpoints import BrokerEndpoints

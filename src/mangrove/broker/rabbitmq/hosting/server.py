@@ -1,8 +1,8 @@
 """A supervised RabbitMQ: one Erlang process that nobody can reach but by the listeners of its file.
 
 It has a node name, a cookie and a data directory of its own. Erlang's distribution, by which nodes of a
-cluster and RabbitMQ's command-line tools come in, is switched off: there is no epmd, neither started nor asked,
-and no port for it. The shell scripts replace themselves by the Erlang process, so that it is a child of who
+cluster and RabbitMQ's command-line tools come in, is switched off: no epmd is started or asked, and there is
+no port for it. The shell scripts replace themselves by the Erlang process, so that it is a child of who
 started it, and dies with it.
 """
 
@@ -76,13 +76,13 @@ def _environment(name: str, port: int, home: Path) -> list[str]:
     settings = {
         "HOME": home,
         "RABBITMQ_NODENAME": node,
-        "RABBITMQ_MNESIA_BASE": home / "data",
-        "RABBITMQ_LOG_BASE": home / "log",
-        "RABBITMQ_CONFIG_FILE": home / "rabbitmq.conf",
-        "RABBITMQ_ADVANCED_CONFIG_FILE": home / "advanced.config",
-        "RABBITMQ_CONF_ENV_FILE": home / "environment",
-        "RABBITMQ_GENERATED_CONFIG_DIR": home / "generated",
-        "RABBITMQ_ENABLED_PLUGINS_FILE": home / "enabled_plugins",
+        "RABBITMQ_MNESIA_BASE": f"{home}/data",
+        "RABBITMQ_LOG_BASE": f"{home}/log",
+        "RABBITMQ_CONFIG_FILE": f"{home}/rabbitmq.conf",
+        "RABBITMQ_ADVANCED_CONFIG_FILE": f"{home}/advanced.config",
+        "RABBITMQ_CONF_ENV_FILE": f"{home}/environment",
+        "RABBITMQ_GENERATED_CONFIG_DIR": f"{home}/generated",
+        "RABBITMQ_ENABLED_PLUGINS_FILE": f"{home}/enabled_plugins",
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": erlang,
         # The script replaces itself by Erlang only where a supervisor watches the process: here, too.
         "RUNNING_UNDER_SYSTEMD": "true",

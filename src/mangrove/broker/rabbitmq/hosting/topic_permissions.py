@@ -48,7 +48,7 @@ def _under(pattern: str, *, bound: bool) -> str:
 
 
 def _meeting(pattern: str) -> str:
-    """Keys that, bound, would ask for something under a pattern: `#` may stand for any words from there on."""
+    """Keys that, bound, would ask for something under a pattern: `#` may be any words from there on."""
     words = {"*": "[^.]+", ">": ".+"}
     first, *rest = (words.get(word, rf"(?:{re.escape(word)}|\*)") for word in pattern.split("."))
     after = ""

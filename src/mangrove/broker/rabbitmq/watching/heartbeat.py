@@ -25,7 +25,7 @@ class RabbitHeartbeat(asyncio.Protocol):
 
     def __init__(self, broker: BrokerEndpoints, refused: Refused) -> None:
         self._name = broker.name
-        self._host, self._port = broker.monitor_host or broker.host, broker.monitor_port
+        self._host, self._port = broker.monitor_host or broker.host, broker.monitor_port or 0
         self._refused = refused
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -34,7 +34,7 @@ class RabbitHeartbeat(asyncio.Protocol):
         self._heard = 0
         self._open: list[int] = []
         self.silenced = "it has not been there yet"
-        if broker.external or self._port is None:
+        if broker.external or not self._port:
             self._closing = True
             self.silenced = "it is run by somebody else"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from mangrove.broker.rabbitmq.address import DEFAULT_VHOST, GUEST
-from mangrove.broker.rabbitmq.passwords import password_of
-from mangrove.broker.rabbitmq.topic_permissions import topic_permission
-from mangrove.broker.rabbitmq.users import DEFINITIONS, HOST_ACCESS, HostAccess, read_access
+from mangrove.broker.rabbitmq.hosting.passwords import password_of
+from mangrove.broker.rabbitmq.hosting.topic_permissions import topic_permission
+from mangrove.broker.rabbitmq.hosting.users import DEFINITIONS, HOST_ACCESS, HostAccess, read_access
 from mangrove.broker.security import BrokerSecurity, Rights
 from mangrove.host.keys.salted_hash import salted_sha256
 from mangrove.model.address import Address

@@ -1,6 +1,6 @@
 """What a gateway declares in a RabbitMQ, and why nothing comes back to it that it published itself.
 
-    federated exchange ──keys that others want──► border (headers) ──marked as ours──► a queue that keeps nothing
+    federated exchange ──keys others want──► border (headers) ──marked as ours──► a queue that keeps nothing
                                                       │ all else
                                                       ▼
                                               out (fanout) ──► the gateway's queue
@@ -13,8 +13,9 @@ or while the gateway does, waits there. Everything is named after the gateway, a
 from __future__ import annotations
 
 from pamqp import commands
+from pamqp.common import FieldTable
 
-from mangrove.broker.rabbitmq.properties import VIA_HEADER
+from mangrove.broker.rabbitmq.messages.properties import VIA_HEADER
 from mangrove.broker.rabbitmq.wire.connection import AmqpConnection, AmqpError
 
 EVENTS_EXCHANGE = "amq.rabbitmq.event"
@@ -43,21 +44,23 @@ class Topology:
         """Have everything there; AmqpError if the broker does not allow it, or lacks a plugin."""
         call = connection.call
         await call(commands.Exchange.Declare(exchange=self._exchange, exchange_type="topic", passive=True))
-        durable = {"durable": True, "internal": True}
-        await call(commands.Exchange.Declare(exchange=self._out, exchange_type="fanout", **durable))
+        await call(
+            commands.Exchange.Declare(exchange=self._out, exchange_type="fanout", durable=True, internal=True)
+        )
         await call(
             commands.Exchange.Declare(
                 exchange=self.border,
                 exchange_type="headers",
                 arguments={"alternate-exchange": self._out},
-                **durable,
+                durable=True,
+                internal=True,
             )
         )
-        limit = {"x-max-length-bytes": MAX_WAITING_BYTES}
+        limit: FieldTable = {"x-max-length-bytes": MAX_WAITING_BYTES}
         await call(commands.Queue.Declare(queue=self.queue, durable=True, arguments=limit))
         await call(commands.Queue.Bind(queue=self.queue, exchange=self._out))
         ours = await self._own_queue(connection, {"x-max-length": 0})
-        marked = {"x-match": "all", VIA_HEADER: self._gateway}
+        marked: FieldTable = {"x-match": "all", VIA_HEADER: self._gateway}
         await call(commands.Queue.Bind(queue=ours, exchange=self.border, arguments=marked))
         self.replies = await self._own_queue(connection)
         await self._consume(connection, self.replies, REPLIES)
@@ -95,15 +98,13 @@ class Topology:
             )
         )
 
-    async def _own_queue(
-        self, connection: AmqpConnection, arguments: dict[str, int] | None = None
-    ) -> str:
+    async def _own_queue(self, connection: AmqpConnection, arguments: FieldTable | None = None) -> str:
         """A queue of this connection alone, which ends with it."""
         declared = await connection.call(
-            commands.Queue.Declare(exclusive=True, auto_delete=True, arguments=dict(arguments or {}))
+            commands.Queue.Declare(exclusive=True, auto_delete=True, arguments=arguments)
         )
         assert isinstance(declared, commands.Queue.DeclareOk)
-        return declared.queue
+        return declared.queue or ""
 
     async def _consume(
         self, connection: AmqpConnection, queue: str, tag: bytes, *, acknowledged: bool = False
@@ -114,7 +115,7 @@ class Topology:
 
 
 NO_EVENTS = (
-    "it does not tell of bindings that come and go: its plugin rabbitmq_event_exchange is not enabled in this "
-    "virtual host; run `rabbitmq-plugins enable rabbitmq_event_exchange` there (another virtual host than / "
-    "is named by event_exchange.vhost in its configuration)"
+    "it does not tell of bindings that come and go: its plugin rabbitmq_event_exchange is not enabled in "
+    "this virtual host; run `rabbitmq-plugins enable rabbitmq_event_exchange` there (another virtual host "
+    "than / is named by event_exchange.vhost in its configuration)"
 )

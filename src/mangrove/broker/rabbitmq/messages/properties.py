@@ -124,9 +124,7 @@ def read_properties(raw: bytes) -> Described:
         "Amqp-Priority": None if found.priority is None else str(found.priority),
         "Amqp-Timestamp": None if found.timestamp is None else str(_seconds(found.timestamp)),
     }
-    for name, text in known.items():
-        if text and not header_problem(name, text):
-            headers[name] = text
+    headers |= {name: text for name, text in known.items() if text and not header_problem(name, text)}
     return Described(
         encode_head(headers) if headers else b"",
         found.reply_to or "",
