@@ -17,6 +17,7 @@ from typing import Any
 import paho.mqtt.client as paho
 import pika
 import pika.exceptions
+import psutil
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -372,6 +373,10 @@ async def test_status_shows_the_broker(mixed: Mixed) -> None:
     assert head.version.startswith("3.") or head.version.startswith("4.")
     assert head.url.startswith("amqps://")
     assert head.connections >= 2
+    ours = psutil.Process().children(recursive=True)
+    names = [process.name() for process in ours]
+    assert names.count("beam.smp") == 1
+    assert "epmd" not in names
 
 
 async def test_what_a_broker_lacks_is_told_with_its_remedy(mixed: Mixed) -> None:
@@ -425,10 +430,10 @@ async def test_nothing_accepted_is_lost_when_the_broker_is_killed(mixed: Mixed, 
         nonlocal sent
         deadline = time.monotonic() + 60
         while not done() and time.monotonic() < deadline:
-            for _ in range(10):
+            for _ in range(4):
                 await geneva.publish("load.geneva", b"%d" % sent)
                 sent += 1
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.01)
         return sent
 
     await until(lambda: len(publisher.confirmed) > 300)

@@ -20,6 +20,7 @@ from mangrove.model.endpoints import BrokerEndpoints
 
 logging.getLogger("pika").setLevel(logging.CRITICAL)  # brokers die in these tests
 TOPIC = "amq.topic"
+PREFETCH = 200
 T = TypeVar("T")
 
 
@@ -101,12 +102,14 @@ class AmqpClient:
         def read() -> list[Got]:
             found: list[Got] = []
             until = time.monotonic() + timeout_s
-            while len(found) < count and time.monotonic() < until:
-                method, properties, body = self.channel.basic_get(queue, auto_ack=True)
-                if method is None:
-                    time.sleep(0.02)
-                else:
+            self.channel.basic_qos(prefetch_count=PREFETCH)
+            for method, properties, body in self.channel.consume(queue, inactivity_timeout=0.05):
+                if method is not None:
                     found.append(Got(method.routing_key, body, properties))
+                    self.channel.basic_ack(method.delivery_tag)
+                if len(found) == count or time.monotonic() > until:
+                    break
+            self.channel.cancel()
             return found
 
         return await self.run(read)

@@ -1,4 +1,4 @@
-"""Patterns of the federation against binding keys: what each side matches, by the brokers' own definitions."""
+"""Patterns of the federation against binding keys: what each side matches, as the brokers define it."""
 
 from __future__ import annotations
 

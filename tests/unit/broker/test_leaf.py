@@ -9,7 +9,7 @@ import pytest
 from tests.kit.attachments import message
 from tests.kit.leaf_nodes import INFO, Attached
 
-from mangrove.broker.kinds import KINDS
+from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf import INTEREST_PER_TURN, MAX_INTEREST_WAITING, RUNS_PER_BUFFER
 from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.overlay.protocol.bodies import Message, parse_message_line

@@ -78,4 +78,7 @@ def test_the_host_keeps_its_password_when_keys_change(tmp_path: Path) -> None:
 
 def test_a_password_is_hashed_as_rabbitmq_does() -> None:
     """The example of RabbitMQ's documentation of its passwords."""
-    assert salted_sha256("test12", bytes.fromhex("908DC60A")) == "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+    assert (
+        salted_sha256("test12", bytes.fromhex("908DC60A"))
+        == "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
+
+from tests.kit.waiting import eventually
 
 from mangrove.broker.rabbitmq.messages import publisher as publisher_module
 from mangrove.broker.rabbitmq.messages.publisher import NOT_TAKEN, Publisher
@@ -57,9 +58,11 @@ async def test_what_is_left_goes_out_without_anything_new() -> None:
     publisher.lost()
     line = attach(publisher)
     assert line.written == b""
-    while not line.written:
-        await asyncio.sleep(0.05)
-    assert line.written == b"1"
+
+    async def written() -> bool:
+        return line.written == b"1"
+
+    await eventually(written, "what is left should be published")
 
 
 async def test_a_broker_lost_again_before_that_loses_nothing() -> None:

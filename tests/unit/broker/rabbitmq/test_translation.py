@@ -12,6 +12,7 @@ from mangrove.broker.rabbitmq.messages.properties import PropertyWriter, read_pr
 from mangrove.broker.rabbitmq.messages.repeats import Repeats
 from mangrove.broker.rabbitmq.messages.replies import ReplyTokens, is_way_back
 from mangrove.broker.rabbitmq.watching.refusals import read_refusal
+from mangrove.model.audit.entry import AuditKind
 
 
 def raw(**properties: object) -> bytes:
@@ -156,4 +157,12 @@ def test_refusals_are_read_from_the_log() -> None:
     found = read_refusal(line)
     assert found is not None
     assert (found.host, found.user, found.way) == ("127.0.0.1", "anna", "client")
+    line = (
+        b"2026-11-18 03:08:43.5+00:00 [error] <0.1378.0> operation basic.publish caused a channel exception "
+        b"access_refused: access to topic 'secret.x' in exchange 'amq.topic' in vhost '/' refused for user 'ben'"
+    )
+    found = read_refusal(line)
+    assert found is not None
+    assert (found.kind, found.user) == (AuditKind.SUBJECT_REFUSED, "ben")
+    assert found.what.startswith("topic 'secret.x'")
     assert read_refusal(b"2026 [info] <0.9.0> user 'anna' authenticated") is None

@@ -11,7 +11,9 @@ _REFUSED = re.compile(r"login (?:was )?(?:refused|failed)|authentication failed"
 _USER = re.compile(r"""user:? ['"](?P<user>[^'"]{0,255})['"]""")
 _WAY = re.compile(r"\b(HTTP|MQTT|STOMP)\b")
 _ADDRESS = re.compile(r"(?P<host>\d+\.\d+\.\d+\.\d+|\[[0-9a-f:]+\]):\d+ ->")
+_ACCESS = re.compile(r"access_refused: access to (?P<what>.*) refused for user '(?P<user>[^']{0,255})'")
 _LOGIN = "authentication error"
+MAX_WHAT = 120
 
 
 def read_refusal(line: bytes) -> Refusal | None:
@@ -19,6 +21,9 @@ def read_refusal(line: bytes) -> Refusal | None:
     if b"[error]" not in line and b"[warning]" not in line:
         return None
     text = line.decode(errors="replace")
+    if access := _ACCESS.search(text):
+        what = access["what"][:MAX_WHAT]
+        return Refusal(AuditKind.SUBJECT_REFUSED, "", "client", access["user"], what)
     if _REFUSED.search(text) is None:
         return None
     where, user, way = _ADDRESS.search(text), _USER.search(text), _WAY.search(text)
