@@ -36,6 +36,7 @@ from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys
 from mangrove.host.keys.login import BrokerLogin, LoginSource
 from mangrove.host.keys.logins.user_login import local_login
+from mangrove.host.keys.making import issue_client, revoke
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.subjects import matches
@@ -362,6 +363,37 @@ async def test_rules_and_gateways_queues_are_kept_by_the_broker(mixed: Mixed) ->
 
 
 EVENTS = "amq.rabbitmq.event"
+
+
+async def test_a_new_client_comes_in_and_a_revoked_one_is_sent_away(mixed: Mixed) -> None:
+    keys = mixed.launched.keys
+    assert keys is not None
+    how = parameters(mixed.broker, issue_client(keys, "tokyo", "anna"))
+
+    async def comes_in() -> bool:
+        try:
+            await asyncio.to_thread(lambda: pika.BlockingConnection(how).close())
+        except pika.exceptions.AMQPConnectionError:
+            return False
+        return True
+
+    await eventually(comes_in, "the broker should be told of a new client")
+    async with amqp_clients(how) as (anna,):
+        revoke(keys, "tokyo", client="anna")
+
+        async def sent_away() -> bool:
+            def heard_nothing_else() -> bool:
+                try:
+                    anna.channel.connection.process_data_events(0)
+                except pika.exceptions.AMQPError:
+                    return True
+                return False
+
+            return await anna.run(heard_nothing_else)
+
+        await eventually(sent_away, "a revoked client should be disconnected")
+    assert not await comes_in()
+    assert (await mixed.gateway("tokyo")).head_connected
 
 
 async def test_status_shows_the_broker(mixed: Mixed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from tests.kit.waiting import eventually
@@ -16,8 +17,8 @@ class Line:
 
     def __init__(self) -> None:
         self.written = b""
-        self.on_confirm = lambda _tag, _multiple, _taken: None
-        self.on_writable = lambda _: None
+        self.on_confirm: Callable[[int, bool, bool], None] = lambda _tag, _multiple, _taken: None
+        self.on_writable: Callable[[bool], None] = lambda _: None
 
     def write(self, data: bytes) -> None:
         self.written += data

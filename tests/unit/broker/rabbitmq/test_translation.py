@@ -159,7 +159,8 @@ def test_refusals_are_read_from_the_log() -> None:
     assert (found.host, found.user, found.way) == ("127.0.0.1", "anna", "client")
     line = (
         b"2026-11-18 03:08:43.5+00:00 [error] <0.1378.0> operation basic.publish caused a channel exception "
-        b"access_refused: access to topic 'secret.x' in exchange 'amq.topic' in vhost '/' refused for user 'ben'"
+        b"access_refused: access to topic 'secret.x' in exchange 'amq.topic' in vhost '/' "
+        b"refused for user 'ben'"
     )
     found = read_refusal(line)
     assert found is not None

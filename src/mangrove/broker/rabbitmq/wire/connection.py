@@ -37,7 +37,7 @@ FRAME_MAX = 131_072
 WRITE_HIGH_WATER_BYTES = 1 << 20
 MAX_FRAME_BYTES = FRAME_MAX + frames.FRAME_EXTRA
 _GREETING = b"AMQP\x00\x00\x09\x01"
-_CAPABILITIES = dict.fromkeys(
+_CAPABILITIES: FieldTable = dict.fromkeys(
     (
         "basic.nack",
         "publisher_confirms",
