@@ -30,7 +30,7 @@ from mangrove.broker.rabbitmq.hosting.server import rabbitmq_server
 from mangrove.broker.rabbitmq.messages.properties import PropertyWriter
 from mangrove.broker.rabbitmq.messages.publisher import Publisher
 from mangrove.broker.rabbitmq.wire import frames
-from mangrove.broker.rabbitmq.wire.connection import CHANNEL, AmqpConnection
+from mangrove.broker.rabbitmq.wire.connection import CHANNEL, HEARTBEAT_S, AmqpConnection
 from mangrove.broker.rabbitmq.wire.frames import Delivery
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
@@ -165,12 +165,12 @@ class Consumer:
     """Takes messages from a durable queue, and acknowledges them a buffer at a time."""
 
     def __init__(self, broker: BrokerEndpoints) -> None:
-        self._connection = AmqpConnection(_address(broker), "bench consumer")
-        self._connection.on_deliveries = self._take
+        self.connection = AmqpConnection(_address(broker), "bench consumer")
+        self.connection.on_deliveries = self._take
         self.taken = 0
 
     async def open(self, exchange: str, key: str) -> None:
-        connection = self._connection
+        connection = self.connection
         await connection.open()
         await connection.call(commands.Queue.Declare(queue=key, durable=True))
         await connection.call(commands.Queue.Bind(queue=key, exchange=exchange, routing_key=key))
@@ -179,17 +179,17 @@ class Consumer:
 
     def _take(self, deliveries: list[Delivery]) -> None:
         self.taken += len(deliveries)
-        self._connection.write(frames.ack(CHANNEL, deliveries[-1].tag))
+        self.connection.write(frames.ack(CHANNEL, deliveries[-1].tag))
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self.connection.close()
 
 
 class Producer:
     """Publishes persistent messages, of which a bounded number is not confirmed yet."""
 
     def __init__(self, broker: BrokerEndpoints) -> None:
-        self._connection = AmqpConnection(_address(broker), "bench producer")
+        self.connection = AmqpConnection(_address(broker), "bench producer")
         self._room = asyncio.Event()
         self._publisher = Publisher(self._writable, lambda _reason, _count: None)
 
@@ -197,14 +197,14 @@ class Producer:
         (self._room.set if writable else self._room.clear)()
 
     async def open(self) -> None:
-        await self._connection.open()
-        await self._connection.call(commands.Confirm.Select())
-        self._publisher.attached(self._connection)
+        await self.connection.open()
+        await self.connection.call(commands.Confirm.Select())
+        self._publisher.attached(self.connection)
         self._room.set()
 
     async def publish(self, exchange: str, key: str, count: int) -> None:
         properties = PropertyWriter("bench").properties()
-        body = frames.body_frames(CHANNEL, bytes(SIZE_BYTES), self._connection.frame_max)
+        body = frames.body_frames(CHANNEL, bytes(SIZE_BYTES), self.connection.frame_max)
         head = frames.content_head(CHANNEL, SIZE_BYTES, properties)
         message = frames.publish_head(CHANNEL, exchange, key) + head + body
         for _ in range(count // BURST):
@@ -213,7 +213,7 @@ class Producer:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self.connection.close()
 
 
 async def _measure(
@@ -248,15 +248,18 @@ async def _measure(
         INWARD: (lambda _: from_nats(), lambda: inside.taken),
         OUTWARD: (lambda n: near.publish("amq.topic", "out.bench", n), lambda: heard),
     }
+    ours = (natively, inside, far, near)
+    beating = asyncio.create_task(_beat([each.connection for each in ours]))
     try:
         await _warm(far, natively)
         rates: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(rounds):
             for way, (publish, arrived) in ways.items():
-                rates[way].append(await _rate(publish, arrived, count))
+                rates[way].append(await _rate(way, publish, arrived, count))
     finally:
+        beating.cancel()
         await client.close()
-        for each in (natively, inside, far, near):
+        for each in ours:
             await each.close()
     medians = {way: statistics.median(found) for way, found in rates.items()}
     return {"messages": count, "rounds": rounds, "msg_s": medians, "all_msg_s": rates}
@@ -274,14 +277,24 @@ async def _warm(far: Producer, natively: Consumer) -> None:
         await asyncio.sleep(1.0)
 
 
-async def _rate(publish: Callable[[int], Awaitable[None]], arrived: Callable[[], int], count: int) -> float:
+async def _beat(connections: list[AmqpConnection]) -> None:
+    """Give signs of life: a broker closes the connection of who says nothing while the others are measured."""
+    while True:
+        for connection in connections:
+            connection.beat()
+        await asyncio.sleep(HEARTBEAT_S / 2)
+
+
+async def _rate(
+    way: str, publish: Callable[[int], Awaitable[None]], arrived: Callable[[], int], count: int
+) -> float:
     """Messages a second from the first publication to the last arrival."""
     before, began = arrived(), perf_counter()
     sending = asyncio.ensure_future(publish(count))
     while arrived() - before < count:
         if perf_counter() - began > TIMEOUT_S:
             sending.cancel()
-            raise TimeoutError(f"{count - (arrived() - before)} of {count} messages did not arrive")
+            raise TimeoutError(f"{way}: {count - (arrived() - before)} of {count} messages did not arrive")
         await asyncio.sleep(0.005)
     await sending
     return count / (perf_counter() - began)

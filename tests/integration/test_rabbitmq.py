@@ -31,6 +31,7 @@ from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.rabbitmq.address import RabbitAddress
 from mangrove.broker.rabbitmq.exchange.management import fetch
+from mangrove.broker.rabbitmq.hosting.server import has_rabbitmq
 from mangrove.broker.rabbitmq.hosting.users import read_access
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys
@@ -41,6 +42,8 @@ from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.subjects import matches
 from mangrove.testbed.local_federation import LocalFederation
+
+pytestmark = pytest.mark.skipif(not has_rabbitmq(), reason="needs RabbitMQ; see scripts/setup")
 
 FEDERATION = """
 federation: mixed
@@ -324,6 +327,42 @@ async def test_an_mqtt_client_of_the_broker_takes_part(
 
     await eventually(alerted, "the device should hear of it")
     assert arrived == [("alerts/flood/now", b"run")]
+
+
+async def test_a_stomp_client_of_the_broker_takes_part(mixed: Mixed, geneva: Client) -> None:
+    heard = Heard()
+    await geneva.subscribe("stomp.geneva", cb=heard.take)
+    tls = ssl.create_default_context(cafile=str(mixed.device.trusted))
+    reader, writer = await asyncio.open_connection("127.0.0.1", mixed.broker.stomp_port, ssl=tls)
+
+    def say(*lines: str, body: str = "") -> None:
+        writer.write(("\n".join(lines) + "\n\n" + body + "\0\n").encode())
+
+    async def hear() -> str:
+        async with asyncio.timeout(20):
+            return (await reader.readuntil(b"\0")).decode().lstrip("\n")
+
+    say(
+        "CONNECT",
+        "accept-version:1.2",
+        "host:/",
+        f"login:{mixed.device.name}",
+        f"passcode:{mixed.device.password.read_text().strip()}",
+    )
+    assert (await hear()).startswith("CONNECTED")
+    say("SUBSCRIBE", "id:1", "destination:/topic/stomp.tokyo.*")
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 1)
+    say("SEND", "destination:/topic/stomp.geneva", "colour:red", body="hello")
+    await geneva.publish("stomp.tokyo.x", b"konnichiwa")
+    message = await hear()
+    assert message.startswith("MESSAGE")
+    assert "destination:/topic/stomp.tokyo.x" in message
+    assert message.endswith("konnichiwa\0")
+    await heard.reach(1)
+    assert heard[0].data == b"hello"
+    assert (heard[0].headers or {})["colour"] == "red"
+    writer.close()
 
 
 async def test_rules_and_gateways_queues_are_kept_by_the_broker(mixed: Mixed) -> None:

@@ -92,6 +92,13 @@ def _rabbitmq_mistakes(place: str, domain: dict[str, Any], external: dict[str, A
             "a RabbitMQ knows no NKEYs",
             "user, with password_file or password_env",
         )
+    head = external.get("head")
+    if isinstance(credentials, dict) and credentials.get("ca_file") and str(head).startswith("amqp://"):
+        yield Mistake(
+            f"{place}.external.head",
+            f"found {head!r}, which is not encrypted, and `ca_file` under `credentials`",
+            "amqps://host:port, or no ca_file",
+        )
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -97,6 +97,12 @@ def test_the_kind_may_stand_under_external_alone() -> None:
             "password_file",
         ),
         (
+            "{kind: rabbitmq, external: "
+            "{head: 'amqp://h:1', credentials: {user: a, password_env: B, ca_file: c}}}",
+            "domains.tokyo.external.head",
+            "amqps://host:port",
+        ),
+        (
             "{kind: rabbitmq, hosts: {a: {address: 10.0.0.1, brokers: [head]}, b: {address: 10.0.0.2}}}",
             "domains.tokyo.hosts",
             "one host",

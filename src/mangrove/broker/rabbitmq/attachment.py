@@ -32,6 +32,7 @@ from mangrove.broker.rabbitmq.wire.connection import (
     AmqpConnection,
     AmqpError,
     first_error,
+    was_refused,
 )
 from mangrove.broker.rabbitmq.wire.frames import Delivery
 from mangrove.errors import InputError
@@ -100,7 +101,7 @@ class RabbitAttachment:
         listening, publishing = both
         listening.on_deliveries = self._delivered
         self._early = []
-        attached = False
+        attached = letting_go = False
         try:
             for connection in both:
                 await connection.open(tls)
@@ -114,12 +115,15 @@ class RabbitAttachment:
         except (AmqpError, PageError) as error:
             if not attached:
                 return error.message
+        except asyncio.CancelledError:
+            letting_go = True
+            raise
         finally:
             self._listening = None
-            self._publisher.lost()
+            self._publisher.lost(refused=was_refused(publishing))
             for connection in both:
                 await connection.close()
-            if attached:
+            if attached and not letting_go:
                 reason = first_error(both)
                 log.warning("lost the head broker %s: %s", address.place, reason)
                 self._owner.lost(reason)

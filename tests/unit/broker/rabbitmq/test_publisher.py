@@ -97,3 +97,37 @@ async def test_what_the_broker_does_not_take_is_counted() -> None:
     line.on_confirm(2, True, False)
     assert lost == [(NOT_TAKEN, 2)]
     assert publisher.unconfirmed == 0
+
+
+async def test_what_the_broker_refuses_is_found_and_left_out() -> None:
+    """A refusal closes the channel; the rest is published, in its order."""
+    publisher, _, lost = made()
+    attach(publisher)
+    publisher.publish([b"1", b"bad", b"3"])
+    publisher.lost(refused=True)
+    line = attach(publisher)
+    publisher.publish([b"4"])
+    assert line.written == b"1"
+    line.on_confirm(1, False, True)
+    assert line.written == b"1bad"
+    publisher.lost(refused=True)
+    assert lost == [(NOT_TAKEN, 1)]
+    line = attach(publisher)
+    publisher.publish([b"5"])
+    for number in range(1, 4):
+        line.on_confirm(number, False, True)
+    assert line.written == b"345"
+    assert publisher.unconfirmed == 0
+    publisher.publish([b"6", b"7"])
+    assert line.written == b"34567"
+
+
+async def test_what_comes_while_nobody_is_there_follows_what_is_left() -> None:
+    publisher, _, _ = made()
+    attach(publisher)
+    publisher.publish([b"1"])
+    publisher.lost()
+    publisher.publish([b"2"])
+    line = attach(publisher)
+    publisher.publish([b"3"])
+    assert line.written == b"123"

@@ -30,12 +30,20 @@ PLUGINS = (
 )
 
 
+def has_rabbitmq() -> bool:
+    """Whether one can be started on this machine."""
+    return _found_script() is not None
+
+
+def _found_script() -> str | None:
+    """The script that starts a RabbitMQ as whoever calls it: Debian's command wants to be root."""
+    here = (place for place in SCRIPT_PLACES if Path(place).exists())
+    return next(here, None) or shutil.which("rabbitmq-server")
+
+
 def rabbitmq_script() -> str:
-    """Path of the script that starts a RabbitMQ as whoever calls it: Debian's command wants to be root."""
-    for place in SCRIPT_PLACES:
-        if Path(place).exists():
-            return place
-    found = shutil.which("rabbitmq-server")
+    """Path of that script, or InputError."""
+    found = _found_script()
     if found is None:
         raise InputError(
             "the program rabbitmq-server was not found",
@@ -61,6 +69,7 @@ def rabbitmq_server(
         log_path=run.log(name),
         ready_text=READY_TEXT,
         ready_within_s=READY_S,
+        may_be_cut_short=True,
     )
 
 

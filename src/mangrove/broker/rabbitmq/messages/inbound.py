@@ -10,6 +10,7 @@ from mangrove.broker.rabbitmq.messages.properties import Described, read_propert
 from mangrove.broker.rabbitmq.messages.repeats import Repeats
 from mangrove.broker.rabbitmq.messages.replies import ReplyTokens, is_way_back
 from mangrove.broker.rabbitmq.wire.frames import Delivery
+from mangrove.model.subjects import REPLY_PREFIX, is_internal
 
 MAX_KNOWN = 1 << 14
 ODD_KEY = "routing key that is no subject"
@@ -77,7 +78,7 @@ class Inbound:
         known = self._sound.get(key)
         if known is None:
             try:
-                known = is_subject(key.decode())
+                known = _may_leave(key.decode())
             except UnicodeDecodeError:
                 known = False
             if len(self._sound) >= MAX_KNOWN:
@@ -101,3 +102,8 @@ class Inbound:
                 self._described.clear()
             self._described[properties] = described
         return described
+
+
+def _may_leave(key: str) -> bool:
+    """Whether a routing key is a subject that others may hear: one of applications, or a way back to them."""
+    return is_subject(key) and (not is_internal(key) or key.startswith(REPLY_PREFIX))

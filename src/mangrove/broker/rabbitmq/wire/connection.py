@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 CHANNEL = 1
 CONNECT_S = 3.0
 GOODBYE_S = 0.5
+FORCED = 320
+"""The code by which a broker that stops closes its connections."""
 HEARTBEAT_S = 5
 """A broker that says nothing for twice as long is taken for dead."""
 FRAME_MAX = 131_072
@@ -93,10 +95,11 @@ class AmqpConnection(asyncio.Protocol):
     async def open(self, tls: ssl.SSLContext | None = None, timeout_s: float = CONNECT_S) -> None:
         """Connect, log in, and open the channel; AmqpError tells why it could not be."""
         address = self._address
+        encryption = (tls or ssl.create_default_context()) if address.encrypted else None
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.get_running_loop().create_connection(
-                    lambda: self, address.host, address.port, ssl=tls if address.encrypted else None
+                    lambda: self, address.host, address.port, ssl=encryption
                 )
                 await self._opened
         except TimeoutError:
@@ -323,3 +326,8 @@ class AmqpConnection(asyncio.Protocol):
 def first_error(connections: Sequence[AmqpConnection]) -> str:
     """Why connections that belong together have ended."""
     return next((str(each.error) for each in connections if each.error is not None), "they were closed")
+
+
+def was_refused(connection: AmqpConnection) -> bool:
+    """Whether the broker ended it because of what was said, and not because it ends itself."""
+    return connection.error is not None and connection.error.code not in (0, FORCED)
