@@ -278,7 +278,7 @@ async def _warm(far: Producer, natively: Consumer) -> None:
 
 
 async def _beat(connections: list[AmqpConnection]) -> None:
-    """Give signs of life: a broker closes the connection of who says nothing while the others are measured."""
+    """Give signs of life: a broker closes the connection of who says nothing while others are measured."""
     while True:
         for connection in connections:
             connection.beat()
