@@ -19,6 +19,7 @@ from mangrove.host.run_directory import RunDirectory
 
 READY_TEXT = "Server startup complete"
 READY_S = 90.0
+NOBODYS_PORT = 1
 """Its first start takes ten seconds on an idle machine, six of which its MQTT plugin waits for a cluster."""
 SCRIPT_PLACES = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server")
 PLUGINS = (
@@ -80,8 +81,9 @@ def _enabled(plugins: tuple[str, ...]) -> bytes:
 def _environment(name: str, port: int, home: Path) -> list[str]:
     """What RabbitMQ's scripts are told; nothing of the machine's own configuration is read."""
     node = f"{name}@localhost"
-    # Who asks epmd for the port of a node is answered with this number, and nobody is asked.
-    erlang = f"-sname {node} -dist_listen false -start_epmd false -erl_epmd_port {port}"
+    # Who asks epmd for the port of a node is answered with this number, and nobody is asked. All Erlang
+    # processes are told so: RabbitMQ starts one every minute whose only work is to start an epmd.
+    alone = f"-dist_listen false -start_epmd false -erl_epmd_port {port}"
     settings = {
         "HOME": home,
         "RABBITMQ_NODENAME": node,
@@ -92,7 +94,11 @@ def _environment(name: str, port: int, home: Path) -> list[str]:
         "RABBITMQ_CONF_ENV_FILE": f"{home}/environment",
         "RABBITMQ_GENERATED_CONFIG_DIR": f"{home}/generated",
         "RABBITMQ_ENABLED_PLUGINS_FILE": f"{home}/enabled_plugins",
-        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": erlang,
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-sname {node}",
+        "ERL_AFLAGS": alone,
+        # Should an epmd be asked after all, it is none of the machine's: nobody listens there.
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "ERL_EPMD_PORT": NOBODYS_PORT,
         # The script replaces itself by Erlang only where a supervisor watches the process: here, too.
         "RUNNING_UNDER_SYSTEMD": "true",
     }
