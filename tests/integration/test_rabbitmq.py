@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -31,7 +32,7 @@ from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.rabbitmq.address import RabbitAddress
 from mangrove.broker.rabbitmq.exchange.management import fetch
-from mangrove.broker.rabbitmq.hosting.server import has_rabbitmq
+from mangrove.broker.rabbitmq.hosting.server import environment, has_rabbitmq
 from mangrove.broker.rabbitmq.hosting.users import read_access
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys
@@ -448,6 +449,24 @@ async def test_status_shows_the_broker(mixed: Mixed) -> None:
     names = [process.name() for process in ours]
     assert names.count("beam.smp") == 1
     assert "epmd" not in names
+
+
+def test_not_even_whom_rabbitmq_starts_for_that_starts_an_epmd(tmp_path: Path) -> None:
+    """Every minute it runs this command, so that there be one; told nothing, it leaves a daemon behind."""
+    there = {process.pid for process in psutil.process_iter() if process.name() == "epmd"}
+    starter = [
+        "erl",
+        "-boot",
+        "no_dot_erlang",
+        "-sname",
+        "epmd-starter-1",
+        "-noinput",
+        "-s",
+        "erlang",
+        "halt",
+    ]
+    subprocess.run(["/usr/bin/env", *environment("b", 1234, tmp_path), *starter], check=True, timeout=30)
+    assert not {process.pid for process in psutil.process_iter() if process.name() == "epmd"} - there
 
 
 async def test_what_a_broker_lacks_is_told_with_its_remedy(mixed: Mixed) -> None:

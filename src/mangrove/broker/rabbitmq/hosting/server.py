@@ -66,7 +66,7 @@ def rabbitmq_server(
         write_private(home / file, content)
     return ManagedProcess(
         name,
-        ["/usr/bin/env", *_environment(name, port, home), rabbitmq_script()],
+        ["/usr/bin/env", *environment(name, port, home), rabbitmq_script()],
         log_path=run.log(name),
         ready_text=READY_TEXT,
         ready_within_s=READY_S,
@@ -78,8 +78,8 @@ def _enabled(plugins: tuple[str, ...]) -> bytes:
     return f"[{','.join(plugins)}].\n".encode()
 
 
-def _environment(name: str, port: int, home: Path) -> list[str]:
-    """What RabbitMQ's scripts are told; nothing of the machine's own configuration is read."""
+def environment(name: str, port: int, home: Path) -> list[str]:
+    """What RabbitMQ's scripts are told, as arguments of `env`; the machine's own settings are not read."""
     node = f"{name}@localhost"
     # Who asks epmd for the port of a node is answered with this number, and nobody is asked. All Erlang
     # processes are told so: RabbitMQ starts one every minute whose only work is to start an epmd.
