@@ -500,6 +500,22 @@ async def test_what_a_broker_lacks_is_told_with_its_remedy(mixed: Mixed) -> None
     assert "cannot be reached" in await problem("amqp://127.0.0.1:1")
 
 
+async def test_what_is_published_while_the_gateway_restarts_waits_for_it(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    heard = Heard()
+    await geneva.subscribe("patient.>", cb=heard.take)
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    gateway = mixed.launched.sites["tokyo"].gateway
+    assert gateway.pid is not None
+    os.kill(gateway.pid, signal.SIGKILL)
+    bodies = [b"%d" % number for number in range(100)]
+    await tokyo.publish("patient.one", *bodies)
+    await heard.reach(100)
+    assert [each.data for each in heard] == bodies
+    await mixed.links_up()
+
+
 async def test_nothing_accepted_is_lost_when_the_broker_is_killed(mixed: Mixed, geneva: Client) -> None:
     heard: Counter[bytes] = Counter()
 

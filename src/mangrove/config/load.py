@@ -257,7 +257,6 @@ def _federation(
                 monitor=external.monitor,
                 edges=tuple(external.edges),
                 kind=kind,
-                exchange=external.exchange,
                 credentials=_credentials(external.credentials, directory),
             ),
             placement=domain.placement,

@@ -95,11 +95,10 @@ class External(msgspec.Struct, frozen=True, kw_only=True):
 
     head: str
     leaf: str
+    """Where gateways attach; of a RabbitMQ, with its exchange and its management pages."""
     monitor: str | None = None
     edges: tuple[str, ...] = ()
     kind: BrokerKind = BrokerKind.NATS
-    exchange: str = ""
-    """Which exchange of a RabbitMQ is federated; empty: the one that every RabbitMQ has for topics."""
     credentials: ExternalCredentials | None = None
     """How we log in there; None: as the URLs say."""
 

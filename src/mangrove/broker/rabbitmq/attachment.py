@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 import msgspec
@@ -42,6 +43,10 @@ from mangrove.overlay.protocol.bodies import Flow, Message, WireError
 log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.2
+SETTLED_S = 10.0
+"""By then, what other domains want is known, and what is bound besides is unbound."""
+HEARD_S, LOOK_S = 1.0, 0.1
+"""When the first has been heard, others are waited for so long."""
 TOO_LONG = f"a subject, or a way back, of more than {MAX_KEY_BYTES} bytes, which AMQP cannot carry"
 NOBODY_ASKED = "an answer to nobody who asked"
 NO_SUBJECT = "binding that no subject can match"
@@ -69,6 +74,9 @@ class RabbitAttachment:
         """Changes that came before all that is bound was listed; None: it was."""
         self._after_interest: list[Callable[[], None]] | None = []
         self._listening: AmqpConnection | None = None
+        self._attached_at = 0.0
+        self._confirming = False
+        """Whether other domains have asked for something."""
         self._was_attached = False
         """Whether the broker was there before: then it has the bindings of durable queues at once."""
         self._frame_max = frames.FRAME_EXTRA + 4096
@@ -108,8 +116,11 @@ class RabbitAttachment:
             await self._topology.declare(listening)
             await publishing.call(commands.Confirm.Select())
             listed = await listed_bindings(address, tls)
+            first_time = not self._was_attached
             self._attached(listening, publishing, listed)
             attached = True
+            if first_time and self._topology.waiting:
+                await self._others_heard(both)
             await self._topology.begin(listening)
             await self._watch(both)
         except (AmqpError, PageError) as error:
@@ -129,23 +140,45 @@ class RabbitAttachment:
                 self._owner.lost(reason)
         return ""
 
-    async def _watch(self, both: Iterable[AmqpConnection]) -> None:
-        """Give signs of life until one of the connections ends."""
+    async def _others_heard(self, both: Sequence[AmqpConnection]) -> None:
+        """Wait for what other domains want, before messages are taken that waited for this gateway.
+
+        A gateway that has just started knows of nobody, and would throw them away.
+        """
+        until = monotonic() + SETTLED_S
+        while not self._confirming and monotonic() < until:
+            await self._watch(both, LOOK_S)
+        await self._watch(both, HEARD_S)
+
+    async def _watch(self, both: Sequence[AmqpConnection], seconds: float = math.inf) -> None:
+        """Give signs of life for so long, or until one of the connections ends."""
+        until = monotonic() + seconds
         ends = [asyncio.ensure_future(each.closed.wait()) for each in both]
         try:
-            while not any(end.done() for end in ends):
-                await asyncio.wait(ends, timeout=HEARTBEAT_S / 2, return_when=asyncio.FIRST_COMPLETED)
+            while not any(end.done() for end in ends) and monotonic() < until:
+                pause = min(HEARTBEAT_S / 2, until - monotonic())
+                await asyncio.wait(ends, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                if monotonic() - self._attached_at > SETTLED_S:
+                    self._unbind_stale()
                 for connection in both:
                     connection.beat()
         finally:
             for end in ends:
                 end.cancel()
 
+    def _unbind_stale(self) -> None:
+        """Nobody asks any more for what a former life of this gateway, or of the broker, was asked for."""
+        if self._listening is not None:
+            for key in self._stale:
+                self._topology.unbind(self._listening, key)
+            self._stale.clear()
+
     def _attached(self, listening: AmqpConnection, publishing: AmqpConnection, listed: list[Binding]) -> None:
         ours = Binding("exchange", self._topology.border, "")
         self._stale = {each.key for each in listed if each[:2] == ours[:2]}
         self._keys.clear()
         self._listening = listening
+        self._attached_at = monotonic()
         self._frame_max = publishing.frame_max
         self._publisher.attached(publishing)
         log.info("attached to head broker %s at %s", listening.server, self._address.place)
@@ -192,12 +225,10 @@ class RabbitAttachment:
                 self._topology.unbind(self._listening, key)
 
     def confirm(self, done: Callable[[], None]) -> None:
-        """Call `done` when the broker has bound all that was asked for; the rest of before is unbound."""
+        """Call `done` when the broker has bound all that was asked for."""
         if self._listening is None:
             return
-        for key in self._stale:
-            self._topology.unbind(self._listening, key)
-        self._stale.clear()
+        self._confirming = True
         self._listening.ask(commands.Basic.Qos(0, PREFETCH), lambda _: done())
 
     def after_interest(self, done: Callable[[], None]) -> None:

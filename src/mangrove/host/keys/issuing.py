@@ -32,7 +32,7 @@ Keep them as you would a password: who has them is {client}.
 
   user        its name, {client}: the folder itself may be called as you like
   client.nk   its NKEY (seed), for NATS clients
-  password    its password, for MQTT and for NATS clients without NKEYs; the user is {client}
+  password    its password, for MQTT, AMQP and STOMP, and for NATS clients without NKEYs; the user is {client}
   ca.pem      by whom brokers are certified: connect with TLS and check them against it
 """
 

@@ -37,6 +37,8 @@ class Topology:
         self.border = f"mangrove.{gateway}.border"
         self._out = f"mangrove.{gateway}.out"
         self.queue = f"mangrove.{gateway}"
+        self.waiting = 0
+        """Messages that were in the gateway's queue when it was declared."""
         self.replies = ""
         """Where answers to requests from other domains come; the broker names it."""
 
@@ -57,7 +59,9 @@ class Topology:
             )
         )
         limit: FieldTable = {"x-max-length-bytes": MAX_WAITING_BYTES}
-        await call(commands.Queue.Declare(queue=self.queue, durable=True, arguments=limit))
+        declared = await call(commands.Queue.Declare(queue=self.queue, durable=True, arguments=limit))
+        assert isinstance(declared, commands.Queue.DeclareOk)
+        self.waiting = declared.message_count or 0
         await call(commands.Queue.Bind(queue=self.queue, exchange=self._out))
         ours = await self._own_queue(connection, {"x-max-length": 0})
         marked: FieldTable = {"x-match": "all", VIA_HEADER: self._gateway}
