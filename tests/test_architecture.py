@@ -22,7 +22,7 @@ MATTER = {"host", "broker", "store", "lake", "config"}
 STUDIES = {"simulation", "pipelines", "evaluation"}
 TOP = {"monitor", "cli", "testbed"}
 BODY_FORMAT = "mangrove.overlay.protocol.bodies"
-BROKER_KINDS = "mangrove.broker.nats"
+BROKER_KINDS = ("mangrove.broker.nats", "mangrove.broker.rabbitmq")
 KNOW_NO_BROKER_PRODUCT = {"gateway"}  # rooms that go through the seam and the registry alone
 
 # room → rooms of Mangrove that it may import (besides itself)

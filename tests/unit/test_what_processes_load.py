@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-HEAVY = ("scipy", "pydantic", "yaml", "typer", "rich", "pyarrow", "pandas", "pymoo", "matplotlib", "pyspark")
+HEAVY = (
+    *("scipy", "pydantic", "yaml", "typer", "rich", "pyarrow", "pandas", "pymoo", "matplotlib", "pyspark"),
+    *("pamqp", "mangrove.broker.rabbitmq"),
+)
 KEYS = ("bcrypt", "nkeys", "mangrove.host.keys.nkey", "mangrove.host.keys.ring")
 OTHERS = ("mangrove.planning", "mangrove.evaluation", "mangrove.simulation", "mangrove.config")
 SUPERVISION = ("mangrove.broker.nats.configuration", "mangrove.broker.nats.server")

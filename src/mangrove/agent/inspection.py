@@ -11,6 +11,7 @@ from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.nats.leaf_subscriptions import gateway_subscriptions
 from mangrove.model.audit.entry import AuditHead
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.contract_warnings import federation_warnings
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
 from mangrove.model.federation import Federation
@@ -137,10 +138,11 @@ async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:
 async def brokers_follow(endpoints: DomainEndpoints, gateway: GatewayStatus) -> bool:
     """Whether a domain's brokers know of everything that its gateway has asked for, and of nothing else.
 
-    Only then does what is published there leave the domain. Brokers without a monitoring page are not asked.
+    Only then does what is published there leave the domain. Brokers without a monitoring page are not asked,
+    nor is a RabbitMQ, whose pages do not tell.
     """
     asked: frozenset[str] = frozenset()
-    if endpoints.head.monitor_url is not None:
+    if endpoints.head.monitor_url is not None and endpoints.head.kind is BrokerKind.NATS:
         found = await gateway_subscriptions(endpoints.head)
         if found is None or len(found) != gateway.subscribed:
             return False

@@ -311,10 +311,12 @@ class Launcher:
         for broker in (*endpoints.brokers(), *endpoints.spares):
             if broker.external or broker.machine not in here:
                 continue
-            offered = (broker.client_port, broker.mqtt_port, broker.leaf_port, broker.route_port)
+            offered = [broker.client_port, broker.mqtt_port, broker.leaf_port, broker.route_port]
+            offered.append(broker.stomp_port)
             addresses = [Address(broker.host, port) for port in offered if port is not None]
-            if broker.monitor_port is not None:
-                addresses.append(Address(broker.monitor_host or broker.host, broker.monitor_port))
+            shown = (broker.monitor_port, broker.management_port)
+            pages = broker.monitor_host or broker.host
+            addresses += [Address(pages, port) for port in shown if port is not None]
             for address in addresses:
                 mistakes += self._reserve(address, where)
         return mistakes

@@ -36,6 +36,7 @@ from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.directions import directions_of
 from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
@@ -310,7 +311,8 @@ class Site:
             head_urls=self._head_urls(),
             mirror_urls={edge.name: edge.leaf_url for edge in self._succeeding()},
             head_kind=self._own.head.kind,
-            head_client_url=self._own.head.client_url,
+            # Only NATS has a store of retained messages, and edges on the way to which messages are timed.
+            head_client_url=self._own.head.client_url if self._own.head.kind is BrokerKind.NATS else "",
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_urls=tuple(broker.client_url for broker in self._own.managements),

@@ -57,7 +57,8 @@ class AttachmentOwner(Protocol):
     def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """The broker of this name is there. It knows nothing of the owner's earlier subscriptions.
 
-        `elsewhere`: it is another broker of the domain than the one that was lost.
+        `elsewhere`: it is another broker of the domain than the one that was lost, or one that keeps
+        subscriptions itself. Either way, who is not told of at once is away.
         """
 
     def doubted(self, doubted: bool) -> None:

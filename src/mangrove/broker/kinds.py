@@ -112,8 +112,11 @@ class Kind(Protocol):
     def refusal(self, line: bytes) -> Refusal | None:
         """Whom the broker turned away, if a line of its log tells of that."""
 
-    async def attach_problem(self, url: str) -> str:
-        """Why a gateway could not attach to somebody else's broker at `url`, or an empty string."""
+    async def attach_problem(self, url: str, login: LoginSource | None = None) -> str:
+        """Why a gateway could not attach to somebody else's broker at `url`, or an empty string.
+
+        Without a `login`, the URL says who we are there.
+        """
 
     def subscription_watch(self, broker: BrokerEndpoints) -> SubscriptionWatch:
         """Looks at who subscribes to what at a broker, as often as is affordable."""
@@ -126,5 +129,9 @@ KINDS: dict[BrokerKind, Kind] = {BrokerKind.NATS: NatsKind()}
 
 
 def kind_of(name: BrokerKind) -> Kind:
-    """What can be done with brokers of this kind."""
+    """What can be done with brokers of this kind; others than the first are loaded where there are any."""
+    if name is BrokerKind.RABBITMQ and name not in KINDS:
+        from mangrove.broker.rabbitmq.kind import RabbitKind
+
+        KINDS[name] = RabbitKind()
     return KINDS[name]

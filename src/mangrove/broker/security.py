@@ -45,7 +45,9 @@ class BrokerSecurity(msgspec.Struct, frozen=True, kw_only=True):
     may use all of them."""
     seed: str = ""
     """By which this broker attaches to another, if it does."""
+    gateway_seed: str = ""
+    """The gateway's, for a broker that knows no NKEYs; empty for all others."""
 
     def __repr__(self) -> str:
-        """Without the seed."""
+        """Without the seeds."""
         return f"BrokerSecurity({self.federation!r}, {self.domain!r}, {self.certificate!r})"

@@ -20,6 +20,7 @@ EXTRAS = {
     "nicegui": "monitor",
     "prometheus_client": "monitor",
     "opentelemetry": "tracing",
+    "pamqp": "rabbitmq",
     "playwright": "dev",
     "psutil": "dev",
 }

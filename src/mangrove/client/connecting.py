@@ -127,6 +127,11 @@ async def _connect(place: _Place, name: str, identity: Path | None, filtering: F
     servers, edges = place.servers, place.edges
     if servers is None:
         endpoints, directions, external = _found(place)
+        if endpoints.head.kind is not BrokerKind.NATS:
+            raise InputError(
+                f"the clients of {endpoints.domain} speak AMQP, MQTT or STOMP, for its broker is a RabbitMQ",
+                hint=f"connect one of theirs to {endpoints.head.client_url}, or choose another domain",
+            )
         login = login or local_login(endpoints.keys)
         urls = edges or [each.url for each in directions.edges]
         at_brokers = external_login(external) if endpoints.head.external else login

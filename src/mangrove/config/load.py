@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 from pydantic import ValidationError
@@ -39,6 +39,7 @@ from mangrove.config.document.sites import (
     RiskGroupDocument,
 )
 from mangrove.config.failures import FailuresFile, read_failures
+from mangrove.config.kind_rules import kind_in
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
@@ -189,20 +190,28 @@ def _external_heads(raw: Any) -> dict[str, tuple[str, BrokerKind]]:
         if isinstance(external, dict):
             key = "leaf" if external.get("leaf") else "head"
             try:
-                kind = BrokerKind(external.get("kind", BrokerKind.NATS))
-                url = _attach_url(str(external.get("head", "")), external.get("leaf"), kind)
+                kind = kind_in(domain)
+                if kind is None:
+                    continue  # reported as a mistake of its own, as is what is no URL
+                url = _attach_url(external, kind)
             except ValueError:
-                continue  # not a URL, or no known kind; that is reported as a mistake of its own
+                continue
             found[f"domains.{name}.external.{key}"] = (url, kind)
     return found
 
 
-def _attach_url(head: str, leaf: str | None, kind: BrokerKind) -> str:
+def _attach_url(external: dict[str, Any], kind: BrokerKind) -> str:
+    """Where a gateway attaches, with all that it has to know of the broker."""
+    head, leaf = str(external.get("head", "")), external.get("leaf")
     if leaf:
         return str(leaf)
     parts = urlsplit(head)
     if not parts.hostname:
         raise ValueError(head)
+    if kind is BrokerKind.RABBITMQ:
+        asked = {"exchange": external.get("exchange"), "management": external.get("monitor")}
+        query = urlencode({name: value for name, value in asked.items() if value})
+        return urlunsplit(parts._replace(query=query))
     user = f"{parts.username}:{parts.password}@" if parts.username else ""
     urls = BROKER_URLS[kind]
     return f"{urls.attach_scheme}://{user}{Address(parts.hostname, urls.attach_port)}"
@@ -230,6 +239,7 @@ def _federation(
     domains = {}
     for position, (name, domain) in enumerate(document.domains.items()):
         external = domain.external
+        kind = domain.kind if external is None or external.kind is None else external.kind
         domains[name] = Domain(
             name=name,
             location=domain.location,
@@ -238,14 +248,15 @@ def _federation(
             edges=tuple(_broker(edge, calibration) for edge in domain.edges),
             address=domain.address,
             base_port=domain.base_port or default_base_port(position),
+            kind=kind,
             external=None
             if external is None
             else External(
                 head=external.head,
-                leaf=_attach_url(external.head, external.leaf, external.kind),
+                leaf=_attach_url(external.model_dump(), kind),
                 monitor=external.monitor,
                 edges=tuple(external.edges),
-                kind=external.kind,
+                kind=kind,
                 credentials=_credentials(external.credentials, directory),
             ),
             placement=domain.placement,

@@ -52,12 +52,17 @@ class ManagedProcess:
         *,
         log_path: Path,
         ready_text: str,
+        ready_within_s: float = READY_TIMEOUT_S,
+        may_be_cut_short: bool = False,
     ) -> None:
+        """One that `may_be_cut_short` has closed its files long before it ends, and is killed without ado."""
         self.name = name
         self.log_path = log_path
         self.restarts = 0
         self._argv = list(argv)
         self._ready_text = ready_text.encode()
+        self._ready_within_s = ready_within_s
+        self._killed_level = logging.DEBUG if may_be_cut_short else logging.WARNING
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -117,12 +122,12 @@ class ManagedProcess:
         await self._wait_until_ready(self._process, offset)
 
     async def _wait_until_ready(self, process: asyncio.subprocess.Process, offset: int) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
+        deadline = time.monotonic() + self._ready_within_s
         while self._ready_text not in self._log_since(offset):
             if process.returncode is not None:
                 raise self._failure(f"exited with status {process.returncode} before it was ready", offset)
             if time.monotonic() > deadline:
-                raise self._failure(f"was not ready within {READY_TIMEOUT_S:g} s", offset)
+                raise self._failure(f"was not ready within {self._ready_within_s:g} s", offset)
             await asyncio.sleep(0.02)
 
     def _log_since(self, offset: int) -> bytes:
@@ -165,7 +170,7 @@ class ManagedProcess:
             async with asyncio.timeout(grace_s):
                 await process.wait()
         except TimeoutError:
-            log.warning("%s did not end within %.1f s; killing it", self.name, grace_s)
+            log.log(self._killed_level, "%s did not end within %.1f s; killing it", self.name, grace_s)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

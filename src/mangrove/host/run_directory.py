@@ -49,6 +49,10 @@ class RunDirectory(msgspec.Struct, frozen=True):
         """The folder where a broker keeps streams and sessions."""
         return self.path / broker / "jetstream"
 
+    def broker_home(self, broker: str) -> Path:
+        """The folder of a broker that has more than one file."""
+        return self.path / broker
+
     # -- gateways -----------------------------------------------------------------------------------------
 
     @property

@@ -14,6 +14,7 @@ class BrokerKind(StrEnum):
     """A kind of broker. Each has an entry in `mangrove.broker.kinds`."""
 
     NATS = "nats"
+    RABBITMQ = "rabbitmq"
 
 
 class BrokerUrls(msgspec.Struct, frozen=True):
@@ -24,6 +25,16 @@ class BrokerUrls(msgspec.Struct, frozen=True):
     """Of the listener where gateways and edge brokers attach."""
     attach_port: int
     """Where that listener is if nobody says so."""
+    encrypted_scheme: str = ""
+    """Of clients that speak TLS from the first byte on; empty: the other one says nothing about that."""
+
+    @property
+    def client_schemes(self) -> tuple[str, ...]:
+        """All that a client's URL may begin with."""
+        return (self.client_scheme, self.encrypted_scheme) if self.encrypted_scheme else (self.client_scheme,)
 
 
-BROKER_URLS = {BrokerKind.NATS: BrokerUrls("nats", "nats-leaf", 7422)}
+BROKER_URLS = {
+    BrokerKind.NATS: BrokerUrls("nats", "nats-leaf", 7422),
+    BrokerKind.RABBITMQ: BrokerUrls("amqp", "amqp", 5672, "amqps"),
+}

@@ -15,6 +15,8 @@ from mangrove.model.federation import Domain, External, Federation, Host
 # Offsets from a domain's base port: each of its own, so that hosts may share an address.
 HEAD_CLIENT, HEAD_MQTT, HEAD_MONITOR, HEAD_LEAF, MGMT_CLIENT, MGMT_MONITOR, GATEWAY = range(7)
 SECOND_GATEWAY, MGMT_ROUTE, GATEWAY_LINE = 7, 8, 9
+# A RabbitMQ has no leaf nodes, and its domain no second gateway.
+HEAD_MANAGEMENT, HEAD_STOMP = HEAD_LEAF, SECOND_GATEWAY
 EDGE_OFFSET = 10
 EDGE_STRIDE = 4
 EDGE_CLIENT, EDGE_MQTT, EDGE_MONITOR, EDGE_LEAF = range(4)
@@ -59,6 +61,11 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     leaf_port: int | None = None
     route_port: int | None = None
     """Where the other members of its cluster reach it."""
+    stomp_port: int | None = None
+    management_port: int | None = None
+    """Where a gateway asks what AMQP cannot tell."""
+    encrypted: bool = False
+    """Whether clients speak TLS from the first byte on, which some kinds say in their URLs."""
     external: bool = False
     user_info: str = ""
     kind: BrokerKind = BrokerKind.NATS
@@ -83,11 +90,17 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def client_url(self) -> str:
         """URL for clients."""
-        return f"{BROKER_URLS[self.kind].client_scheme}://{self.user_info}{self._at(self.client_port)}"
+        urls = BROKER_URLS[self.kind]
+        scheme = urls.encrypted_scheme if self.encrypted and urls.encrypted_scheme else urls.client_scheme
+        return f"{scheme}://{self.user_info}{self._at(self.client_port)}"
 
     @property
     def leaf_url(self) -> str:
         """URL where gateways and edge brokers attach, in NATS as leaf nodes."""
+        if self.management_port is not None:
+            scheme = "https" if self.encrypted else "http"
+            where = Address(self.monitor_host or self.host, self.management_port)
+            return f"{self.client_url}/?management={scheme}://{where}"
         return f"{BROKER_URLS[self.kind].attach_scheme}://{self.user_info}{self._at(self.leaf_port or 0)}"
 
     @property
@@ -172,7 +185,19 @@ def lay_out(domain: Domain, port_at: Callable[[int], int]) -> DomainEndpoints:
     """Where everything of a domain listens, with `port_at(offset)` as the port for each offset."""
     hosts = domain.all_hosts
     machines = {broker: host for host in hosts for broker in host.brokers}
-    if domain.external is None:
+    if domain.external is None and domain.kind is BrokerKind.RABBITMQ:
+        head = BrokerEndpoints(
+            name=f"{domain.name}-head",
+            host=machines["head"].address,
+            kind=domain.kind,
+            client_port=port_at(HEAD_CLIENT),
+            mqtt_port=port_at(HEAD_MQTT),
+            monitor_port=port_at(HEAD_MONITOR),
+            management_port=port_at(HEAD_MANAGEMENT),
+            stomp_port=port_at(HEAD_STOMP),
+            machine=machines["head"].name,
+        )
+    elif domain.external is None:
         head = BrokerEndpoints(
             name=f"{domain.name}-head",
             host=machines["head"].address,
@@ -258,7 +283,7 @@ def shown_locally(endpoints: DomainEndpoints) -> DomainEndpoints:
         if broker.external or broker.monitor_port is None:
             return broker
         host = broker.host if _is_loopback(broker.host) else LOCAL
-        return msgspec.structs.replace(broker, monitor_host=host)
+        return msgspec.structs.replace(broker, monitor_host=host, encrypted=True)
 
     return msgspec.structs.replace(
         endpoints,
@@ -289,6 +314,7 @@ def _external_broker(name: str, url: str, kind: BrokerKind) -> BrokerEndpoints:
         client_port=parts.port or 0,
         external=True,
         kind=kind,
+        encrypted=parts.scheme == BROKER_URLS[kind].encrypted_scheme,
         user_info=parts.netloc.rpartition("@")[0] + "@" if "@" in parts.netloc else "",
     )
 

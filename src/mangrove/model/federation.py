@@ -95,6 +95,7 @@ class External(msgspec.Struct, frozen=True, kw_only=True):
 
     head: str
     leaf: str
+    """Where gateways attach; of a RabbitMQ, with its exchange and its management pages."""
     monitor: str | None = None
     edges: tuple[str, ...] = ()
     kind: BrokerKind = BrokerKind.NATS
@@ -113,6 +114,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...] = ()
     address: str = "127.0.0.1"
     base_port: int
+    kind: BrokerKind = BrokerKind.NATS
+    """Of its data brokers."""
     external: External | None = None
     placement: Placement = Placement.LAN
     accept_load_from: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from mangrove.errors import MangroveError
 from mangrove.model.access.evaluation import Decision
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
@@ -51,7 +52,7 @@ from mangrove.overlay.instructions import (
     send_control,
 )
 from mangrove.overlay.interest.interest_exchange import InterestExchange
-from mangrove.overlay.interest.local_interest import LocalInterest
+from mangrove.overlay.interest.local_interest import HOLDOVER_S, KEPT_HOLDOVER_S, LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
 from mangrove.overlay.interest.wants import want
 from mangrove.overlay.links.liveness import Timing
@@ -148,7 +149,8 @@ class OverlayEngine:
         self._flows = FlowTable(
             domain, federation.domain_order, federation.topics, self._nearest, self.border
         )
-        self._local = LocalInterest()
+        keeps = federation.domains[domain].kind is not BrokerKind.NATS
+        self._local = LocalInterest(KEPT_HOLDOVER_S if keeps else HOLDOVER_S)
         self._remote = RemoteInterest(domain, federation, epoch, self._flows, self.border, self._notary)
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(

@@ -111,7 +111,10 @@ def test_single_mistakes(fragment: str, expected: str) -> None:
         ("{base_port: 65000, edges: 64}", None),
         ("{edges: -1}", "domains.b.edges: found -1"),
         ("{edges: many}", "domains.b.edges"),
-        ("{external: {head: 'http://x'}}", "nats://host:port is expected"),
+        (
+            "{external: {head: 'http://x'}}",
+            "nats://host:port, amqp://host:port, amqps://host:port is expected",
+        ),
         ("{external: {}}", "domains.b.external.head: is missing"),
         ("{edges: 1, external: {head: 'nats://x:1', edges: ['nats://y:1']}}", "not both"),
         ("{address: 'not a host'}", "an IP address or a host name is expected"),
@@ -173,7 +176,7 @@ def test_external_brokers_are_of_a_known_kind() -> None:
     assert fixed_endpoints(federation.domains["a"]).head.kind is BrokerKind.NATS
     unknown = parse_federation(text % "carrier-pigeon", "f.yaml")
     assert [(mistake.path, mistake.allowed) for mistake in unknown.mistakes] == [
-        ("domains.a.external.kind", "'nats'")
+        ("domains.a.external.kind", "'nats' or 'rabbitmq'")
     ]
     assert unknown.external_heads == {}, "nobody knows how to look whether it can be reached"
 

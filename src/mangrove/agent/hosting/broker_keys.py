@@ -7,6 +7,7 @@ from mangrove.host.keys.login import LoginSource
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.access.permissions import EVERYTHING, PatternLists, permissions_of
 from mangrove.model.access.rules import Principal
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.federation import Federation
 from mangrove.model.security.users import EDGE_USER, GATEWAY_USER, HOST_USER, User, keys_only_replaced
@@ -87,7 +88,13 @@ class BrokerKeys:
             users=users,
             rights={user.name: self._rights(user) for user in users if user.client},
             seed="" if edge is None else edge.seed,
+            gateway_seed="" if broker.kind is BrokerKind.NATS else self._gateway_seed(),
         )
+
+    def _gateway_seed(self) -> str:
+        key = self._ring.login(GATEWAY_USER).key
+        assert key is not None, "users of ours have NKEYs"
+        return key.seed
 
     def _rights(self, user: User) -> Rights:
         """What the access rules leave to a client."""

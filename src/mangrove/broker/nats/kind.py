@@ -150,7 +150,7 @@ class NatsKind:
 
         return read_refusal(line)
 
-    async def attach_problem(self, url: str) -> str:
+    async def attach_problem(self, url: str, login: LoginSource | None = None) -> str:
         """Why a gateway could not attach at `url`, or an empty string."""
         from mangrove.broker.nats.reach import leaf_problem
 

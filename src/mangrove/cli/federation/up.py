@@ -19,6 +19,7 @@ from mangrove.errors import InputError, Mistake
 if TYPE_CHECKING:
     from mangrove.agent.launcher import Launcher
     from mangrove.config import Reading
+    from mangrove.host.keys.login import LoginSource
     from mangrove.model.endpoints import Runtime
     from mangrove.model.federation import Federation
 
@@ -195,9 +196,19 @@ def _launcher(
 async def unreachable(reading: Reading) -> list[Mistake]:
     """Mistakes that only show on the network: external brokers that cannot be joined."""
     from mangrove.broker.kinds import kind_of
+    from mangrove.host.keys.logins.external_login import external_login
+
+    def login_at(path: str) -> LoginSource | None:
+        """How we log in at the broker that is named there; a file with mistakes does not tell."""
+        if reading.federation is None:
+            return None
+        return external_login(reading.federation.domains[path.split(".")[1]].external)
 
     problems = await asyncio.gather(
-        *(kind_of(kind).attach_problem(url) for url, kind in reading.external_heads.values())
+        *(
+            kind_of(kind).attach_problem(url, login_at(path))
+            for path, (url, kind) in reading.external_heads.items()
+        )
     )
     return [
         Mistake(path, problem)

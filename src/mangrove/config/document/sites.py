@@ -65,15 +65,24 @@ class ExternalCredentialsDocument(Strict):
 class ExternalDocument(Strict):
     """Brokers that run already."""
 
-    kind: BrokerKind = Field(default=BrokerKind.NATS, description="What kind of brokers they are.")
-    head: Annotated[str, url("nats")] = Field(description="Where clients reach the head broker.")
+    kind: BrokerKind | None = Field(
+        default=None, description="What kind of brokers they are; by default that of the domain."
+    )
+    head: Annotated[str, url("nats", "amqp", "amqps")] = Field(
+        description="Where clients reach the head broker; the path of an AMQP URL is its virtual host."
+    )
     leaf: Annotated[str, url("nats-leaf")] | None = Field(
         default=None, description="Its leaf-node listener; by default port 7422 of the same host."
     )
-    monitor: Annotated[str, url("http")] | None = Field(
-        default=None, description="Its monitoring pages, for `mangrove status`."
+    monitor: Annotated[str, url("http", "https")] | None = Field(
+        default=None,
+        description="Its monitoring pages, for `mangrove status`; of a RabbitMQ its management pages, which "
+        "a gateway needs, by default port 15672 of the same host.",
     )
-    edges: list[Annotated[str, url("nats")]] = Field(
+    exchange: str = Field(
+        default="", description="Which exchange of a RabbitMQ is federated; by default `amq.topic`."
+    )
+    edges: list[Annotated[str, url("nats", "amqp", "amqps")]] = Field(
         default=[], description="Where clients reach its edge brokers."
     )
     credentials: ExternalCredentialsDocument | None = Field(
@@ -115,6 +124,10 @@ class DomainDocument(Strict):
     address: Host = Field(default="127.0.0.1", description="Where the site's processes listen.")
     base_port: Annotated[int, Field(ge=1, le=65000)] | None = Field(
         default=None, description="First of the ports that the site uses; by default 7000, 7100, …"
+    )
+    kind: BrokerKind = Field(
+        default=BrokerKind.NATS,
+        description="What its data brokers are. A RabbitMQ has no edges, and agents do not balance it.",
     )
     external: ExternalDocument | None = Field(default=None, description="Brokers that we do not start.")
     placement: Placement = Field(

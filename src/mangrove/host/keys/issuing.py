@@ -17,6 +17,7 @@ from mangrove.host.keys.certificates import Authority, certificate_pem, key_pem
 from mangrove.host.keys.directory import ClientKeys, DomainKeys
 from mangrove.host.keys.files.change import KeyChange
 from mangrove.host.keys.nkey import UserKey
+from mangrove.host.keys.salted_hash import salted_sha256
 from mangrove.model.security.identity import Identity, Role
 from mangrove.model.security.users import DomainUsers, User
 
@@ -31,7 +32,7 @@ Keep them as you would a password: who has them is {client}.
 
   user        its name, {client}: the folder itself may be called as you like
   client.nk   its NKEY (seed), for NATS clients
-  password    its password, for MQTT and for NATS clients without NKEYs; the user is {client}
+  password    its password, for MQTT, AMQP and STOMP, and for NATS clients without NKEYs; the user is {client}
   ca.pem      by whom brokers are certified: connect with TLS and check them against it
 """
 
@@ -91,7 +92,14 @@ class Issuer:
         self.change.write(folder.trusted, certificate_pem(*trusted))
         self.change.write(folder.readme, self._readme(keys, folder))
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(HASH_COST)).decode()
-        return User(name=name, role=role, client=True, nkey=key.public, password_hash=hashed)
+        return User(
+            name=name,
+            role=role,
+            client=True,
+            nkey=key.public,
+            password_hash=hashed,
+            password_sha256=salted_sha256(password),
+        )
 
     def users(self, keys: DomainKeys, users: DomainUsers) -> None:
         """Write down who may connect to the brokers of a domain."""

@@ -52,6 +52,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """While its key is replaced: the one before, which is believed as well; else empty."""
     password_hash: str = ""
     """bcrypt; empty: it has no password."""
+    password_sha256: str = ""
+    """The same password for brokers that know no bcrypt; empty where it was made before there were any."""
     home: str = ""
     """Of a guest, the domain whose client it is; empty: it is of the domain itself."""
 

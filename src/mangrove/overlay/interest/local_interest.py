@@ -21,6 +21,8 @@ from mangrove.overlay.interest.waiting_wants import Leaf, WaitingWants
 from mangrove.overlay.interest.wants import parts, want
 
 HOLDOVER_S = 5.0
+KEPT_HOLDOVER_S = 120.0
+"""While a broker is away that keeps subscriptions and messages on its disk, and takes long to start."""
 MOVED_HOLDOVER_S = 0.5
 """For the other brokers to find the one that has taken the head's place: they dial every 50 to 100 ms."""
 WITHDRAWN_PER_TURN = 2000
@@ -132,9 +134,11 @@ class LocalInterest:
         self._served_from, self._served = None, False
 
     def head_moved(self, now: float) -> None:
-        """Another broker has taken its place."""
+        """Another broker has taken its place, or it is back with the subscriptions that it kept."""
         if self._stale:
             self._served_from = now + min(MOVED_HOLDOVER_S, self._holdover_s)
+        if self._stale_until is not None:
+            self._stale_until = min(self._stale_until, now + HOLDOVER_S)
 
     def serve_now(self, now: float) -> bool:
         """Whether those who are back are to be served from now on; told once."""

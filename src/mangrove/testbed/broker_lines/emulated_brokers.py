@@ -11,6 +11,7 @@ from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.address import Address
+from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, PortsBehind
 from mangrove.model.federation import Domain, Federation
 from mangrove.model.shared_names import LINES_PROCESS, LINES_READY
@@ -54,8 +55,11 @@ class EmulatedBrokers:
         )
 
     def _led_through(self, domain: DomainEndpoints) -> DomainEndpoints:
-        """Brokers of ours behind doors; what attaches to somebody else's head goes there as it is."""
-        if domain.head.external:
+        """Brokers of ours behind doors; what attaches to somebody else's head goes there as it is.
+
+        So do the clients of a RabbitMQ: nobody would move to where there is more room.
+        """
+        if domain.head.external or domain.head.kind is not BrokerKind.NATS:
             return domain
         behind: list[BrokerEndpoints] = []
         for broker in domain.succession:

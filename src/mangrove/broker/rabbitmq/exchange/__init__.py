@@ -1,0 +1,1 @@
+"""The federated exchange: what is bound to it by whom, and what the gateway binds."""

@@ -1,0 +1,1 @@
+"""RabbitMQs of ours: their files, users and processes."""

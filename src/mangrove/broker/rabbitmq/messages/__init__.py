@@ -1,0 +1,1 @@
+"""Messages on their way through the border: translated, confirmed, and told apart when they come again."""

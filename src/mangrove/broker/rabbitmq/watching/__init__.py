@@ -1,0 +1,1 @@
+"""How a RabbitMQ is, and whether it can be joined."""

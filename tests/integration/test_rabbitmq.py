@@ -1,0 +1,599 @@
+"""A domain whose head is a RabbitMQ, beside one of NATS, with keys: clients of other makers on both sides."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as paho
+import pika
+import pika.exceptions
+import psutil
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from paho.mqtt.enums import CallbackAPIVersion
+from tests.kit.amqp_clients import AmqpClient, amqp_clients, parameters
+from tests.kit.running import Running
+from tests.kit.waiting import eventually
+
+from mangrove.agent.inspection import inspect_domain
+from mangrove.agent.management import ManagementConnection
+from mangrove.broker.kinds import kind_of
+from mangrove.broker.rabbitmq.address import RabbitAddress
+from mangrove.broker.rabbitmq.exchange.management import fetch
+from mangrove.broker.rabbitmq.hosting.server import environment, has_rabbitmq
+from mangrove.broker.rabbitmq.hosting.users import read_access
+from mangrove.config import parse_federation
+from mangrove.host.keys.directory import DomainKeys
+from mangrove.host.keys.login import BrokerLogin, LoginSource
+from mangrove.host.keys.logins.user_login import local_login
+from mangrove.host.keys.making import issue_client, revoke
+from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.subjects import matches
+from mangrove.testbed.local_federation import LocalFederation
+
+pytestmark = pytest.mark.skipif(not has_rabbitmq(), reason="needs RabbitMQ; see scripts/setup")
+
+FEDERATION = """
+federation: mixed
+domains:
+  geneva: {}
+  tokyo:  {kind: rabbitmq}
+links:
+  - {between: [geneva, tokyo], delay_ms: 1}
+topics:
+  - {match: "plant.>", scope: domain}
+access:
+  - {who: {domain: tokyo}, may_not: [publish], subjects: ["secret.>"]}
+"""
+
+
+class Mixed(Running):
+    """The running federation, and its clients."""
+
+    @property
+    def broker(self) -> Any:
+        return self.launched.endpoints["tokyo"].head
+
+    @property
+    def device(self) -> Any:
+        return DomainKeys(Path(self.launched.endpoints["tokyo"].keys)).client("client")
+
+    @property
+    def how(self) -> Any:
+        return parameters(self.broker, self.device)
+
+    @asynccontextmanager
+    async def nats(self) -> AsyncIterator[Client]:
+        endpoints = self.launched.endpoints["geneva"]
+        client = await connect_or_close(endpoints.head.client_url, login=local_login(endpoints.keys))
+        try:
+            yield client
+        finally:
+            await close_in_time(client)
+
+
+@pytest.fixture(scope="module")
+async def mixed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mixed]:
+    directory = tmp_path_factory.mktemp("state") / "mixed"
+    federation = parse_federation(FEDERATION, "mixed").require()
+    async with LocalFederation(federation, directory, ephemeral=True, secured=True) as launched:
+        running = Mixed(launched)
+        await running.links_up()
+        yield running
+
+
+@pytest.fixture
+async def geneva(mixed: Mixed) -> AsyncIterator[Client]:
+    await mixed.at_rest()
+    async with mixed.nats() as client:
+        yield client
+
+
+@pytest.fixture
+async def tokyo(mixed: Mixed) -> AsyncIterator[AmqpClient]:
+    async with amqp_clients(mixed.how) as (client,):
+        yield client
+
+
+class Heard(list[Msg]):
+    """What a subscriber of NATS got."""
+
+    async def take(self, message: Msg) -> None:
+        self.append(message)
+
+    async def reach(self, count: int) -> None:
+        async def enough() -> bool:
+            return len(self) >= count
+
+        await eventually(enough, f"{count} messages should come")
+
+
+async def test_messages_go_both_ways_with_their_headers(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    heard = Heard()
+    await geneva.subscribe("to.geneva.>", cb=heard.take)
+    queue = await tokyo.queue("to.tokyo.#")
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 2)
+
+    await tokyo.publish(
+        "to.geneva.one",
+        b"hello",
+        message_id="m-1",
+        content_type="text/plain",
+        correlation_id="c-1",
+        expiration="60000",
+        headers={"Colour": "red", "Count": 7, "x-own": "stays", "Nested": {"a": 1}},
+    )
+    await geneva.publish("to.tokyo.one", b"konnichiwa", headers={"Colour": "blue", "Nats-Msg-Id": "n-1"})
+    await geneva.publish("to.tokyo", b"no further word")
+    await geneva.publish("to.tokyo.large", b"x" * 300_000)
+    await geneva.publish("to.tokyo.empty", b"")
+
+    await heard.reach(1)
+    assert (heard[0].subject, heard[0].data) == ("to.geneva.one", b"hello")
+    assert heard[0].headers == {
+        "Colour": "red",
+        "Count": "7",
+        "Nats-Msg-Id": "m-1",
+        "Content-Type": "text/plain",
+        "Correlation-Id": "c-1",
+        "Amqp-Expiration": "60000",
+    }
+    got = {each.key: each for each in await tokyo.take(queue, 4)}
+    assert got["to.tokyo.one"].body == b"konnichiwa"
+    assert got["to.tokyo.one"].properties.message_id == "n-1"
+    assert got["to.tokyo.one"].properties.headers["Colour"] == "blue"
+    assert got["to.tokyo"].body == b"no further word"
+    assert got["to.tokyo.large"].body == b"x" * 300_000
+    assert got["to.tokyo.empty"].body == b""
+
+
+@pytest.mark.parametrize("pattern", ["wild.>", "wild.*", "wild.a.b", "*.a.>"])
+async def test_what_nats_asks_for_is_bound_exactly(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient, pattern: str
+) -> None:
+    heard = Heard()
+    await geneva.subscribe(pattern, cb=heard.take)
+    await geneva.subscribe("end", cb=heard.take)
+    await mixed.knows_interest("tokyo", "geneva", 2)
+    keys = ["wild", "wild.a", "wild.a.b", "wild.a.b.c", "calm.a.b", "wild..b", "#", "wild.#"]
+    for key in [*keys, "end"]:
+        await tokyo.publish(key, b"")
+
+    expected = [key for key in keys if matches(pattern, key) and ".." not in key]
+    await heard.reach(len(expected) + 1)
+    assert [each.subject for each in heard] == [*expected, "end"]
+
+
+async def test_bindings_that_come_and_go_are_interest(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    first = await tokyo.queue("seen.#", "seen.*")
+    second = await tokyo.queue("seen.#")
+    await mixed.knows_interest("geneva", "tokyo", 3)  # `seen`, `seen.>`, `seen.*`
+    await tokyo.run(lambda: tokyo.channel.queue_unbind(first, "amq.topic", "seen.*"))
+    await mixed.knows_interest("geneva", "tokyo", 2)
+    await tokyo.run(lambda: tokyo.channel.queue_delete(second))
+    await tokyo.run(lambda: tokyo.channel.queue_bind(first, "amq.topic", "seen.last"))
+    await mixed.knows_interest("geneva", "tokyo", 3)
+    await tokyo.run(lambda: tokyo.channel.queue_delete(first))
+    await mixed.knows_interest("geneva", "tokyo", 0)
+
+
+async def test_nothing_comes_back_that_the_gateway_brought(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    heard = Heard()
+    await geneva.subscribe("both.>", cb=heard.take)
+    queue = await tokyo.queue("both.#")
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 2)
+    before = await mixed.gateway("tokyo")
+    for number in range(50):
+        await geneva.publish("both.ways", b"%d" % number)
+    assert len(await tokyo.take(queue, 50)) == 50
+    await tokyo.publish("both.ways", b"last")
+    await heard.reach(51)
+    assert [each.data for each in heard] == [b"%d" % number for number in range(50)] + [b"last"]
+    assert (await mixed.gateway("tokyo")).sent == before.sent + 1
+
+
+async def test_a_shared_queue_is_a_queue_group_of_its_domain(mixed: Mixed, geneva: Client) -> None:
+    served: Counter[str] = Counter()
+
+    def by(name: str) -> Callable[[Msg], Any]:
+        async def take(_: Msg) -> None:
+            served[name] += 1
+
+        return take
+
+    for name in ("g1", "g2"):
+        await geneva.subscribe("jobs.geneva", "workers", cb=by(name))
+    async with amqp_clients(mixed.how, 3) as (first, second, publisher):
+        queue = await first.queue("jobs.tokyo", name="workers")
+        await mixed.knows_interest("tokyo", "geneva", 1)
+        await mixed.knows_interest("geneva", "tokyo", 1)
+        for number in range(100):
+            await geneva.publish("jobs.tokyo", b"%d" % number)
+        await publisher.publish("jobs.geneva", *(b"%d" % number for number in range(100)))
+        taken = await asyncio.gather(first.take(queue, 50), second.take(queue, 50))
+        bodies = sorted(int(each.body) for got in taken for each in got)
+        assert bodies == list(range(100))
+
+        async def all_served() -> bool:
+            return served.total() >= 100
+
+        await eventually(all_served, "100 jobs should be served")
+        assert served.total() == 100
+        assert set(served) == {"g1", "g2"}
+        await first.run(lambda: first.channel.queue_delete(queue))
+
+
+async def test_requests_are_answered_in_both_directions(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    async def answer(message: Msg) -> None:
+        await message.respond(b"from geneva: " + message.data)
+
+    await geneva.subscribe("ask.geneva", cb=answer)
+    questions = await tokyo.queue("ask.tokyo")
+    answers = await tokyo.queue()
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 1)
+
+    await tokyo.publish("ask.geneva", b"how?", reply_to=answers, correlation_id="q-1")
+    (got,) = await tokyo.take(answers, 1)
+    assert (got.body, got.properties.correlation_id) == (b"from geneva: how?", "q-1")
+
+    asking = asyncio.create_task(geneva.request("ask.tokyo", b"why?", timeout=20))
+    (question,) = await tokyo.take(questions, 1)
+    await tokyo.publish(
+        question.properties.reply_to,
+        b"from tokyo: " + question.body,
+        exchange="",
+        correlation_id=question.properties.correlation_id,
+    )
+    assert (await asking).data == b"from tokyo: why?"
+
+
+async def test_direct_reply_to_works_across_the_border(mixed: Mixed, geneva: Client) -> None:
+    async def answer(message: Msg) -> None:
+        await message.respond(b"direct")
+
+    await geneva.subscribe("ask.directly", cb=answer)
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    got: list[tuple[str, bytes]] = []
+
+    def ask(connection: pika.BlockingConnection) -> None:
+        channel = connection.channel()
+        channel.basic_consume(
+            "amq.rabbitmq.reply-to",
+            lambda _c, _m, properties, body: got.append((properties.correlation_id, body)),
+            auto_ack=True,
+        )
+        described = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="d-1")
+        channel.basic_publish("amq.topic", "ask.directly", b"?", described)
+        until = time.monotonic() + 20
+        while not got and time.monotonic() < until:
+            connection.process_data_events(0.05)
+        connection.close()
+
+    await asyncio.to_thread(lambda: ask(pika.BlockingConnection(mixed.how)))
+    assert got == [("d-1", b"direct")]
+
+
+@pytest.fixture
+def device(mixed: Mixed) -> Iterator[paho.Client]:
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id="device", protocol=paho.MQTTv311)
+    client.username_pw_set(mixed.device.name, mixed.device.password.read_text().strip())
+    client.tls_set(str(mixed.device.trusted))
+    client.connect("127.0.0.1", mixed.broker.mqtt_port)
+    client.loop_start()
+    yield client
+    client.disconnect()
+    client.loop_stop()
+
+
+async def test_an_mqtt_client_of_the_broker_takes_part(
+    mixed: Mixed, geneva: Client, device: paho.Client
+) -> None:
+    heard, arrived = Heard(), []
+    await geneva.subscribe("sensors.*.level", cb=heard.take)
+    device.on_message = lambda _c, _d, message: arrived.append((message.topic, message.payload))
+    device.subscribe("alerts/+/#", 1)
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 1)
+    device.publish("sensors/7/level", b"12", 1)
+    await geneva.publish("alerts.flood.now", b"run")
+    await heard.reach(1)
+    assert (heard[0].subject, heard[0].data) == ("sensors.7.level", b"12")
+
+    async def alerted() -> bool:
+        return bool(arrived)
+
+    await eventually(alerted, "the device should hear of it")
+    assert arrived == [("alerts/flood/now", b"run")]
+
+
+async def test_a_stomp_client_of_the_broker_takes_part(mixed: Mixed, geneva: Client) -> None:
+    heard = Heard()
+    await geneva.subscribe("stomp.geneva", cb=heard.take)
+    tls = ssl.create_default_context(cafile=str(mixed.device.trusted))
+    reader, writer = await asyncio.open_connection("127.0.0.1", mixed.broker.stomp_port, ssl=tls)
+
+    def say(*lines: str, body: str = "") -> None:
+        writer.write(("\n".join(lines) + "\n\n" + body + "\0\n").encode())
+
+    async def hear() -> str:
+        async with asyncio.timeout(20):
+            return (await reader.readuntil(b"\0")).decode().lstrip("\n")
+
+    say(
+        "CONNECT",
+        "accept-version:1.2",
+        "host:/",
+        f"login:{mixed.device.name}",
+        f"passcode:{mixed.device.password.read_text().strip()}",
+    )
+    assert (await hear()).startswith("CONNECTED")
+    say("SUBSCRIBE", "id:1", "destination:/topic/stomp.tokyo.*")
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 1)
+    say("SEND", "destination:/topic/stomp.geneva", "colour:red", body="hello")
+    await geneva.publish("stomp.tokyo.x", b"konnichiwa")
+    message = await hear()
+    assert message.startswith("MESSAGE")
+    assert "destination:/topic/stomp.tokyo.x" in message
+    assert message.endswith("konnichiwa\0")
+    await heard.reach(1)
+    assert heard[0].data == b"hello"
+    assert (heard[0].headers or {})["colour"] == "red"
+    writer.close()
+
+
+async def test_rules_and_gateways_queues_are_kept_by_the_broker(mixed: Mixed) -> None:
+    """What a client may not do closes its channel, so each has a connection of its own."""
+
+    def tried(work: Callable[[Any], Any], how: Any) -> str:
+        try:
+            connection = pika.BlockingConnection(how)
+        except pika.exceptions.AMQPConnectionError as error:
+            return type(error).__name__
+        try:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            work(channel)
+            return ""
+        except pika.exceptions.ChannelClosedByBroker as error:
+            return str(error.reply_code)
+        finally:
+            connection.close()
+
+    def bind(channel: Any, key: str) -> None:
+        channel.queue_bind(channel.queue_declare("", exclusive=True).method.queue, "amq.topic", key)
+
+    how = mixed.how
+    wrong = parameters(mixed.broker, mixed.device, password="guess")
+    results = [
+        await asyncio.to_thread(tried, lambda c: c.basic_publish("amq.topic", "open.x", b""), how),
+        await asyncio.to_thread(tried, lambda c: c.basic_publish("amq.topic", "secret.x", b""), how),
+        await asyncio.to_thread(tried, lambda c: bind(c, "secret.#"), how),
+        await asyncio.to_thread(tried, lambda c: c.basic_get("mangrove.gateway-tokyo"), how),
+        await asyncio.to_thread(
+            tried, lambda c: c.queue_bind(c.queue_declare("", exclusive=True).method.queue, EVENTS, "#"), how
+        ),
+        await asyncio.to_thread(tried, lambda c: None, wrong),
+    ]
+    assert results == ["", "403", "", "403", "403", "ProbableAuthenticationError"]
+
+
+EVENTS = "amq.rabbitmq.event"
+
+
+async def test_a_new_client_comes_in_and_a_revoked_one_is_sent_away(mixed: Mixed) -> None:
+    keys = mixed.launched.keys
+    assert keys is not None
+    how = parameters(mixed.broker, issue_client(keys, "tokyo", "anna"))
+
+    async def comes_in() -> bool:
+        try:
+            await asyncio.to_thread(lambda: pika.BlockingConnection(how).close())
+        except pika.exceptions.AMQPConnectionError:
+            return False
+        return True
+
+    await eventually(comes_in, "the broker should be told of a new client")
+    async with amqp_clients(how) as (anna,):
+        revoke(keys, "tokyo", client="anna")
+
+        async def sent_away() -> bool:
+            def heard_nothing_else() -> bool:
+                try:
+                    anna.channel.connection.process_data_events(0)
+                except pika.exceptions.AMQPError:
+                    return True
+                return False
+
+            return await anna.run(heard_nothing_else)
+
+        await eventually(sent_away, "a revoked client should be disconnected")
+    assert not await comes_in()
+    assert (await mixed.gateway("tokyo")).head_connected
+
+
+async def test_status_shows_the_broker(mixed: Mixed) -> None:
+    endpoints = mixed.launched.endpoints["tokyo"]
+    async with ManagementConnection(endpoints) as management:
+        status = await inspect_domain(endpoints, management)
+    head = next(broker for broker in status.brokers if broker.role == "head")
+    assert head.reachable
+    assert head.version.startswith("3.") or head.version.startswith("4.")
+    assert head.url.startswith("amqps://")
+    assert head.connections >= 2
+    ours = psutil.Process().children(recursive=True)
+    names = [process.name() for process in ours]
+    assert names.count("beam.smp") == 1
+    assert "epmd" not in names
+
+
+def test_not_even_whom_rabbitmq_starts_for_that_starts_an_epmd(tmp_path: Path) -> None:
+    """Every minute it runs this command, so that there be one; told nothing, it leaves a daemon behind."""
+    there = {process.pid for process in psutil.process_iter() if process.name() == "epmd"}
+    starter = [
+        "erl",
+        "-boot",
+        "no_dot_erlang",
+        "-sname",
+        "epmd-starter-1",
+        "-noinput",
+        "-s",
+        "erlang",
+        "halt",
+    ]
+    subprocess.run(["/usr/bin/env", *environment("b", 1234, tmp_path), *starter], check=True, timeout=30)
+    assert not {process.pid for process in psutil.process_iter() if process.name() == "epmd"} - there
+
+
+async def test_what_a_broker_lacks_is_told_with_its_remedy(mixed: Mixed) -> None:
+    problem = kind_of(BrokerKind.RABBITMQ).attach_problem
+    home = mixed.launched.run.broker_home("tokyo-head")
+    access = read_access(home)
+    assert access is not None
+    tls = ssl.create_default_context(cafile=access.authorities)
+    url = f"amqps://127.0.0.1:{mixed.broker.client_port}"
+    pages = f"management={access.management}"
+
+    def as_host(password: str = access.password) -> LoginSource:
+        return lambda: BrokerLogin(user="host", password=password, tls=tls, ours=False)
+
+    there = RabbitAddress(
+        host="127.0.0.1", port=0, user="host", password=access.password, management=access.management
+    )
+    await fetch(there, "/api/vhosts/other", tls, method="PUT", content=b"{}")
+    everything = b'{"configure":".*","write":".*","read":".*"}'
+    await fetch(there, "/api/permissions/other/host", tls, method="PUT", content=everything)
+
+    assert await problem(f"{url}/?{pages}", as_host()) == ""
+    other = await problem(f"{url}/other?{pages}", as_host())
+    assert "rabbitmq-plugins enable rabbitmq_event_exchange" in other
+    assert "check `credentials`" in await problem(f"{url}/?{pages}", as_host("wrong"))
+    assert "no virtual host 'none'" in await problem(f"{url}/none?{pages}", as_host())
+    assert "no exchange 'lost'" in await problem(f"{url}/?exchange=lost&{pages}", as_host())
+    assert "enable rabbitmq_management" in await problem(f"{url}/?management=http://127.0.0.1:1", as_host())
+    nats = mixed.launched.endpoints["geneva"].head.client_port
+    assert "not as an AMQP 0-9-1 broker" in await problem(f"amqp://127.0.0.1:{nats}")
+    assert "cannot be reached" in await problem("amqp://127.0.0.1:1")
+
+
+async def test_what_is_published_while_the_gateway_restarts_waits_for_it(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    heard = Heard()
+    await geneva.subscribe("patient.>", cb=heard.take)
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    gateway = mixed.launched.sites["tokyo"].gateway
+    assert gateway.pid is not None
+    os.kill(gateway.pid, signal.SIGKILL)
+    bodies = [b"%d" % number for number in range(100)]
+    await tokyo.publish("patient.one", *bodies)
+    await heard.reach(100)
+    assert [each.data for each in heard] == bodies
+    await mixed.links_up()
+
+
+async def test_nothing_accepted_is_lost_when_the_broker_is_killed(mixed: Mixed, geneva: Client) -> None:
+    heard: Counter[bytes] = Counter()
+
+    async def count(message: Msg) -> None:
+        heard[message.data] += 1
+
+    await geneva.subscribe("load.tokyo", cb=count)
+    async with amqp_clients(mixed.how) as (keeper,):
+        await keeper.queue("load.geneva", name="keeper")
+    await mixed.knows_interest("tokyo", "geneva", 1)
+    await mixed.knows_interest("geneva", "tokyo", 1)
+    publisher = SteadyPublisher(mixed.how)
+    publisher.start()
+    process = mixed.launched.sites["tokyo"].brokers["tokyo-head"]
+    restarts, sent = process.restarts, 0
+
+    async def until(done: Callable[[], bool]) -> int:
+        nonlocal sent
+        deadline = time.monotonic() + 60
+        while not done() and time.monotonic() < deadline:
+            for _ in range(4):
+                await geneva.publish("load.geneva", b"%d" % sent)
+                sent += 1
+            await asyncio.sleep(0.01)
+        return sent
+
+    await until(lambda: len(publisher.confirmed) > 300)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    lost_at = len(publisher.confirmed)
+    await until(lambda: process.restarts > restarts and len(publisher.confirmed) > lost_at + 300)
+    publisher.end()
+    assert process.restarts == restarts + 1
+    assert publisher.broken >= 1
+
+    async def all_heard() -> bool:
+        return publisher.confirmed <= heard.keys()
+
+    await eventually(all_heard, "all that was confirmed should come to geneva")
+    async with amqp_clients(mixed.how) as (keeper,):
+        got = Counter(int(each.body) for each in await keeper.take("keeper", sent, timeout_s=30))
+        missing = set(range(sent)) - got.keys()
+        assert not missing, f"{len(missing)} of {sent} were lost on their way in"
+        await keeper.run(lambda: keeper.channel.queue_delete("keeper"))
+    # Who repeats what was not confirmed makes copies himself; the gateway adds none of what has an id.
+    assert heard.total() - len(heard) <= publisher.repeated
+
+
+class SteadyPublisher(threading.Thread):
+    """Publishes persistent messages, each until it is confirmed, whatever happens to the broker."""
+
+    def __init__(self, how: Any) -> None:
+        super().__init__(daemon=True)
+        self._how = how
+        self._ending = threading.Event()
+        self.confirmed: set[bytes] = set()
+        self.repeated = 0
+        self.broken = 0
+
+    def run(self) -> None:
+        number = 0
+        while not self._ending.is_set():
+            try:
+                connection = pika.BlockingConnection(self._how)
+                channel = connection.channel()
+                channel.confirm_delivery()
+                while not self._ending.is_set():
+                    body = b"%d" % number
+                    described = pika.BasicProperties(delivery_mode=2, message_id=str(number))
+                    channel.basic_publish("amq.topic", "load.tokyo", body, described)
+                    self.confirmed.add(body)
+                    number += 1
+                connection.close()
+            except (pika.exceptions.AMQPError, OSError):
+                self.broken += 1
+                self.repeated += 1
+                time.sleep(0.1)
+
+    def end(self) -> None:
+        self._ending.set()
+        self.join(30)
