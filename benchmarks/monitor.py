@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.events.event_log import Event
     from mangrove.monitor.feed.snapshot import Snapshot
+    from mangrove.monitor.told_event import ToldEvent
 
 SITES, LINKS, TOPICS = 50, 200, 2_000
 FEW = (10, 30, 200)
@@ -64,11 +64,11 @@ class InventedFeed:
 
     def events(
         self, since: float | None = None, until: float | None = None, last: int = 1_000
-    ) -> Sequence[Event]:
+    ) -> Sequence[ToldEvent]:
         """Nothing happens."""
         return ()
 
-    def story(self, event_id: str) -> Sequence[Event]:
+    def story(self, event_id: str) -> Sequence[ToldEvent]:
         """Nothing happens."""
         return ()
 

@@ -94,6 +94,8 @@ class Site:
         broker_keys = BrokerKeys(keys, federation, domain) if keys else None
         self._brokers = HostBrokers(federation, self._own, host, run, self._system_user, broker_keys)
         self.brokers = self._brokers.processes
+        self._event_logs: list[Path] = []
+        """Where those of this host write down what happened."""
         self.gateways = [
             self._gateway(number + 1)
             for number in range(len(self._own.gateways))
@@ -185,6 +187,7 @@ class Site:
             self.daemons(),
             login_of(self._keys, HOST_USER),
             logins,
+            self._event_logs,
         )
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
         self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
@@ -320,7 +323,7 @@ class Site:
             listen=tuple(listen),
             calls=tuple(calls),
             pair=self._pair(number, name),
-            events_path=str(self._run.events_of(recorded_as)),
+            events_path=self._events_path(recorded_as),
             audit_path=str(self._run.audit_of(name)),
             journal_path=str(self._run.journal_of(recorded_as)),
             stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
@@ -347,6 +350,11 @@ class Site:
         other = self._run.journal_of(self.domain if number == 2 else gateway_process(self.domain, 2))
         return PairSettings(number=number, process=process, line=line, other_journal=str(other))
 
+    def _events_path(self, process: str) -> str:
+        path = self._run.events_of(process)
+        self._event_logs.append(path)
+        return str(path)
+
     def _agent(self) -> ManagedProcess:
         name = agent_process(self.domain, "" if self._first else self.host)
         settings = AgentSettings(
@@ -357,7 +365,7 @@ class Site:
             system_user=self._system_user,
             keys=self._keys,
             health=self._health_at(HealthPort.AGENT),
-            events_path=str(self._run.events_of(name)),
+            events_path=self._events_path(name),
             audit_path=str(self._run.audit_of(name)),
         )
         path = self._run.settings(name)

@@ -7,13 +7,13 @@ import pytest
 
 from mangrove.control.events.happenings import NeighbourOffline
 from mangrove.model.agents.status import PauseStatus
-from mangrove.model.events.event_log import Event
 from mangrove.model.events.happening import Happening
 from mangrove.model.federation import Federation
 from mangrove.model.plans.account import ItemTold, PlansTold, ProposedPlan
 from mangrove.model.plans.plan import Placing
 from mangrove.model.site_pair import link_name
 from mangrove.model.status import Drop, FederationStatus, GatewayStatus
+from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.brokers import brokers
 from mangrove.monitor.view.danger import danger
 from mangrove.monitor.view.delays import KEPT, DelayHistory
@@ -56,8 +56,16 @@ def changed(status: FederationStatus, domain: str, **changes: object) -> Federat
     return msgspec.structs.replace(status, domains=tuple(domains))
 
 
-def event(name: str, at: float, happening: Happening, cause: str | None = None) -> Event:
-    return Event(id=name, at=at, cause=cause, happening=happening)
+def event(name: str, at: float, happening: Happening, cause: str | None = None) -> ToldEvent:
+    process = name.rpartition("-")[0]
+    return ToldEvent(
+        id=name,
+        at=at,
+        cause=cause,
+        happening=happening,
+        domain=process.removesuffix("-agent"),
+        by_agent=process.endswith("-agent"),
+    )
 
 
 # -- map ---------------------------------------------------------------------------------------------------

@@ -5,23 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
-from mangrove.host.runtime_file import find_running_directory, read_runtime
+from mangrove.host.runtime_file import find_running
 from mangrove.model.endpoints import Runtime
-
-
-class Found(msgspec.Struct, frozen=True):
-    """A federation that runs, and the folder of its events."""
-
-    runtime: Runtime
-    events: Path | None
 
 
 class Source(Protocol):
     """Finds the federation, again and again: it may start late, end, and start anew."""
 
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         """The federation that runs now; `MangroveError`, with a hint, if there is none."""
 
 
@@ -32,18 +23,17 @@ class OnThisMachine:
         self._name = name
         self._run_dir = run_dir
 
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         """Look at the lock and the runtime file."""
-        directory = find_running_directory(self._name, self._run_dir)
-        return Found(read_runtime(directory), directory.events)
+        return find_running(self._name, self._run_dir)
 
 
 class Given:
     """A federation that somebody else takes care of."""
 
-    def __init__(self, runtime: Runtime, events: Path | None = None) -> None:
-        self._found = Found(runtime, events)
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         """Always the same."""
-        return self._found
+        return self._runtime

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from mangrove.errors import MangroveError
+from mangrove.model.endpoints import Runtime
 from mangrove.monitor.feed.live_feed import LiveFeed
-from mangrove.monitor.feed.source import Found, OnThisMachine
+from mangrove.monitor.feed.source import OnThisMachine
 
 
 class Nothing:
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         raise MangroveError("no federation runs", hint="start one")
 
 
