@@ -197,7 +197,7 @@ async def test_a_topic_has_its_contract_beside_what_is_so(watched: Watched) -> N
     await page.locator('tr[data-key="alert.>"] a.strong').click()
     await page.wait_for_selector(".chart .observed")
     observed = [each.observed_ms for each in gateway(await watched.status(), "orlando").arrivals]
-    text = await page.locator('[data-figure="observed"] b').inner_text()
+    text = await page.locator('[data-figure="observed now"] b').inner_text()
     assert 0 < float(text.removesuffix(" ms").replace(",", "")) <= 50 * max(observed)
     assert "seattle → orlando" in await page.locator("#page").inner_text()
     await page.close()

@@ -37,6 +37,8 @@ export const number = (value, digits = 0) =>
     : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 export const ms = (value) => (value === null || value === undefined ? "–" : number(value, value < 10 ? 1 : 0));
 export const share = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)}%`);
+// A share near one: never rounded up to all of it.
+export const nearly = (value) => (value === null || value === undefined ? "–" : `${number(Math.floor(1000 * value) / 10, value < 1 ? 1 : 0)}%`);
 export const clock = (at, millis = false) => {
   const time = new Date(at * 1000);
   const text = time.toLocaleTimeString("en-GB");

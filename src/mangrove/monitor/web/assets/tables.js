@@ -1,5 +1,5 @@
 // Topics, a topic, brokers, story and plans.
-import { Rows, SIGNS, badge, bits, clock, make, ms, number, section, share, size, storyOf, topicPage } from "./dom.js";
+import { Rows, SIGNS, badge, bits, clock, make, ms, nearly, number, section, share, size, storyOf, topicPage } from "./dom.js";
 import { delayChart } from "./chart.js";
 import { ask } from "./live.js";
 
@@ -16,13 +16,14 @@ const TOPIC_COLUMNS = [
   { name: "topic", cell: (row) => make("a", { href: topicPage(row.topic), class: "strong" }, row.topic), mark: (row) => row.topic, wide: true },
   { name: "deadline", cell: (row) => ms(row.deadline_ms), number: true, hint: "milliseconds that the contract allows" },
   { name: "predicted", cell: (row) => ms(row.predicted_ms), number: true, hint: "of the slowest route in use, in ms" },
-  { name: "observed", cell: (row) => ms(row.observed_ms), number: true, hint: "between domains, smoothed, the slowest way, in ms" },
-  { name: "p50", cell: (row) => ms(row.p50_ms), number: true, hint: "of what was observed each second in the last minutes, in ms" },
-  { name: "p99", cell: (row) => ms(row.p99_ms), number: true, hint: "of what was observed each second in the last minutes, in ms" },
-  { name: "late", cell: (row) => number(row.late), number: true, hint: "messages beyond their deadline since the gateways started" },
-  { name: "lost", cell: (row) => number(row.lost), number: true, hint: "messages that gateways dropped, for any reason" },
+  { name: "p50", cell: (row) => ms(row.p50_ms), number: true, hint: "half of the recent frames took no longer from publisher to subscribers, in ms; of the slowest way" },
+  { name: "p99", cell: (row) => ms(row.p99_ms), number: true, hint: "all but one of a hundred recent frames took no longer, in ms; of the slowest way" },
+  { name: "in time", cell: (row) => nearly(row.in_time), number: true, hint: "share of the frames of the last five minutes that came before their deadline" },
+  { name: "late", cell: (row) => number(row.late), number: true, hint: "frames that came after their deadline since the gateways started" },
+  { name: "lost", cell: (row) => number(row.lost), number: true, hint: "messages that gateways dropped since they started, for any reason" },
+  { name: "twice", cell: (row) => number(row.copies), number: true, hint: "frames that came again by another path, and were not delivered again" },
   { name: "paths", cell: (row) => `${row.paths} / ${row.paths_asked}`, number: true, hint: "that exist, of those that are asked for" },
-  { name: "msg/s", cell: (row) => number(row.sent_s), number: true, hint: "that leave their domains" },
+  { name: "msg/s", cell: (row) => number(row.sent_s), number: true, hint: "messages that leave their domains in a second" },
 ];
 
 export class TopicsPage {
@@ -31,7 +32,7 @@ export class TopicsPage {
     this.box = make("input", { type: "search", placeholder: "Find a topic", maxlength: 100, "aria-label": "find a topic" });
     this.box.addEventListener("input", () => this.refresh());
     this.rows = new Rows(TOPIC_COLUMNS, (row) => row.topic);
-    root.append(section("Topics", "What contracts ask for beside what they get, the most troubled first.",
+    root.append(section("Topics", "What contracts ask for beside what they get, the most troubled first. Delays in ms, of frames: messages that left together, and came together.",
       make("div", { class: "line" }, this.box, this.counts), this.rows.element));
   }
 
@@ -59,8 +60,12 @@ export class TopicPage {
       { name: "state", cell: (way) => badge(way.grade, way.unmet || (way.by_table ? "by table" : "own routes"), `topic:${this.subject}`), mark: (way) => way.grade + way.unmet + way.by_table, wide: true },
       { name: "paths", cell: (way) => make("span", {}, ...way.paths.map((path) => make("div", { class: "path" }, path.join(" → ")))), mark: (way) => JSON.stringify(way.paths), wide: true },
       { name: "predicted", cell: (way) => ms(way.predicted_ms), number: true },
-      { name: "observed", cell: (way) => ms(way.observed_ms), number: true },
-      { name: "late", cell: (way) => number(way.late), number: true },
+      { name: "now", cell: (way) => ms(way.observed_ms), number: true, hint: "smoothed over the last frames, in ms" },
+      { name: "p50", cell: (way) => ms(way.p50_ms), number: true, hint: "of recent frames, in ms" },
+      { name: "p99", cell: (way) => ms(way.p99_ms), number: true, hint: "of recent frames, in ms" },
+      { name: "in time", cell: (way) => nearly(way.in_time), number: true, hint: "share of all frames since the gateway started" },
+      { name: "late", cell: (way) => number(way.late), number: true, hint: "frames" },
+      { name: "twice", cell: (way) => number(way.copies), number: true, hint: "frames that came again and were not delivered again" },
     ], (way) => `${way.source} ${way.destination}`);
     this.chart = make("div");
     this.more = make("div", { class: "facts" });
@@ -75,7 +80,8 @@ export class TopicPage {
     this.top.replaceChildren(make("div", { class: "line" }, badge(row.grade, row.word, `topic:${row.topic}`),
       make("a", { class: "tool", href: `/?topic=${encodeURIComponent(row.topic)}` }, "on the map")),
     make("div", { class: "figures" }, ...[["deadline", row.deadline_ms === null ? "none" : `${ms(row.deadline_ms)} ms`], ["predicted", `${ms(row.predicted_ms)} ms`],
-      ["observed", `${ms(row.observed_ms)} ms`], ["p50", `${ms(row.p50_ms)} ms`], ["p99", `${ms(row.p99_ms)} ms`], ["late", number(row.late)], ["lost", number(row.lost)],
+      ["observed now", `${ms(row.observed_ms)} ms`], ["p50", `${ms(row.p50_ms)} ms`], ["p99", `${ms(row.p99_ms)} ms`],
+      ["in time", nearly(row.in_time)], ["late frames", number(row.late)], ["lost messages", number(row.lost)], ["came twice", number(row.copies)],
       ["sent", `${number(row.sent_s, 1)}/s`], ["delivered", `${number(row.delivered_s, 1)}/s`]]
       .map(([name, value]) => make("div", { class: "figure-card", "data-figure": name }, make("span", {}, name), make("b", {}, value)))));
     this.chart.replaceChildren(delayChart(view.history, row));
