@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +22,14 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 from mangrove.agent.inspection import inspect
+from mangrove.agent.management import ManagementConnection
 from mangrove.config import parse_federation
+from mangrove.model.agents.status import AgentStatus
+from mangrove.model.federation import Federation
+from mangrove.model.plans.topology import topology_fingerprint
 from mangrove.model.site_pair import link_name
 from mangrove.model.status import FederationStatus, GatewayStatus
+from mangrove.monitor.web.plan_asking import plans_of
 from mangrove.testbed.local_federation import LocalFederation
 
 CHROMIUM = "/usr/bin/chromium"
@@ -38,7 +44,12 @@ federation: triangle
 domains:
   seattle: {{location: [47.61, -122.33], edges: 1}}
   denver:  {{location: [39.74, -104.99], edges: 1}}
-  orlando: {{location: [28.54, -81.38], edges: 1}}
+  orlando:
+    location: [28.54, -81.38]
+    edges: 1
+    hosts:
+      h1: {{address: 127.0.0.1, brokers: [head]}}
+      h2: {{address: 127.0.0.1, brokers: [edge1]}}
 links:
   - {{between: [seattle, denver], delay_ms: 2}}
   - {{between: [denver, orlando], delay_ms: 2}}
@@ -46,6 +57,7 @@ links:
 topics:
   - {{match: "alert.>", deadline_ms: 5000, paths: 2}}
   - {{match: "{MARKUP}", deadline_ms: 100}}
+plans: {{policy: propose}}
 """
 KILLED = "denver--seattle"
 LAST_FAILURE = (
@@ -269,29 +281,107 @@ async def test_who_may_only_look_sees_no_action(watched: Watched) -> None:
     await page.close()
 
 
+async def choose(page: Page, name: str, option: str) -> None:
+    """Open a list, and take what it has of that name."""
+    await page.bring_to_front()  # a browser does not open lists of pages that nobody sees
+    await page.locator(f"#choose-{name}").click()
+    await page.locator(".q-menu .q-item", has_text=option).click()
+
+
+async def act(page: Page, name: str) -> str:
+    """Ask for an action, and confirm it; what was asked before."""
+    await page.locator(f"#act-{name}").click()
+    question = page.locator(".question").last
+    await question.wait_for()
+    text = await question.inner_text()
+    await page.locator("#act-yes").last.click()
+    await question.wait_for(state="detached")
+    return text
+
+
+async def agent(watched: Watched, domain: str) -> AgentStatus:
+    found = next(each.agent for each in (await watched.status()).domains if each.domain == domain)
+    assert found is not None
+    return found
+
+
 async def test_an_operator_acts_after_confirming_and_it_is_written_down(watched: Watched) -> None:
-    async with monitor(watched.directory, "--allow-actions") as address:
+    runtime = watched.running.launched.runtime()
+    async with (
+        monitor(watched.directory, "--allow-actions") as address,
+        ManagementConnection(runtime.domains["seattle"]) as management,
+    ):
         page = await watched.open("/act", address)
-        await page.locator("#act-pause").click()
-        await page.locator("#act-yes").click()
+        assert await act(page, "pause") == "Pause automatic decisions in seattle?"
 
         async def paused() -> bool:
-            status = await watched.status()
-            return any(each.agent is not None and each.agent.paused is not None for each in status.domains)
+            return (await agent(watched, "seattle")).paused is not None
 
         await eventually(paused, "the agents of a domain should be paused")
         await page.locator("#act-resume").click()
-        await page.locator("#act-yes").click()
+        await page.get_by_role("button", name="Cancel").click()
+        await act(page, "resume")
 
         async def resumed() -> bool:
             return not await paused()
 
         await eventually(resumed, "the agents should decide again")
+
+        await management.offer("better.json", plan_for(runtime.federation, "seattle"))
+
+        async def proposed() -> bool:
+            told = await plans_of(management)
+            return told is not None and [each.name for each in told.proposed] == ["better.json"]
+
+        await eventually(proposed, "the plan should be proposed")
+        plans = await watched.open("/plans", address)
+        await plans.locator('[data-domain="seattle"]', has_text="better.json").wait_for()
+        await choose(page, "plan", "better.json")
+        assert "Put better.json in force in seattle?" in await act(page, "apply")
+
+        async def in_force() -> bool:
+            return (await agent(watched, "seattle")).policy > 0
+
+        await eventually(in_force, "the plan should be in force")
+        await plans.locator('[data-domain="seattle"]', has_text="in force").wait_for()
+        await plans.close()
+
+        before = await agent(watched, "orlando")
+        other = next(each.host for each in before.members if each.agent != before.leader)
+        await choose(page, "lead-to", other)
+        assert other in await act(page, "hand-over")
+
+        async def handed_over() -> bool:
+            return (await agent(watched, "orlando")).leader not in ("", before.leader)
+
+        await eventually(handed_over, "the other agent should lead", timeout_s=20)
+        brokers = await watched.open("/brokers", address)
+        leader = (await agent(watched, "orlando")).leader
+        await brokers.locator('tr[data-key="orlando"]', has_text=leader).wait_for()
+        await brokers.close()
         await page.close()
     run = watched.running.launched.run
     lines = run.audit_of("operator").read_text().splitlines()
     told = [msgspec.json.decode(line)["facts"] for line in lines]
-    assert [each["operation"] for each in told if each.get("where") == "monitor"] == ["pause", "resume"]
+    operations = [each["operation"] for each in told if each.get("where") == "monitor"]
+    assert operations == ["pause", "resume", "apply plan", "hand over"]
+
+
+def plan_for(federation: Federation, domain: str) -> bytes:
+    """A plan that an allocation might have found."""
+    edge = f"{domain}-edge1"
+    return msgspec.json.encode(
+        {
+            "allocation": {edge: ["alert.flood"]},
+            "risk": {edge: 0.01},
+            "joint_ok": 0.99,
+            "federation": federation.name,
+            "domain": domain,
+            "topology": topology_fingerprint(federation, domain),
+            "made_at": time.time(),
+            "data_until": time.time(),
+        }
+    )
 
 
 async def test_pages_fit_a_phone(watched: Watched) -> None:
