@@ -12,6 +12,8 @@ from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.wording import name_key, sentence
 
 MAX_EVENTS = 200
+NOTABLE = "notable"
+"""What is asked for instead of one thing: all that is good or bad."""
 TOGETHER_S = 5.0
 
 
@@ -99,6 +101,11 @@ def story(events: Sequence[ToldEvent], about: str = "", chosen: Collection[str] 
         for event in shown
     ]
     return StoryView(about=sentence(about, 120), lines=tuple(lines), left_out=len(events) - len(shown))
+
+
+def notable(events: Sequence[ToldEvent]) -> list[ToldEvent]:
+    """The latest that are good or bad: routine, of which there is most, is left out."""
+    return [event for event in events if event.happening.tone is not Tone.NEUTRAL][-MAX_EVENTS:]
 
 
 def marks(events: Iterable[ToldEvent], limit: int = 200) -> tuple[tuple[float, str, str], ...]:

@@ -15,7 +15,7 @@ from mangrove.monitor.view.network import NetworkView, network
 from mangrove.monitor.view.past import PastRoute, network_at, routes_at
 from mangrove.monitor.view.plans import plans
 from mangrove.monitor.view.sight import Sight
-from mangrove.monitor.view.story import StoryView, explaining, marks, story
+from mangrove.monitor.view.story import NOTABLE, StoryView, explaining, marks, notable, story
 from mangrove.monitor.view.topics import TopicTable
 from mangrove.monitor.view.wording import Grade, name_key, worst
 from mangrove.monitor.web.feed_seam import Feed
@@ -188,6 +188,8 @@ class Renderer:
         """All that led to an event and followed from it; of a thing, of what explains it; else the latest."""
         if not subject:
             return story(self._feed.events(last=200))
+        if subject == NOTABLE:
+            return story(notable(self._feed.events(last=TOLD_EVENTS)), subject)
         if subject.startswith("event:"):
             chosen = [subject.removeprefix("event:")]
         else:

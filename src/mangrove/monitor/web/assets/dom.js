@@ -86,7 +86,9 @@ export class Rows {
         const mark = String(column.mark ? column.mark(row) : column.cell(row));
         if (kept.texts[place] === mark) return;
         kept.texts[place] = mark;
-        kept.cells[place].replaceChildren(column.cell(row));
+        const cell = kept.cells[place];
+        cell.replaceChildren(column.cell(row));
+        cell.classList.toggle("none", cell.textContent === "–");
       });
       if (kept.element === place) place = place.nextElementSibling;
       else this.body.insertBefore(kept.element, place);
