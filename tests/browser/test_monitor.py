@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 import nats
 import pytest
+import websockets
 from playwright.async_api import BrowserContext, Page, async_playwright
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
@@ -59,6 +60,30 @@ topics:
   - {{match: "{MARKUP}", deadline_ms: 100}}
 plans: {{policy: propose}}
 """
+LONG_NAMES = f"""
+federation: long
+domains:
+  alone: {{edges: 0}}
+topics:
+  - {{match: "{"m" * 1_000}", deadline_ms: 100}}
+"""
+TABS = 100
+GARBAGE_BY_HTTP = (
+    b"\x00" * 5_000,
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
+    b"POST /data/topics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\nabc",
+    b"GET /assets/..%2f..%2fserver.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n",
+)
+GARBAGE_BY_SOCKET = (
+    b"\x00\xff",
+    "garbage",
+    '42["event",{}]',
+    '42["event",{"client_id":"x","id":5,"listener_id":"y","args":[]}]',
+    '451-["x",{"_placeholder":true,"num":0}]',
+    "x" * 100_000,
+)
 KILLED = "denver--seattle"
 LAST_FAILURE = (
     "Math.max(...[...document.querySelectorAll('.tick.bad')].map(tick => parseFloat(tick.style.left)))"
@@ -382,6 +407,88 @@ def plan_for(federation: Federation, domain: str) -> bytes:
             "data_until": time.time(),
         }
     )
+
+
+async def test_a_hundred_tabs_are_served_and_garbage_harms_nobody(watched: Watched) -> None:
+    port = urlsplit(watched.address).port
+    assert port is not None
+    live = f"ws://127.0.0.1:{port}/live?page=map"
+    page = await watched.open("/")
+    async with contextlib.AsyncExitStack() as stack:
+        tabs = [
+            await stack.enter_async_context(websockets.connect(live, max_size=None, compression=None))
+            for _ in range(TABS)
+        ]
+        first = await asyncio.gather(*(tab.recv() for tab in tabs))
+        for garbage in GARBAGE_BY_HTTP:
+            assert b" 200 " not in (await said(port, garbage)).partition(b"\r\n")[0]
+        for message in GARBAGE_BY_SOCKET:
+            for address in (live, f"ws://127.0.0.1:{port}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
+                await send_garbage(address, message)
+        after = await asyncio.gather(*(newer(tab, first[0]) for tab in tabs))
+        assert len(after) == TABS
+        version = await page.evaluate("Number(document.documentElement.dataset.version)")
+        await page.wait_for_function(f"document.documentElement.dataset.version > {version}")
+    answer = await page.request.get(watched.address + "/healthz")
+    assert answer.ok
+    await page.close()
+
+
+async def newer(tab: websockets.ClientConnection, seen: str | bytes) -> int:
+    """The first version after one that was seen."""
+    before = msgspec.json.decode(seen)["version"]
+    while True:
+        version: int = msgspec.json.decode(await tab.recv())["version"]
+        if version > before:
+            return version
+
+
+async def said(port: int, request: bytes) -> bytes:
+    """What a monitor answers to some bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with contextlib.suppress(OSError):
+        writer.write(request)
+        await writer.drain()
+    try:
+        return await asyncio.wait_for(reader.read(500), 10)
+    except OSError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def send_garbage(address: str, message: str | bytes) -> None:
+    with contextlib.suppress(websockets.WebSocketException, OSError):
+        async with websockets.connect(address, max_size=None) as socket:
+            await socket.recv()
+            for _ in range(5):
+                await socket.send(message)
+
+
+async def test_a_monitor_is_there_before_its_federation_and_after(watched: Watched, tmp_path: Path) -> None:
+    federation = parse_federation(LONG_NAMES, "long").require()
+    async with monitor(tmp_path / "long") as address:
+        page = await watched.browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        await page.goto(address)
+        await page.locator("#banner", has_text="no federation runs").wait_for()
+        async with LocalFederation(federation, tmp_path / "long", ephemeral=True):
+            await page.locator('[data-site="alone"][data-grade="good"]').wait_for(state="attached")
+            await page.locator("#banner").wait_for(state="detached")
+            assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        await page.locator("#banner", has_text="no federation runs").wait_for()
+        await page.close()
+
+
+async def test_a_topic_name_of_a_megabyte_is_a_line_of_text(watched: Watched) -> None:
+    page = await watched.open("/topic?name=" + "x" * 3_000)
+    await page.locator("#page", has_text="There is no topic of that name").wait_for()
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    answer = await page.request.get(
+        f"{watched.address}/topic?name={'y' * (1 << 20)}", fail_on_status_code=False
+    )
+    assert answer.status in (400, 403, 414)
+    await page.close()
 
 
 async def test_pages_fit_a_phone(watched: Watched) -> None:

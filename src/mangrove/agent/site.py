@@ -241,9 +241,9 @@ class Site:
         """Stop the gateway and the agent, then the brokers."""
         await self.end_supervision()
         await stop_in_order(self.daemons(), self.brokers.values())
-        self._end_audit()
+        self.end_audit()
 
-    def _end_audit(self) -> None:
+    def end_audit(self) -> None:
         """All is said: what has ended by now is the last of it."""
         if self._book is not None and self._audit is not None:
             self._book.look()
@@ -269,7 +269,7 @@ class Site:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
         await asyncio.gather(*(process.kill() for process in self.processes()))
         await self.end_supervision()
-        self._end_audit()
+        self.end_audit()
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
