@@ -6,7 +6,7 @@ from collections import deque
 
 import msgspec
 
-from mangrove.monitor.view.sight import ContractNames, Sight
+from mangrove.monitor.view.sight import Sight
 
 SAMPLE_S = 1.0
 KEPT = 300
@@ -41,7 +41,7 @@ class DelayHistory:
             return
         self._at = sight.at
         observed: dict[str, tuple[float, int, int]] = {}
-        names = ContractNames(sight.federation.topics)
+        names = sight.names
         for gateway in sight.gateways.values():
             for arrival in () if gateway is None else gateway.arrivals:
                 topic = names.named(arrival.topic)

@@ -12,7 +12,7 @@ import msgspec
 from mangrove.model.status import NO_CONTRACT, Arrival, RouteStatus, WayStatus
 from mangrove.model.topics import Contract
 from mangrove.monitor.view.delays import DelayHistory, Sample
-from mangrove.monitor.view.sight import ContractNames, Sight
+from mangrove.monitor.view.sight import Sight
 from mangrove.monitor.view.wording import Grade, name_key, sentence, worst
 
 MAX_ROWS = 300
@@ -158,7 +158,7 @@ class TopicTable:
         )
 
     def _subjects(self, name: str) -> tuple[tuple[str, float], ...]:
-        names = ContractNames(self._sight.federation.topics)
+        names = self._sight.names
         sums: dict[str, float] = defaultdict(float)
         for by_topic in self._sight.sent_s.values():
             for topic, rate in by_topic.items():
@@ -204,7 +204,7 @@ class TopicTable:
 
 def _gathered(sight: Sight) -> dict[str, _Seen]:
     found: dict[str, _Seen] = defaultdict(_Seen)
-    names = ContractNames(sight.federation.topics)
+    names = sight.names
     for domain, gateway in sight.gateways.items():
         if gateway is None:
             continue
