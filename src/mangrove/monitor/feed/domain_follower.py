@@ -135,8 +135,12 @@ class DomainFollower:
     # -- how it is heard ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Listen until cancelled. A management broker that is away is tried again."""
+        """Listen until cancelled, if there is a key for it. A broker that is away is tried again."""
         urls = [broker.client_url for broker in self._endpoints.managements]
+        if self._runtime.keys and not self._endpoints.keys:
+            # What is here was looked at when the federation, or this, began.
+            self._away(f"its operator's key is not in {self._runtime.keys}: see `mangrove keys export`")
+            return
         while True:
             try:
                 connection = await connect_or_close(
