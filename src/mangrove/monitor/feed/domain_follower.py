@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import MangroveError
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.status import AgentStatus
@@ -153,6 +154,10 @@ class DomainFollower:
                     max_outstanding_pings=PINGS,
                     error_cb=self._failed,
                 )
+            except MangroveError as error:
+                self._away(f"its operator's key cannot be used: {error.message}")
+                await asyncio.sleep(RETRY_S)
+                continue
             except (OSError, nats.errors.Error, TimeoutError) as error:
                 self._away(f"its management broker cannot be reached: {error or type(error).__name__}")
                 await asyncio.sleep(RETRY_S)
