@@ -26,7 +26,7 @@ from rich.console import Console
 
 from mangrove.cli.measurement.phase_figures import own_pause_ms, show_phases
 from mangrove.testbed.accounting import Figures, figures
-from mangrove.testbed.native_pair import NativePair
+from mangrove.testbed.pairs.native_pair import NativePair
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.ring.scenario import (
     BLACK_HOLE,

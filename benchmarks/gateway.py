@@ -9,25 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
-from mangrove.broker.nats.server import nats_server
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.ports import PortReservation
-from mangrove.host.process import ManagedProcess, stop_in_order
-from mangrove.host.run_directory import RunDirectory
-from mangrove.model.address import Address
-from mangrove.model.federation import Domain, Federation, Link
-from mangrove.model.gateway_settings import Call, GatewaySettings
-from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.testbed.calibration_load import cpu_seconds
 from mangrove.testbed.load import Load, run_between_accounts
-from mangrove.testbed.shared_servers import shared_server_config
+from mangrove.testbed.pairs.gateway_pair import gateway_pair
 
 RATIO_BAR = 0.35
 RATIO_AIM = 0.5
@@ -44,46 +36,8 @@ def run(seed: int, quick: bool) -> dict[str, object]:
 
 
 async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str, object]:
-    client = [ports.take("127.0.0.1") for _ in "ab"]
-    leaf = [ports.take("127.0.0.1") for _ in "ab"]
-    gate = [ports.take("127.0.0.1") for _ in "ab"]
-    run = RunDirectory(directory)
-    processes = [
-        nats_server("a", shared_server_config("a", client[0], leaf[0], None), directory),
-        nats_server("b", shared_server_config("b", client[1], leaf[1], leaf[0]), directory),
-    ]
-    federation = Federation(
-        name="bench",
-        domains={name: Domain(name=name, base_port=1) for name in "ab"},
-        links=(Link(between=("a", "b")),),
-    )
-    for index, name in enumerate("ab"):
-        settings = GatewaySettings(
-            federation=federation,
-            domain=name,
-            head_urls=(f"nats-leaf://mangrove:mangrove@127.0.0.1:{leaf[index]}",),
-            listen=(Address("127.0.0.1", gate[index]),),
-            calls=(Call("b", (Address("127.0.0.1", gate[1]),)),) if name == "a" else (),
-        )
-        path = run.settings(f"gateway-{name}")
-        path.write_bytes(msgspec.json.encode(settings))
-        processes.append(
-            ManagedProcess(
-                f"gateway-{name}",
-                [sys.executable, "-m", "mangrove.gateway.daemon", str(path)],
-                log_path=run.log(f"gateway-{name}"),
-                ready_text=GATEWAY_READY,
-            )
-        )
-    started: list[ManagedProcess] = []
-    try:
-        for process in processes:
-            await process.start()
-            started.append(process)
-        pids = {process.name: process.pid for process in processes if process.pid is not None}
-        return await asyncio.to_thread(_measure, client, pids, quick)
-    finally:
-        await stop_in_order(reversed(started))
+    async with gateway_pair(directory, ports) as pair:
+        return await asyncio.to_thread(_measure, pair.clients, pair.pids, quick)
 
 
 def _measure(client: list[int], pids: dict[str, int], quick: bool) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """The live view of 2,000 topics, watched by ten against by one, and what it costs; time of the first paint.
 
 50 sites and 200 links, which change each second. Statuses are invented beforehand, so that their making is
-not counted. Live documents of all pages are watched, and the map is opened once by a real browser.
+not counted. Live documents of all pages are watched, and the map is opened once by a real browser. Then the
+load of `bench gateway` goes through two gateways, in turns with and without a feed that listens to them.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import asyncio
 import contextlib
 import multiprocessing
 import shutil
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mangrove.model.events.event_log import Event
+    from mangrove.host.run_directory import RunDirectory
     from mangrove.monitor.feed.snapshot import Snapshot
+    from mangrove.monitor.told_event import ToldEvent
+    from mangrove.testbed.pairs.gateway_pair import GatewayPair
 
 SITES, LINKS, TOPICS = 50, 200, 2_000
 FEW = (10, 30, 200)
@@ -27,6 +31,11 @@ CHROMIUM = "/usr/bin/chromium"
 CORE_BAR = 0.5
 PAINT_BAR_S = 3.0
 WATCHERS_BAR = 3.0
+WATCHED_BAR = 0.95
+"""Of what gateways carry: rounds of one load differ by so much on a machine that does nothing else."""
+READY_S = 60.0
+TURNS = ("alone", "watched")
+ROUNDS = 5
 PERIOD_S = 1.0
 BEGAN_AT = 1_000.0
 SECONDS = 12.0
@@ -64,11 +73,11 @@ class InventedFeed:
 
     def events(
         self, since: float | None = None, until: float | None = None, last: int = 1_000
-    ) -> Sequence[Event]:
+    ) -> Sequence[ToldEvent]:
         """Nothing happens."""
         return ()
 
-    def story(self, event_id: str) -> Sequence[Event]:
+    def story(self, event_id: str) -> Sequence[ToldEvent]:
         """Nothing happens."""
         return ()
 
@@ -93,7 +102,8 @@ def run(seed: int, quick: bool) -> dict[str, object]:
         if server.is_alive():
             server.kill()
             server.join()
-    return {"sites": size[0], "links": size[1], "topics": size[2], "seconds": seconds, **found}
+    watched = asyncio.run(_while_watched(quick))
+    return {"sites": size[0], "links": size[1], "topics": size[2], "seconds": seconds, **found, **watched}
 
 
 def render(result: dict[str, Any], console: Console) -> None:
@@ -108,6 +118,11 @@ def render(result: dict[str, Any], console: Console) -> None:
     console.print(f"  ratio of ten watchers to one: {result['ratio']:.2f}")
     paint = result["first_paint_s"]
     console.print(f"  first paint of the map: {'no browser here' if paint is None else f'{paint:.2f} s'}")
+    rates, cpu = result["gateway_msg_s"], result["gateway_cpu_us"]
+    console.print("two gateways under full load, in turns:")
+    for name in rates:
+        console.print(f"  {name}: {rates[name]:,.0f} msg/s, {cpu[name]:.2f} µs of both gateways a message")
+    console.print(f"  ratio of watched to alone: {result['watched_ratio']:.3f}")
 
 
 def missed(result: dict[str, Any]) -> list[str]:
@@ -119,6 +134,10 @@ def missed(result: dict[str, Any]) -> list[str]:
         found.append(f"the first paint takes {result['first_paint_s']:.1f} s")
     if result["ratio"] > WATCHERS_BAR:
         found.append(f"ten watchers cost {result['ratio']:.1f} times as much as one")
+    if result["watched_ratio"] < WATCHED_BAR:
+        found.append(
+            f"gateways that are watched carry {result['watched_ratio']:.0%} of what they carry alone"
+        )
     return found
 
 
@@ -254,3 +273,74 @@ async def _first_paint(address: str) -> float | None:
             return time.perf_counter() - began_s
         finally:
             await browser.close()
+
+
+# -- a federation that is watched --------------------------------------------------------------------------
+
+
+async def _while_watched(quick: bool) -> dict[str, object]:
+    """Messages in a second through two gateways, and what these spend on one, in turns: alone, watched."""
+    import tempfile
+    from pathlib import Path
+
+    from mangrove.host.ports import PortReservation
+    from mangrove.host.run_directory import RunDirectory
+    from mangrove.host.runtime_file import lock_directory, write_runtime
+    from mangrove.testbed.pairs.gateway_pair import gateway_pair
+
+    with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as place, PortReservation() as ports:
+        run = RunDirectory(Path(place))
+        with lock_directory(run):
+            async with gateway_pair(run.path, ports, managed=True) as pair:
+                write_runtime(run, pair.runtime())
+                return await _in_turns(pair, run, quick)
+
+
+async def _in_turns(pair: GatewayPair, run: RunDirectory, quick: bool) -> dict[str, object]:
+    from mangrove.testbed.calibration_load import cpu_seconds
+    from mangrove.testbed.load import Load, run_between_accounts
+
+    load = Load(messages=200_000 if quick else 1_000_000)
+    gateways = [pid for name, pid in pair.pids.items() if name.startswith("gateway")]
+    rates: dict[str, list[float]] = {name: [] for name in TURNS}
+    spent_us: dict[str, list[float]] = {name: [] for name in TURNS}
+    await asyncio.to_thread(run_between_accounts, "mangrove", pair.clients, load)  # everything is warm
+    for number in range(2 if quick else ROUNDS):
+        for name in TURNS if number % 2 else reversed(TURNS):
+            async with _listening(run) if name == "watched" else contextlib.nullcontext():
+                before = sum(map(cpu_seconds, gateways))
+                outcome = await asyncio.to_thread(run_between_accounts, "mangrove", pair.clients, load)
+                spent = sum(map(cpu_seconds, gateways)) - before
+            rates[name].append(outcome.rate_msg_s)
+            spent_us[name].append(1e6 * spent / load.messages)
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    return {
+        "gateway_msg_s": medians,
+        "gateway_rounds_msg_s": rates,
+        "gateway_cpu_us": {name: statistics.median(found) for name, found in spent_us.items()},
+        "watched_ratio": medians["watched"] / medians["alone"],
+    }
+
+
+@contextlib.asynccontextmanager
+async def _listening(run: RunDirectory) -> AsyncIterator[None]:
+    """A process that hears both gateways as a monitor does; it ends with the block."""
+    import re
+    import sys
+
+    from mangrove.broker.nats.monitoring import fetch
+    from mangrove.host.process import ManagedProcess
+
+    argv = [sys.executable, "-m", "mangrove.cli.main", "metrics", "--port", "0", "--run-dir", str(run.path)]
+    process = ManagedProcess("metrics", argv, log_path=run.log("metrics"), ready_text="metrics at")
+    await process.start()
+    try:
+        told = re.findall(r"metrics at (http://\S+)/metrics", run.log("metrics").read_text())
+        async with asyncio.timeout(READY_S):
+            while True:
+                if await fetch(f"{told[-1]}/readyz") is not None:
+                    break
+                await asyncio.sleep(0.1)
+        yield
+    finally:
+        await process.stop()

@@ -39,7 +39,7 @@ from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.protocol.frames import Frame, FrameType
 from mangrove.testbed.calibration_load import cpu_seconds
 from mangrove.testbed.load import Load, run_between_accounts
-from mangrove.testbed.shared_servers import shared_server_config
+from mangrove.testbed.pairs.shared_servers import shared_server_config
 
 RATIO_BAR = 0.7
 ROUNDS = 5

@@ -47,6 +47,7 @@ from mangrove.overlay.engine import OverlayEngine
 from mangrove.testbed.accounting import Figures
 from mangrove.testbed.calibration_load import cpu_seconds
 from mangrove.testbed.load import Load, run_between_accounts
+from mangrove.testbed.pairs.shared_servers import shared_server_config
 from mangrove.testbed.probe_traffic import ProbeTraffic
 from mangrove.testbed.ring.scenario import (
     QUICK,
@@ -56,7 +57,6 @@ from mangrove.testbed.ring.scenario import (
     running_ring,
     shortfalls,
 )
-from mangrove.testbed.shared_servers import shared_server_config
 
 RATIO_BAR = 0.75
 HANDSHAKES = 200

@@ -32,9 +32,9 @@ from mangrove.model.gateway_settings import Call, GatewaySettings
 from mangrove.model.shared_names import GATEWAY_READY
 from mangrove.testbed.emulated_links import emulator
 from mangrove.testbed.load import BrokerAddress
+from mangrove.testbed.pairs.shared_servers import shared_server_config
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
-from mangrove.testbed.shared_servers import shared_server_config
 from mangrove.testbed.wan import WanLink, WanSettings, Way
 
 HOST = "127.0.0.1"

@@ -39,6 +39,10 @@ class UntrustedError(MangroveError):
         self.reason = reason
 
 
+MAX_TOLD = 600
+"""Characters of what is wrong in one place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mistake in an input document: where it is, what is wrong there, what is allowed."""
@@ -48,8 +52,15 @@ class Mistake:
     allowed: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.path}: {self.problem}" if self.path else self.problem
+        path, problem = _within(self.path), _within(self.problem)
+        text = f"{path}: {problem}" if path else problem
         return f"{text} (allowed: {self.allowed})" if self.allowed else text
+
+
+def _within(text: str) -> str:
+    """Both ends of a text: a document may hold a name of a megabyte."""
+    half = MAX_TOLD // 2
+    return text if len(text) <= MAX_TOLD else f"{text[:half]} … {text[-half:]}"
 
 
 class InvalidDocumentError(InputError):

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +17,20 @@ from urllib.parse import urlsplit
 import msgspec
 import nats
 import pytest
+import websockets
 from playwright.async_api import BrowserContext, Page, async_playwright
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 from mangrove.agent.inspection import inspect
+from mangrove.agent.management import ManagementConnection
 from mangrove.config import parse_federation
+from mangrove.model.agents.status import AgentStatus
+from mangrove.model.federation import Federation
+from mangrove.model.plans.topology import topology_fingerprint
 from mangrove.model.site_pair import link_name
 from mangrove.model.status import FederationStatus, GatewayStatus
+from mangrove.monitor.web.plan_asking import plans_of
 from mangrove.testbed.local_federation import LocalFederation
 
 CHROMIUM = "/usr/bin/chromium"
@@ -38,7 +45,12 @@ federation: triangle
 domains:
   seattle: {{location: [47.61, -122.33], edges: 1}}
   denver:  {{location: [39.74, -104.99], edges: 1}}
-  orlando: {{location: [28.54, -81.38], edges: 1}}
+  orlando:
+    location: [28.54, -81.38]
+    edges: 1
+    hosts:
+      h1: {{address: 127.0.0.1, brokers: [head]}}
+      h2: {{address: 127.0.0.1, brokers: [edge1]}}
 links:
   - {{between: [seattle, denver], delay_ms: 2}}
   - {{between: [denver, orlando], delay_ms: 2}}
@@ -46,7 +58,32 @@ links:
 topics:
   - {{match: "alert.>", deadline_ms: 5000, paths: 2}}
   - {{match: "{MARKUP}", deadline_ms: 100}}
+plans: {{policy: propose}}
 """
+LONG_NAMES = f"""
+federation: long
+domains:
+  alone: {{edges: 0}}
+topics:
+  - {{match: "{"m" * 1_000}", deadline_ms: 100}}
+"""
+TABS = 100
+GARBAGE_BY_HTTP = (
+    b"\x00" * 5_000,
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
+    b"POST /data/topics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\nabc",
+    b"GET /assets/..%2f..%2fserver.py HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n",
+)
+GARBAGE_BY_SOCKET = (
+    b"\x00\xff",
+    "garbage",
+    '42["event",{}]',
+    '42["event",{"client_id":"x","id":5,"listener_id":"y","args":[]}]',
+    '451-["x",{"_placeholder":true,"num":0}]',
+    "x" * 100_000,
+)
 KILLED = "denver--seattle"
 LAST_FAILURE = (
     "Math.max(...[...document.querySelectorAll('.tick.bad')].map(tick => parseFloat(tick.style.left)))"
@@ -197,7 +234,7 @@ async def test_a_topic_has_its_contract_beside_what_is_so(watched: Watched) -> N
     await page.locator('tr[data-key="alert.>"] a.strong').click()
     await page.wait_for_selector(".chart .observed")
     observed = [each.observed_ms for each in gateway(await watched.status(), "orlando").arrivals]
-    text = await page.locator('[data-figure="observed"] b').inner_text()
+    text = await page.locator('[data-figure="observed now"] b').inner_text()
     assert 0 < float(text.removesuffix(" ms").replace(",", "")) <= 50 * max(observed)
     assert "seattle → orlando" in await page.locator("#page").inner_text()
     await page.close()
@@ -269,29 +306,189 @@ async def test_who_may_only_look_sees_no_action(watched: Watched) -> None:
     await page.close()
 
 
+async def choose(page: Page, name: str, option: str) -> None:
+    """Open a list, and take what it has of that name."""
+    await page.bring_to_front()  # a browser does not open lists of pages that nobody sees
+    await page.locator(f"#choose-{name}").click()
+    await page.locator(".q-menu .q-item", has_text=option).click()
+
+
+async def act(page: Page, name: str) -> str:
+    """Ask for an action, and confirm it; what was asked before."""
+    await page.locator(f"#act-{name}").click()
+    question = page.locator(".question").last
+    await question.wait_for()
+    text = await question.inner_text()
+    await page.locator("#act-yes").last.click()
+    await question.wait_for(state="detached")
+    return text
+
+
+async def agent(watched: Watched, domain: str) -> AgentStatus:
+    found = next(each.agent for each in (await watched.status()).domains if each.domain == domain)
+    assert found is not None
+    return found
+
+
 async def test_an_operator_acts_after_confirming_and_it_is_written_down(watched: Watched) -> None:
-    async with monitor(watched.directory, "--allow-actions") as address:
+    runtime = watched.running.launched.runtime()
+    async with (
+        monitor(watched.directory, "--allow-actions") as address,
+        ManagementConnection(runtime.domains["seattle"]) as management,
+    ):
         page = await watched.open("/act", address)
-        await page.locator("#act-pause").click()
-        await page.locator("#act-yes").click()
+        assert await act(page, "pause") == "Pause automatic decisions in seattle?"
 
         async def paused() -> bool:
-            status = await watched.status()
-            return any(each.agent is not None and each.agent.paused is not None for each in status.domains)
+            return (await agent(watched, "seattle")).paused is not None
 
         await eventually(paused, "the agents of a domain should be paused")
         await page.locator("#act-resume").click()
-        await page.locator("#act-yes").click()
+        await page.get_by_role("button", name="Cancel").click()
+        await act(page, "resume")
 
         async def resumed() -> bool:
             return not await paused()
 
         await eventually(resumed, "the agents should decide again")
+
+        await management.offer("better.json", plan_for(runtime.federation, "seattle"))
+
+        async def proposed() -> bool:
+            told = await plans_of(management)
+            return told is not None and [each.name for each in told.proposed] == ["better.json"]
+
+        await eventually(proposed, "the plan should be proposed")
+        plans = await watched.open("/plans", address)
+        await plans.locator('[data-domain="seattle"]', has_text="better.json").wait_for()
+        await choose(page, "plan", "better.json")
+        assert "Put better.json in force in seattle?" in await act(page, "apply")
+
+        async def in_force() -> bool:
+            return (await agent(watched, "seattle")).policy > 0
+
+        await eventually(in_force, "the plan should be in force")
+        await plans.locator('[data-domain="seattle"]', has_text="in force").wait_for()
+        await plans.close()
+
+        before = await agent(watched, "orlando")
+        other = next(each.host for each in before.members if each.agent != before.leader)
+        await choose(page, "lead-to", other)
+        assert other in await act(page, "hand-over")
+
+        async def handed_over() -> bool:
+            return (await agent(watched, "orlando")).leader not in ("", before.leader)
+
+        await eventually(handed_over, "the other agent should lead", timeout_s=20)
+        brokers = await watched.open("/brokers", address)
+        leader = (await agent(watched, "orlando")).leader
+        await brokers.locator('tr[data-key="orlando"]', has_text=leader).wait_for()
+        await brokers.close()
         await page.close()
     run = watched.running.launched.run
     lines = run.audit_of("operator").read_text().splitlines()
     told = [msgspec.json.decode(line)["facts"] for line in lines]
-    assert [each["operation"] for each in told if each.get("where") == "monitor"] == ["pause", "resume"]
+    operations = [each["operation"] for each in told if each.get("where") == "monitor"]
+    assert operations == ["pause", "resume", "apply plan", "hand over"]
+
+
+def plan_for(federation: Federation, domain: str) -> bytes:
+    """A plan that an allocation might have found."""
+    edge = f"{domain}-edge1"
+    return msgspec.json.encode(
+        {
+            "allocation": {edge: ["alert.flood"]},
+            "risk": {edge: 0.01},
+            "joint_ok": 0.99,
+            "federation": federation.name,
+            "domain": domain,
+            "topology": topology_fingerprint(federation, domain),
+            "made_at": time.time(),
+            "data_until": time.time(),
+        }
+    )
+
+
+async def test_a_hundred_tabs_are_served_and_garbage_harms_nobody(watched: Watched) -> None:
+    port = urlsplit(watched.address).port
+    assert port is not None
+    live = f"ws://127.0.0.1:{port}/live?page=map"
+    page = await watched.open("/")
+    async with contextlib.AsyncExitStack() as stack:
+        tabs = [
+            await stack.enter_async_context(websockets.connect(live, max_size=None, compression=None))
+            for _ in range(TABS)
+        ]
+        first = await asyncio.gather(*(tab.recv() for tab in tabs))
+        for garbage in GARBAGE_BY_HTTP:
+            assert b" 200 " not in (await said(port, garbage)).partition(b"\r\n")[0]
+        for message in GARBAGE_BY_SOCKET:
+            for address in (live, f"ws://127.0.0.1:{port}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
+                await send_garbage(address, message)
+        after = await asyncio.gather(*(newer(tab, first[0]) for tab in tabs))
+        assert len(after) == TABS
+        version = await page.evaluate("Number(document.documentElement.dataset.version)")
+        await page.wait_for_function(f"document.documentElement.dataset.version > {version}")
+    answer = await page.request.get(watched.address + "/healthz")
+    assert answer.ok
+    await page.close()
+
+
+async def newer(tab: websockets.ClientConnection, seen: str | bytes) -> int:
+    """The first version after one that was seen."""
+    before = msgspec.json.decode(seen)["version"]
+    while True:
+        version: int = msgspec.json.decode(await tab.recv())["version"]
+        if version > before:
+            return version
+
+
+async def said(port: int, request: bytes) -> bytes:
+    """What a monitor answers to some bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with contextlib.suppress(OSError):
+        writer.write(request)
+        await writer.drain()
+    try:
+        return await asyncio.wait_for(reader.read(500), 10)
+    except OSError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def send_garbage(address: str, message: str | bytes) -> None:
+    with contextlib.suppress(websockets.WebSocketException, OSError):
+        async with websockets.connect(address, max_size=None) as socket:
+            await socket.recv()
+            for _ in range(5):
+                await socket.send(message)
+
+
+async def test_a_monitor_is_there_before_its_federation_and_after(watched: Watched, tmp_path: Path) -> None:
+    federation = parse_federation(LONG_NAMES, "long").require()
+    async with monitor(tmp_path / "long") as address:
+        page = await watched.browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        await page.goto(address)
+        await page.locator("#banner", has_text="no federation runs").wait_for()
+        async with LocalFederation(federation, tmp_path / "long", ephemeral=True):
+            await page.locator('[data-site="alone"][data-grade="good"]').wait_for(state="attached")
+            await page.locator("#banner").wait_for(state="detached")
+            assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        await page.locator("#banner", has_text="no federation runs").wait_for()
+        await page.close()
+
+
+async def test_a_topic_name_of_a_megabyte_is_a_line_of_text(watched: Watched) -> None:
+    page = await watched.open("/topic?name=" + "x" * 3_000)
+    await page.locator("#page", has_text="There is no topic of that name").wait_for()
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    answer = await page.request.get(
+        f"{watched.address}/topic?name={'y' * (1 << 20)}", fail_on_status_code=False
+    )
+    assert answer.status in (400, 403, 414)
+    await page.close()
 
 
 async def test_pages_fit_a_phone(watched: Watched) -> None:

@@ -24,7 +24,7 @@ from mangrove.model.address import Address
 from mangrove.testbed.accounting import Figures, Span, figures
 from mangrove.testbed.emulated_links import emulator
 from mangrove.testbed.load import PLAIN_OPTIONS
-from mangrove.testbed.native_pair import NativePair
+from mangrove.testbed.pairs.native_pair import NativePair
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.shaping import Shape
 from mangrove.testbed.wan import WanLink, WanSettings, Way

@@ -16,7 +16,7 @@ from mangrove.broker.nats.monitoring import fetch
 from mangrove.config import parse_federation
 from mangrove.model.status import FederationStatus, LinkStatus
 from mangrove.monitor.feed.live_feed import LiveFeed
-from mangrove.monitor.feed.source import OnThisMachine
+from mangrove.monitor.feed.source import Given, OnThisMachine
 from mangrove.testbed.local_federation import LocalFederation
 
 PAIR = """
@@ -84,7 +84,10 @@ async def test_a_feed_follows_a_secured_federation_from_before_it_runs_until_aft
     async with LiveFeed(OnThisMachine(run_dir=run)) as feed:
         await feed.changed(0, timeout_s=5)
         assert "no federation runs" in feed.snapshot.problem
-        async with LocalFederation(federation, run, secured=True, ephemeral=True) as launched:
+        async with (
+            LocalFederation(federation, run, secured=True, ephemeral=True) as launched,
+            LiveFeed(Given(launched.runtime())) as elsewhere,
+        ):
 
             async def same() -> bool:
                 status = feed.snapshot.status
@@ -108,6 +111,13 @@ async def test_a_feed_follows_a_secured_federation_from_before_it_runs_until_aft
             failure = next(event for event in feed.events() if event.kind == "LinkFailed")
             assert failure in feed.story(failure.id)
             assert feed.events(until=failure.at - 0.001) == feed.events()[: feed.events().index(failure)]
+
+            async def told_elsewhere() -> bool:
+                found = {event.domain for event in elsewhere.events() if event.kind == "LinkFailed"}
+                return found == {"here", "there"}
+
+            await eventually(told_elsewhere, "events should reach who knows of no directory")
+            assert failure in elsewhere.story(failure.id)
 
         async def ended() -> bool:
             return feed.snapshot.runtime is None

@@ -6,10 +6,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mangrove.model.events.event_log import Event
 from mangrove.model.federation import Domain, Federation
 from mangrove.model.status import Drop, FederationStatus
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.delays import DelayHistory
 from mangrove.monitor.view.network import network
 from mangrove.monitor.view.sight import ContractNames, Sight
@@ -57,7 +57,14 @@ def test_pages_stay_small_whatever_a_topic_is_called(name: str) -> None:
     table = TopicTable(seen, DelayHistory())
     page = table.topic(name_key(name))
     assert page is not None
-    event = Event(id="site00-1", at=1.0, cause=None, happening=LinkFailed(peer=name, reason=name))
+    event = ToldEvent(
+        id="site00-1",
+        at=1.0,
+        cause=None,
+        happening=LinkFailed(peer=name, reason=name),
+        domain="site00",
+        by_agent=False,
+    )
     for view in (network(seen), table.view(), page, story([event])):
         assert len(msgspec.json.encode(view)) < 20_000
 

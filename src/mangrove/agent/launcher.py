@@ -190,6 +190,8 @@ class Launcher:
                 stop_in_order(supervisors, within_s=SUPERVISORS_STOP_S), stop_in_order(daemons, others)
             )
         finally:
+            for site in self.sites.values():
+                site.end_audit()
             self.ports.release()
             if self._lock is not None:
                 self._lock.close()

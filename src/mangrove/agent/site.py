@@ -95,6 +95,8 @@ class Site:
         broker_keys = BrokerKeys(keys, federation, domain) if keys else None
         self._brokers = HostBrokers(federation, self._own, host, run, self._system_user, broker_keys)
         self.brokers = self._brokers.processes
+        self._event_logs: list[Path] = []
+        """Where those of this host write down what happened."""
         self.gateways = [
             self._gateway(number + 1)
             for number in range(len(self._own.gateways))
@@ -186,6 +188,7 @@ class Site:
             self.daemons(),
             login_of(self._keys, HOST_USER),
             logins,
+            self._event_logs,
         )
         self._tasks.append(run(self._supervision.run(), name=f"supervision of {self.domain} {self.host}"))
         self._tasks += [run(guard.run(), name=f"guard of {self.domain}") for guard in self._guards()]
@@ -239,9 +242,9 @@ class Site:
         """Stop the gateway and the agent, then the brokers."""
         await self.end_supervision()
         await stop_in_order(self.daemons(), self.brokers.values())
-        self._end_audit()
+        self.end_audit()
 
-    def _end_audit(self) -> None:
+    def end_audit(self) -> None:
         """All is said: what has ended by now is the last of it."""
         if self._book is not None and self._audit is not None:
             self._book.look()
@@ -267,7 +270,7 @@ class Site:
         """Kill all processes at once, as when the site loses power; it stays dark until it is started."""
         await asyncio.gather(*(process.kill() for process in self.processes()))
         await self.end_supervision()
-        self._end_audit()
+        self.end_audit()
 
     def processes(self) -> list[ManagedProcess]:
         """Everything that this site started."""
@@ -322,7 +325,7 @@ class Site:
             listen=tuple(listen),
             calls=tuple(calls),
             pair=self._pair(number, name),
-            events_path=str(self._run.events_of(recorded_as)),
+            events_path=self._events_path(recorded_as),
             audit_path=str(self._run.audit_of(name)),
             journal_path=str(self._run.journal_of(recorded_as)),
             stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
@@ -349,6 +352,11 @@ class Site:
         other = self._run.journal_of(self.domain if number == 2 else gateway_process(self.domain, 2))
         return PairSettings(number=number, process=process, line=line, other_journal=str(other))
 
+    def _events_path(self, process: str) -> str:
+        path = self._run.events_of(process)
+        self._event_logs.append(path)
+        return str(path)
+
     def _agent(self) -> ManagedProcess:
         name = agent_process(self.domain, "" if self._first else self.host)
         settings = AgentSettings(
@@ -359,7 +367,7 @@ class Site:
             system_user=self._system_user,
             keys=self._keys,
             health=self._health_at(HealthPort.AGENT),
-            events_path=str(self._run.events_of(name)),
+            events_path=self._events_path(name),
             audit_path=str(self._run.audit_of(name)),
         )
         path = self._run.settings(name)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from mangrove.control.events.kinds import KINDS as AGENT_KINDS
 from mangrove.errors import InputError
 from mangrove.model.events.event_log import Event, read_event
 from mangrove.overlay.events.happenings import KINDS as GATEWAY_KINDS
+
+E = TypeVar("E", bound=Event)
 
 KINDS = GATEWAY_KINDS | AGENT_KINDS
 """All kinds of happenings, by name."""
@@ -23,7 +26,7 @@ def read_events(directory: Path) -> list[Event]:
     return sorted(events, key=lambda event: event.at)
 
 
-def related(events: Sequence[Event], event_id: str) -> list[Event]:
+def related(events: Sequence[E], event_id: str) -> list[E]:
     """An event, what caused it, and what it caused, in order of time."""
     by_id = {event.id: event for event in events}
     if event_id not in by_id:

@@ -196,6 +196,11 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     observed_ms: float
     deadline_ms: float | None
     late: int
+    """Frames that came after the deadline. A frame holds messages that left together, and came together."""
+    frames: int = 0
+    """All that came, each counted once."""
+    copies: int = 0
+    """Those that came again, by another path, and were not delivered again."""
     p50_ms: float | None = None
     """Half of the recent frames took no longer."""
     p99_ms: float | None = None

@@ -226,7 +226,9 @@ def _arrivals(sources: StatusSources) -> list[Arrival]:
             topic=rules.contract_at(topic_class).match,
             observed_ms=observed,
             deadline_ms=rules.contract_at(topic_class).deadline_ms,
-            late=sources.delivery.late[topic_class],
+            late=sources.delivery.late[origin, topic_class],
+            frames=sources.delivery.delays[origin, topic_class].count,
+            copies=sources.delivery.copies[origin, topic_class],
             p50_ms=sources.delivery.delays[origin, topic_class].quantile_ms(0.5),
             p99_ms=sources.delivery.delays[origin, topic_class].quantile_ms(0.99),
         )

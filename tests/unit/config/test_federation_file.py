@@ -241,3 +241,12 @@ def test_hosts_agree_on_security_and_not_on_where_keys_are() -> None:
         )
 
     assert digest("{keys: x}") == digest("{keys: y}") == digest("keys") != digest("none")
+
+
+def test_a_topic_name_of_a_megabyte_is_refused_in_a_few_lines() -> None:
+    with pytest.raises(InvalidDocumentError) as caught:
+        parse_federation(
+            f"federation: f\ndomains: {{a: {{}}}}\ntopics: [{{match: {'m' * 2**20}}}]", "f"
+        ).require()
+    assert "longer than 1024 bytes" in caught.value.message
+    assert len(caught.value.message) < 1_000

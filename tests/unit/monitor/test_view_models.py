@@ -7,13 +7,13 @@ import pytest
 
 from mangrove.control.events.happenings import NeighbourOffline
 from mangrove.model.agents.status import PauseStatus
-from mangrove.model.events.event_log import Event
 from mangrove.model.events.happening import Happening
 from mangrove.model.federation import Federation
 from mangrove.model.plans.account import ItemTold, PlansTold, ProposedPlan
 from mangrove.model.plans.plan import Placing
 from mangrove.model.site_pair import link_name
 from mangrove.model.status import Drop, FederationStatus, GatewayStatus
+from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.brokers import brokers
 from mangrove.monitor.view.danger import danger
 from mangrove.monitor.view.delays import KEPT, DelayHistory
@@ -23,7 +23,7 @@ from mangrove.monitor.view.past import network_at, routes_at
 from mangrove.monitor.view.plans import plans
 from mangrove.monitor.view.sight import Sight
 from mangrove.monitor.view.story import explaining, marks, story, subjects_of
-from mangrove.monitor.view.topics import MAX_ROWS, TopicTable
+from mangrove.monitor.view.topics import MAX_ROWS, TopicTable, percent
 from mangrove.monitor.view.wording import Grade
 from mangrove.overlay.events.happenings import (
     ColourChanged,
@@ -56,8 +56,16 @@ def changed(status: FederationStatus, domain: str, **changes: object) -> Federat
     return msgspec.structs.replace(status, domains=tuple(domains))
 
 
-def event(name: str, at: float, happening: Happening, cause: str | None = None) -> Event:
-    return Event(id=name, at=at, cause=cause, happening=happening)
+def event(name: str, at: float, happening: Happening, cause: str | None = None) -> ToldEvent:
+    process = name.rpartition("-")[0]
+    return ToldEvent(
+        id=name,
+        at=at,
+        cause=cause,
+        happening=happening,
+        domain=process.removesuffix("-agent"),
+        by_agent=process.endswith("-agent"),
+    )
 
 
 # -- map ---------------------------------------------------------------------------------------------------
@@ -139,15 +147,15 @@ def test_topics_are_sorted_by_trouble_with_contract_against_reality() -> None:
     status = invented_status(FEDERATION, tick=5)
     receiving = next(each.gateway for each in status.domains if each.gateway and each.gateway.arrivals)
     assert receiving is not None
-    slow = msgspec.structs.replace(receiving.arrivals[0], observed_ms=250.0, late=7)
+    slow = msgspec.structs.replace(receiving.arrivals[0], observed_ms=250.0, late=7, copies=3)
     status = changed(status, receiving.domain, arrivals=(slow, *receiving.arrivals[1:]))
     lost = FEDERATION.topics.contracts[3].match
     status = changed(status, "site00", drops=(Drop(topic=lost, reason="queue full", count=4),))
     rows = TopicTable(sight(status), DelayHistory()).view().rows
     assert rows[0].topic == slow.topic
-    assert (rows[0].grade, rows[0].observed_ms, rows[0].deadline_ms, rows[0].late) == (
-        Grade.BAD, 250.0, 200.0, 7
-    )  # fmt: skip
+    first = rows[0]
+    assert (first.grade, first.observed_ms, first.deadline_ms) == (Grade.BAD, 250.0, 200.0)
+    assert (first.late, first.copies) == (7, 3)
     assert next(row for row in rows if row.topic == lost).lost == 4
     assert len(rows) == len(FEDERATION.topics.contracts)
 
@@ -173,10 +181,44 @@ def test_a_topics_page_has_its_routes_and_its_history() -> None:
     page = table.topic(FEDERATION.topics.contracts[0].match)
     assert page is not None
     assert len(page.history) == KEPT
-    assert page.row.p50_ms == page.row.p99_ms == page.history[0].observed_ms
     assert page.ways[0].paths == invented_way_paths(page.row.topic)
     assert page.contract["deadline"] == "200 ms"
     assert table.topic("no such topic") is None
+
+
+def arriving(status: FederationStatus, **figures: object) -> FederationStatus:
+    """The same, but all that arrives of the first contract does so as told."""
+    first = FEDERATION.topics.contracts[0].match
+    for domain in status.domains:
+        assert domain.gateway is not None
+        told = tuple(
+            msgspec.structs.replace(each, **figures) if each.topic == first else each
+            for each in domain.gateway.arrivals
+        )
+        status = changed(status, domain.domain, arrivals=told)
+    return status
+
+
+def test_the_share_in_time_is_of_the_last_minutes_and_percentiles_are_the_gateways() -> None:
+    base, first = invented_status(FEDERATION, tick=5), FEDERATION.topics.contracts[0].match
+    history = DelayHistory()
+    for at, frames, late in ((1.0, 1_000, 900), (3.0, 1_100, 902)):
+        now = arriving(base, frames=frames, late=late, p50_ms=12.5, p99_ms=80.0)
+        history.look(sight(now, at=at))
+    row = next(row for row in TopicTable(sight(now), history).view().rows if row.topic == first)
+    assert (row.in_time, row.p50_ms, row.p99_ms) == (0.98, 12.5, 80.0)
+    assert (row.grade, row.word) == (Grade.DOUBT, "98% in time")
+    page = TopicTable(sight(now), history).topic(first)
+    assert page is not None
+    way = next(way for way in page.ways if way.observed_ms is not None)
+    assert way.in_time == pytest.approx(1 - 902 / 1_100, abs=1e-5)
+    history.look(sight(arriving(base, frames=10, late=10), at=5.0))
+    assert history.in_time(first) == 0.0, "gateways began anew: what they count is of the time since"
+
+
+@pytest.mark.parametrize(("share", "text"), [(1.0, "100%"), (0.99999, "99.9%"), (0.98, "98%"), (0.0, "0%")])
+def test_a_share_is_never_rounded_up_to_all(share: float, text: str) -> None:
+    assert percent(share) == text
 
 
 def invented_way_paths(topic: str) -> tuple[tuple[str, ...], ...]:

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from starlette.websockets import WebSocketDisconnect
 
 from mangrove.model.endpoints import Runtime, fixed_endpoints
-from mangrove.model.events.event_log import Event
 from mangrove.monitor.feed.snapshot import Presence, Snapshot, TopicRate
+from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.web import channels as channels_module
 from mangrove.monitor.web.channels import Channels, TooManyWatchersError
 from mangrove.monitor.web.data import MAX_GARBAGE, add_data
@@ -29,7 +29,14 @@ with warnings.catch_warnings():
 FEDERATION = invented_federation(4, 5, 6)
 A, B = FEDERATION.links[0].pair
 HERE = {"host": "127.0.0.1:8080"}
-FAILED = Event(id=f"{A}-1", at=50.0, cause=None, happening=LinkFailed(peer=B, reason="silence"))
+FAILED = ToldEvent(
+    id=f"{A}-1",
+    at=50.0,
+    cause=None,
+    happening=LinkFailed(peer=B, reason="silence"),
+    domain=A,
+    by_agent=False,
+)
 
 
 class Invented:
@@ -64,10 +71,10 @@ class Invented:
 
     def events(
         self, since: float | None = None, until: float | None = None, last: int = 1_000
-    ) -> Sequence[Event]:
+    ) -> Sequence[ToldEvent]:
         return (FAILED,)
 
-    def story(self, event_id: str) -> Sequence[Event]:
+    def story(self, event_id: str) -> Sequence[ToldEvent]:
         return (FAILED,)
 
 

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from mangrove.agent.hosting.client_logins import ClientLogins
 from mangrove.agent.hosting.silence import answers
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError, MangroveError
+from mangrove.host.event_stream.event_publisher import EventPublisher
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.process import ManagedProcess
@@ -69,8 +71,9 @@ class Supervision:
         daemons: Sequence[ManagedProcess],
         login: LoginSource | None = None,
         logins: ClientLogins | None = None,
+        events: Sequence[Path] = (),
     ) -> None:
-        """Orders are for `brokers`; what is told of is `daemons`, too.
+        """Orders are for `brokers`; what is told of is `daemons`, too, which write their events down.
 
         Where there are keys, `logins` knows who came by which.
         """
@@ -85,6 +88,7 @@ class Supervision:
         """Of the latest leader that was heard of."""
         self._switching = asyncio.Lock()
         self._publisher = StatusPublisher(domain, {host_part(host): self.full_account}, period_s=STREAM_S)
+        self._events = EventPublisher(domain, host, events)
         self.greeting = HostGreeting(host=host, digest=digest, started_at=time.time())
         self.disagreement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when this host must not go on."""
@@ -105,13 +109,16 @@ class Supervision:
                 await connection.subscribe(announcement_subject(self._domain), cb=self._heard_leader)
                 inbox = connection.new_inbox()
                 await connection.subscribe(inbox, cb=self._answered)
-                await self._publisher.subscribe(connection)
-                telling = asyncio.create_task(self._publisher.deliver(connection), name="status stream")
+                telling = [
+                    await _telling(self._publisher, connection, "status stream"),
+                    await _telling(self._events, connection, "events"),
+                ]
                 try:
                     await self._greet(connection, inbox)
                 finally:
-                    telling.cancel()
-                    await asyncio.wait([telling])
+                    for task in telling:
+                        task.cancel()
+                    await asyncio.wait(telling)
             except (OSError, nats.errors.Error) as error:
                 log.debug("management broker: %s", error)
             finally:
@@ -256,6 +263,13 @@ async def check_agreement(
                     return
     finally:
         await close_in_time(connection)
+
+
+async def _telling(
+    publisher: StatusPublisher | EventPublisher, connection: Client, name: str
+) -> asyncio.Task[None]:
+    await publisher.subscribe(connection)
+    return asyncio.create_task(publisher.deliver(connection), name=name)
 
 
 async def _connected(urls: Sequence[str], login: LoginSource | None, *, reconnect: bool) -> Client:

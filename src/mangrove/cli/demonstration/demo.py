@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -57,7 +57,7 @@ def demo(
         raise InputError(f"there is no demo {name!r}", hint=f"choose one of: {', '.join(DEMOS)}")
     show = not no_browser and not as_json
     with contextlib.ExitStack() as stack:
-        directory = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mangrove-demo-")))
+        directory = keep or stack.enter_context(_where_commands_look(name))
         if name == "harmony":
             phases, reports = _run(demo_harmony.run(seconds, seed, directory), directory, show)
             _conclude_harmony(phases, reports, seed, as_json)
@@ -82,6 +82,17 @@ def demo(
         console.print(f"Every message has a unique id; each is expected once per subscriber: {verdict}.")
     if failed:
         raise typer.Exit(EXIT_NEGATIVE)
+
+
+@contextlib.contextmanager
+def _where_commands_look(name: str) -> Iterator[Path]:
+    """A run directory for as long as a demonstration lasts: `status`, `story` and `monitor` find it there."""
+    from mangrove.host.run_directory import state_directory
+
+    state = state_directory()
+    state.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"demo-{name}-", dir=state) as directory:
+        yield Path(directory)
 
 
 def _run(demonstration: Coroutine[None, None, T], directory: Path, show: bool) -> T:

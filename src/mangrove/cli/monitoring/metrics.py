@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
+from mangrove.cli.keys.location import KeysOption
+from mangrove.cli.monitoring.watched_source import FileOption, watched_source
 from mangrove.cli.optional import require_library
 from mangrove.cli.output import JsonOption, print_json, stderr_console
 from mangrove.cli.running import run_async
 
 if TYPE_CHECKING:
     from mangrove.model.metrics.families import Families
+    from mangrove.monitor.feed.source import Source
 
 PORT = 9464
 HEARD_S = 5.0
@@ -26,30 +28,30 @@ def metrics(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0: any.")] = PORT,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     topics: Annotated[int, typer.Option(min=0, max=1000, help="Topics told apart in each domain.")] = 50,
+    file: FileOption = None,
+    keys: KeysOption = None,
     federation: FederationOption = None,
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Serve /metrics, /healthz and /readyz until interrupted; with --json, print the metrics once."""
     require_library("prometheus_client")
+    source = watched_source(file, keys, federation, run_dir)
     if as_json:
-        from mangrove.host.runtime_file import find_running_directory
-
-        find_running_directory(federation, run_dir)  # nobody waits for what does not run
-        print_json(_plain(run_async(_once(federation, run_dir, topics))))
+        source.find()  # nobody waits for what does not run
+        print_json(_plain(run_async(_once(source, topics))))
     else:
-        run_async(_serve(host, port, topics, federation, run_dir))
+        run_async(_serve(host, port, topics, source))
 
 
-async def _serve(host: str, port: int, topics: int, name: str | None, run_dir: Path | None) -> None:
+async def _serve(host: str, port: int, topics: int, source: Source) -> None:
     from mangrove.host.web.health import health_pages
     from mangrove.host.web.page_server import PageServer
     from mangrove.model.address import Address
     from mangrove.monitor.feed.live_feed import LiveFeed
-    from mangrove.monitor.feed.source import OnThisMachine
     from mangrove.monitor.metrics.federation_metrics import FederationMetrics
 
-    async with LiveFeed(OnThisMachine(name, run_dir)) as feed:
+    async with LiveFeed(source) as feed:
         collected = FederationMetrics(feed, max_topics=topics)
         server = PageServer(Address(host, port), health_pages(collected.readiness, collected.counted))
         await server.start()
@@ -60,12 +62,11 @@ async def _serve(host: str, port: int, topics: int, name: str | None, run_dir: P
             await server.close()
 
 
-async def _once(name: str | None, run_dir: Path | None, topics: int) -> Families:
+async def _once(source: Source, topics: int) -> Families:
     from mangrove.monitor.feed.live_feed import LiveFeed
-    from mangrove.monitor.feed.source import OnThisMachine
     from mangrove.monitor.metrics.federation_metrics import FederationMetrics
 
-    async with LiveFeed(OnThisMachine(name, run_dir)) as feed:
+    async with LiveFeed(source) as feed:
         collected = FederationMetrics(feed, max_topics=topics)
         deadline = asyncio.get_running_loop().time() + HEARD_S
         while not collected.readiness().ready:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +12,16 @@ import typer
 
 from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
+from mangrove.cli.keys.location import KeysOption
+from mangrove.cli.monitoring.watched_source import FileOption, watched_source
 from mangrove.cli.output import JsonOption, print_json, stderr_console
 from mangrove.cli.running import run_async
 from mangrove.errors import InputError
 
 if TYPE_CHECKING:
+    from mangrove.host.run_directory import RunDirectory
     from mangrove.model.endpoints import Runtime
+    from mangrove.monitor.feed.source import Source
     from mangrove.monitor.web.actions import Actions, Fault
 
 SLOWED_MS = 150.0
@@ -35,6 +41,8 @@ def monitor(
         bool,
         typer.Option("--allow-actions", help="Let who looks also act, with this machine's operator key."),
     ] = False,
+    file: FileOption = None,
+    keys: KeysOption = None,
     federation: FederationOption = None,
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
@@ -44,13 +52,25 @@ def monitor(
 
     require_library("nicegui")
     _local_if(allow_actions, host)
-    actions = _actions(federation, run_dir) if allow_actions else None
-    run_async(_serve(federation, run_dir, host, port, actions, open_browser, as_json))
+    source = watched_source(file, keys, federation, run_dir)
+    where = partial(_where, file, federation, run_dir)
+    actions = _actions(source, where) if allow_actions else None
+    run_async(_serve(source, host, port, actions, open_browser, as_json))
+
+
+def _where(file: Path | None, federation: str | None, run_dir: Path | None) -> RunDirectory:
+    """Where what is done is written down: with the federation that runs here, or else of that name."""
+    from mangrove.config import read_federation
+    from mangrove.host.run_directory import default_run_directory
+    from mangrove.host.runtime_file import find_running_directory
+
+    if file is not None:
+        return default_run_directory(read_federation(file).require().name)
+    return find_running_directory(federation, run_dir)
 
 
 async def _serve(
-    federation: str | None,
-    run_dir: Path | None,
+    source: Source,
     host: str,
     port: int,
     actions: Actions | None,
@@ -58,7 +78,6 @@ async def _serve(
     as_json: bool,
 ) -> None:
     from mangrove.monitor.feed.live_feed import LiveFeed
-    from mangrove.monitor.feed.source import OnThisMachine
     from mangrove.monitor.web.server import serve
 
     def ready(address: str) -> None:
@@ -70,7 +89,7 @@ async def _serve(
         if open_browser:
             open_page(address)
 
-    async with LiveFeed(OnThisMachine(federation, run_dir)) as feed:
+    async with LiveFeed(source) as feed:
         await serve(feed, host=host, port=port, actions=actions, ready=ready)
 
 
@@ -105,19 +124,18 @@ def _local_if(allow_actions: bool, host: str) -> None:
         )
 
 
-def _actions(federation: str | None, run_dir: Path | None) -> Actions:
+def _actions(source: Source, where: Callable[[], RunDirectory]) -> Actions:
     """What may be done; InputError if this user has not the operator's key."""
     from mangrove.host.keys.logins.user_login import login_of
-    from mangrove.host.runtime_file import find_running_directory, read_runtime
     from mangrove.model.security.users import OPERATOR_USER
     from mangrove.monitor.web.actions import Actions
 
-    runtime = read_runtime(find_running_directory(federation, run_dir))
+    runtime = source.find()
     for endpoints in runtime.domains.values():
         login = login_of(endpoints.keys, OPERATOR_USER)
         if login is not None:
             login()
-    return Actions(lambda: find_running_directory(federation, run_dir), _emulate)
+    return Actions(where, _emulate)
 
 
 async def _emulate(runtime: Runtime, first: str, second: str, fault: Fault) -> None:

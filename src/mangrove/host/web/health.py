@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -46,7 +47,8 @@ def health_pages(readiness: Callable[[], Readiness], metrics: Counted | None = N
     if metrics is not None:
 
         async def counted() -> Page:
-            return exposition(await metrics())
+            # Of a large federation it takes a second, in which others want to be served.
+            return await asyncio.to_thread(exposition, await metrics())
 
         pages[METRICS] = counted
     return pages

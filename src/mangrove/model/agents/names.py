@@ -14,12 +14,15 @@ AGENT_USER = "mangrove-agent"
 """Who an agent is in the system account of the data brokers of its domain."""
 
 
+AGENT_SUFFIX = "-agent"
+
+
 def agent_process(domain: str, host: str = "") -> str:
     """What the agent on a host of a domain is called as a process, and among the agents of the domain.
 
     The one on the first host has no `host` in its name, as where there is but one.
     """
-    return f"{domain}-{host}-agent" if host else f"{domain}-agent"
+    return f"{domain}-{host}{AGENT_SUFFIX}" if host else f"{domain}{AGENT_SUFFIX}"
 
 
 def supervisor_subject(domain: str, host: str) -> str:

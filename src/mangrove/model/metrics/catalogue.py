@@ -67,7 +67,11 @@ CATALOGUE: dict[str, Metric] = {
         _gauge("arrival_delay_seconds", "Smoothed delay from publisher to here.", *_A),
         _gauge("arrival_delay_median_seconds", "Half of the recent frames took no longer.", *_A),
         _gauge("arrival_delay_highest_seconds", "All but one in a hundred took no longer.", *_A),
-        _counter("arrival_late", "Messages that arrived after their deadline.", "domain", "contract"),
+        _counter("arrival_frames", "Frames that arrived: messages that left together.", "domain", "contract"),
+        _counter(
+            "arrival_copies", "Frames that came again and were not delivered again.", "domain", "contract"
+        ),
+        _counter("arrival_late", "Frames that arrived after their deadline.", "domain", "contract"),
         _gauge("contract_deadline_seconds", "The deadline of a contract.", "domain", "contract"),
         _gauge("route_predicted_seconds", "Predicted delay of the quickest active path.", *_R),
         _gauge("route_active_paths", "Paths of a contract's set that are in use.", *_R),

@@ -36,6 +36,7 @@ def put_gateway(families: Families, domain: str, status: GatewayStatus | None) -
         refused[refusal.rule] = refused.get(refusal.rule, 0) + refusal.count
     families.count_by("access_refused_total", refused, MAX_REASONS, domain)
     _put_arrivals(families, domain, status)
+    _put_frames(families, domain, status)
     _put_routes(families, domain, status.routes)
     for link in families.first(status.links, MAX_LINKS, "links"):
         _put_link(families, domain, link)
@@ -50,9 +51,21 @@ def _put_arrivals(families: Families, domain: str, status: GatewayStatus) -> Non
         for name, found_ms in (("median", arrival.p50_ms), ("highest", arrival.p99_ms)):
             seconds = None if found_ms is None else found_ms / 1000
             families.put(f"arrival_delay_{name}_seconds", seconds, domain, arrival.origin, arrival.topic)
-        families.put("arrival_late_total", arrival.late, domain, arrival.topic)
         if arrival.deadline_ms is not None:
             families.put("contract_deadline_seconds", arrival.deadline_ms / 1000, domain, arrival.topic)
+
+
+def _put_frames(families: Families, domain: str, status: GatewayStatus) -> None:
+    """By contract, whichever domain they are from: rates of these are shares in time."""
+    sums: dict[str, list[int]] = {}
+    for arrival in status.arrivals:
+        found = sums.setdefault(arrival.topic, [0, 0, 0])
+        for place, count in enumerate((arrival.frames, arrival.copies, arrival.late)):
+            found[place] += count
+    busiest = sorted(sums.items(), key=lambda each: (-each[1][2], -each[1][0], each[0]))
+    for topic, counts in families.first(busiest, MAX_ROWS, "contracts"):
+        for name, count in zip(("frames", "copies", "late"), counts, strict=True):
+            families.put(f"arrival_{name}_total", count, domain, topic)
 
 
 def _put_routes(families: Families, domain: str, routes: tuple[RouteStatus, ...]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import nats.errors
@@ -12,6 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from mangrove.broker.kinds import kind_of
+from mangrove.errors import MangroveError
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.agents.status import AgentStatus
@@ -21,6 +23,7 @@ from mangrove.model.hosting.host_status import host_statuses, loss_of_a_host
 from mangrove.model.hosting.supervision import HostAnswer
 from mangrove.model.security.users import OPERATOR_USER
 from mangrove.model.status import DomainStatus, GatewayStatus
+from mangrove.model.stream.events import EVENTS_PART, EventHead, host_of_events
 from mangrove.model.stream.messages import (
     AGENT_PART,
     GATEWAY_PART,
@@ -33,6 +36,7 @@ from mangrove.model.stream.messages import (
 )
 from mangrove.model.stream.telling import Follower
 from mangrove.model.topic_counts import TopicTotals
+from mangrove.monitor.feed.host_events import HostEvents
 from mangrove.monitor.feed.snapshot import Presence, TopicRate
 from mangrove.monitor.feed.topic_rates import TopicRates
 
@@ -50,21 +54,35 @@ MAX_UNREAD_MESSAGES = 500
 MAX_UNREAD_BYTES = 64 << 20
 MAX_HOSTS = 64
 
-Part = Follower[GatewayStatus] | Follower[AgentStatus] | Follower[TopicTotals] | Follower[HostAnswer]
+Part = (
+    Follower[GatewayStatus]
+    | Follower[AgentStatus]
+    | Follower[TopicTotals]
+    | Follower[HostAnswer]
+    | Follower[EventHead]
+)
+Tell = Callable[[str, Sequence[msgspec.Raw]], None]
+"""Takes events as they were written down, of a domain."""
 
 
 class DomainFollower:
     """Keeps the last that was heard of a domain; tells when that changed."""
 
-    def __init__(self, runtime: Runtime, endpoints: DomainEndpoints, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, runtime: Runtime, endpoints: DomainEndpoints, changed: Callable[[], None], tell: Tell
+    ) -> None:
         self._runtime = runtime
         self._endpoints = endpoints
         self._domain = runtime.federation.domains[endpoints.domain]
         self._changed = changed
+        self._tell = tell
         self._gateway = Follower(GatewayStatus)
         self._agent = Follower(AgentStatus)
         self._totals = Follower(TopicTotals)
         self._hosts: dict[str, Follower[HostAnswer]] = {}
+        self._events: dict[str, HostEvents] = {}
+        self._more = asyncio.Event()
+        """Some host has told of events that are not here yet."""
         self._heard_at: dict[str, float] = {}
         """When each part was last heard, by the clock that nobody sets."""
         self._asked_at: dict[str, float] = {}
@@ -118,8 +136,12 @@ class DomainFollower:
     # -- how it is heard ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Listen until cancelled. A management broker that is away is tried again."""
+        """Listen until cancelled, if there is a key for it. A broker that is away is tried again."""
         urls = [broker.client_url for broker in self._endpoints.managements]
+        if self._runtime.keys and not self._endpoints.keys:
+            # What is here was looked at when the federation, or this, began.
+            self._away(f"its operator's key is not in {self._runtime.keys}: see `mangrove keys export`")
+            return
         while True:
             try:
                 connection = await connect_or_close(
@@ -132,15 +154,22 @@ class DomainFollower:
                     max_outstanding_pings=PINGS,
                     error_cb=self._failed,
                 )
+            except MangroveError as error:
+                self._away(f"its operator's key cannot be used: {error.message}")
+                await asyncio.sleep(RETRY_S)
+                continue
             except (OSError, nats.errors.Error, TimeoutError) as error:
                 self._away(f"its management broker cannot be reached: {error or type(error).__name__}")
                 await asyncio.sleep(RETRY_S)
                 continue
+            asking = asyncio.create_task(self._ask_events(connection), name="events")
             try:
                 await self._listen(connection)
             except (OSError, nats.errors.Error) as error:
                 self._away(f"its management broker went away: {error or type(error).__name__}")
             finally:
+                asking.cancel()
+                await asyncio.wait([asking])
                 await close_in_time(connection)
             await asyncio.sleep(RETRY_S)
 
@@ -170,6 +199,14 @@ class DomainFollower:
             self._judge()
         self._away("the connection to its management broker was lost")
 
+    async def _ask_events(self, connection: Client) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            for host in list(self._events.values()):
+                if host.behind:
+                    await host.catch_up(connection)
+
     async def _say(self, connection: Client, *whole: str) -> None:
         watch = msgspec.json.encode(Watch(whole=whole))
         await connection.publish(watch_subject(self._endpoints.domain), watch)
@@ -185,6 +222,10 @@ class DomainFollower:
             self._asked_at.setdefault(part, float("-inf"))
             return
         self._asked_at.pop(part, None)
+        if part in self._events:
+            if self._events[part].behind:
+                self._more.set()
+            return
         if part == TOPICS_PART and self._totals.account is not None:
             self._rates.take(self._totals.account)
         seen_at, lost = time.time(), sum(each.lost for each in self._parts())
@@ -199,14 +240,23 @@ class DomainFollower:
                 return self._agent
             case "topics":
                 return self._totals
+            case _ if part.startswith(EVENTS_PART):
+                return self._event_head(part)
             case _ if not part.startswith(HOST_PART):
                 return None
         if part not in self._hosts and len(self._hosts) < MAX_HOSTS:
             self._hosts[part] = Follower(HostAnswer)
         return self._hosts.get(part)
 
+    def _event_head(self, part: str) -> Follower[EventHead] | None:
+        domain = self._endpoints.domain
+        if part not in self._events and len(self._events) < MAX_HOSTS:
+            self._events[part] = HostEvents(domain, host_of_events(part), partial(self._tell, domain))
+        return self._events[part].head if part in self._events else None
+
     def _parts(self) -> list[Part]:
-        return [self._gateway, self._agent, self._totals, *self._hosts.values()]
+        heads = (each.head for each in self._events.values())
+        return [self._gateway, self._agent, self._totals, *self._hosts.values(), *heads]
 
     def _omitted(self) -> str:
         largest = max(part.omitted_bytes for part in self._parts())

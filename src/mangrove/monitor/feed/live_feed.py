@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -13,15 +14,16 @@ import msgspec
 from mangrove.agent.inspection import federation_status
 from mangrove.agent.story import related
 from mangrove.errors import MangroveError
-from mangrove.model.events.event_log import Event
+from mangrove.model.endpoints import Runtime
 from mangrove.model.status import DomainStatus
 from mangrove.monitor.feed.domain_follower import DomainFollower
-from mangrove.monitor.feed.event_reader import EventReader
+from mangrove.monitor.feed.event_book import EventBook
 from mangrove.monitor.feed.snapshot import Snapshot
-from mangrove.monitor.feed.source import Found, Source
+from mangrove.monitor.feed.source import Source
+from mangrove.monitor.told_event import ToldEvent
 
 LOOK_S = 1.0
-"""How often it is looked whether the federation still runs, and for new events."""
+"""How often it is looked whether the federation still runs."""
 GATHER_S = 0.1
 """Changes of so long are one version."""
 LAST = 1_000
@@ -39,7 +41,7 @@ class LiveFeed:
         self._turned = asyncio.Event()
         self._dirty = asyncio.Event()
         self._followers: dict[str, DomainFollower] = {}
-        self._reader = EventReader(None)
+        self._book = EventBook()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -71,13 +73,13 @@ class LiveFeed:
 
     def events(
         self, since: float | None = None, until: float | None = None, last: int = LAST
-    ) -> tuple[Event, ...]:
+    ) -> tuple[ToldEvent, ...]:
         """The `last` events between two moments, in seconds since 1970, in order of time."""
-        return self._reader.between(since, until, last)
+        return self._book.between(since, until, last)
 
-    def story(self, event_id: str) -> list[Event]:
+    def story(self, event_id: str) -> list[ToldEvent]:
         """An event with its causes and consequences; `InputError` if it is not known (any more)."""
-        return related(self._reader.events, event_id)
+        return related(self._book.events, event_id)
 
     async def start(self) -> None:
         """Begin to listen; what is not there yet is waited for."""
@@ -94,58 +96,60 @@ class LiveFeed:
     async def _run(self) -> None:
         while True:
             try:
-                found = self._source.find()
+                runtime = self._source.find()
             except MangroveError as error:
                 self._show(
                     Snapshot(problem=f"{error.message}; {error.hint}" if error.hint else error.message)
                 )
                 await asyncio.sleep(LOOK_S)
                 continue
-            await self._follow(found)
+            await self._follow(runtime)
 
-    async def _follow(self, found: Found) -> None:
+    async def _follow(self, runtime: Runtime) -> None:
         """One life of a federation."""
-        runtime = found.runtime
-        self._reader = EventReader(found.events)
+        self._book = EventBook()
         self._followers = {
-            name: DomainFollower(runtime, endpoints, self._dirty.set)
+            name: DomainFollower(runtime, endpoints, self._dirty.set, self._told)
             for name, endpoints in runtime.domains.items()
         }
         self._dirty.set()
         async with asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(each.run()) for each in self._followers.values()]
-            work.append(tasks.create_task(self._turn(found)))
+            work.append(tasks.create_task(self._turn(runtime)))
             try:
-                while await self._still(found):
-                    if self._reader.look():
-                        self._dirty.set()
+                while await self._still(runtime):
+                    pass
             finally:
                 for task in work:
                     task.cancel()
 
-    async def _still(self, found: Found) -> bool:
+    def _told(self, domain: str, lines: Sequence[msgspec.Raw]) -> None:
+        if self._book.take(domain, lines):
+            self._dirty.set()
+
+    async def _still(self, runtime: Runtime) -> bool:
         """Whether, a moment later, the same federation runs."""
         await asyncio.sleep(LOOK_S)
         try:
-            return self._source.find() == found
+            return self._source.find() == runtime
         except MangroveError:
             return False
 
-    async def _turn(self, found: Found) -> None:
+    async def _turn(self, runtime: Runtime) -> None:
         """Make a new version whenever something was heard."""
         while True:
             await self._dirty.wait()
             await asyncio.sleep(GATHER_S)
             self._dirty.clear()
-            self._show(self._gathered(found))
+            self._show(self._gathered(runtime))
 
-    def _gathered(self, found: Found) -> Snapshot:
+    def _gathered(self, runtime: Runtime) -> Snapshot:
         followers = self._followers
         return Snapshot(
-            runtime=found.runtime,
+            runtime=runtime,
             status=federation_status(
-                found.runtime.federation,
-                [each.status or _unknown(name, found) for name, each in followers.items()],
+                runtime.federation,
+                [each.status or _unknown(name, runtime) for name, each in followers.items()],
             ),
             presence={name: each.presence for name, each in followers.items()},
             topics={name: each.topics for name, each in followers.items() if each.topics is not None},
@@ -161,5 +165,5 @@ class LiveFeed:
         turned.set()
 
 
-def _unknown(name: str, found: Found) -> DomainStatus:
-    return DomainStatus(domain=name, brokers=(), gateway=None, agent_expected=found.runtime.agents)
+def _unknown(name: str, runtime: Runtime) -> DomainStatus:
+    return DomainStatus(domain=name, brokers=(), gateway=None, agent_expected=runtime.agents)

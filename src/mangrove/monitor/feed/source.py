@@ -1,4 +1,4 @@
-"""Which federation a feed follows: one that is looked for on this machine, or one that is given."""
+"""Which federation a feed follows: one that runs on this machine, that a file tells of, or that is given."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import Protocol
 
 import msgspec
 
-from mangrove.host.runtime_file import find_running_directory, read_runtime
-from mangrove.model.endpoints import Runtime
-
-
-class Found(msgspec.Struct, frozen=True):
-    """A federation that runs, and the folder of its events."""
-
-    runtime: Runtime
-    events: Path | None
+from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.runtime_file import find_running
+from mangrove.model.endpoints import DomainEndpoints, Runtime, fixed_endpoints
+from mangrove.model.federation import Domain, Federation
 
 
 class Source(Protocol):
     """Finds the federation, again and again: it may start late, end, and start anew."""
 
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         """The federation that runs now; `MangroveError`, with a hint, if there is none."""
 
 
@@ -32,18 +27,45 @@ class OnThisMachine:
         self._name = name
         self._run_dir = run_dir
 
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         """Look at the lock and the runtime file."""
-        directory = find_running_directory(self._name, self._run_dir)
-        return Found(read_runtime(directory), directory.events)
+        return find_running(self._name, self._run_dir)
+
+
+class Elsewhere:
+    """The sites of a federation file, wherever they run: nothing of them needs to be on this machine.
+
+    `keys` is a key directory in which there are those of the sites that can be looked at.
+    """
+
+    def __init__(self, federation: Federation, keys: Path | None = None) -> None:
+        self._federation = federation
+        self._keys = keys
+
+    def find(self) -> Runtime:
+        """As the file has it; whether the sites run shows when they are listened to."""
+        return Runtime(
+            federation=self._federation,
+            domains={name: self._at(domain) for name, domain in self._federation.domains.items()},
+            pid=0,
+            agents=True,
+            keys="" if self._keys is None else str(self._keys),
+        )
+
+    def _at(self, domain: Domain) -> DomainEndpoints:
+        endpoints = fixed_endpoints(domain)
+        if self._keys is None:
+            return endpoints
+        folder = KeyDirectory(self._keys).domain(domain.name).path
+        return msgspec.structs.replace(endpoints, keys=str(folder) if folder.is_dir() else "")
 
 
 class Given:
     """A federation that somebody else takes care of."""
 
-    def __init__(self, runtime: Runtime, events: Path | None = None) -> None:
-        self._found = Found(runtime, events)
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
-    def find(self) -> Found:
+    def find(self) -> Runtime:
         """Always the same."""
-        return self._found
+        return self._runtime

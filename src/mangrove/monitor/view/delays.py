@@ -1,4 +1,4 @@
-"""What was observed lately, topic by topic, so that a topic has a history and percentiles."""
+"""What was observed lately, topic by topic, so that a topic has a history and a share in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 
 import msgspec
 
-from mangrove.monitor.view.sight import ContractNames, Sight
+from mangrove.monitor.view.sight import Sight
 
 SAMPLE_S = 1.0
 KEPT = 300
@@ -22,13 +22,10 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     """Of the slowest way that is used; None: nothing arrives."""
     sent_s: float
     delivered_s: float
-
-
-class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the delays that gateways told, each smoothed, from one second to the next."""
-
-    p50_ms: float
-    p99_ms: float
+    frames: int = 0
+    """That arrived until then, at all gateways, copies left out."""
+    late: int = 0
+    """Of these, after their deadline."""
 
 
 class DelayHistory:
@@ -43,12 +40,17 @@ class DelayHistory:
         if sight.at - self._at < SAMPLE_S:
             return
         self._at = sight.at
-        observed: dict[str, float] = {}
-        names = ContractNames(sight.federation.topics)
+        observed: dict[str, tuple[float, int, int]] = {}
+        names = sight.names
         for gateway in sight.gateways.values():
             for arrival in () if gateway is None else gateway.arrivals:
                 topic = names.named(arrival.topic)
-                observed[topic] = max(arrival.observed_ms, observed.get(topic, 0.0))
+                slowest, frames, late = observed.get(topic, (0.0, 0, 0))
+                observed[topic] = (
+                    max(arrival.observed_ms, slowest),
+                    frames + arrival.frames,
+                    late + arrival.late,
+                )
         rates = sight.contract_rates
         for topic in {**observed, **rates}:
             samples = self._samples.get(topic)
@@ -57,19 +59,25 @@ class DelayHistory:
                     continue
                 samples = self._samples[topic] = deque(maxlen=KEPT)
             sent_s, delivered_s = rates.get(topic, (0.0, 0.0))
-            samples.append(Sample(round(sight.at, 1), observed.get(topic), sent_s, delivered_s))
+            slowest_ms, frames, late = observed.get(topic, (None, 0, 0))
+            samples.append(Sample(round(sight.at, 1), slowest_ms, sent_s, delivered_s, frames, late))
 
     def of(self, topic: str) -> tuple[Sample, ...]:
         """The samples of a topic, in order of time."""
         return tuple(self._samples.get(topic, ()))
 
-    def percentiles(self, topic: str) -> Percentiles | None:
-        """Of what was observed; None: nothing was."""
-        seen = sorted(
-            each.observed_ms for each in self._samples.get(topic, ()) if each.observed_ms is not None
-        )
-        if not seen:
+    def in_time(self, topic: str) -> float | None:
+        """The share of frames that came before their deadline while samples were kept; None: none came.
+
+        A gateway that began anew, or is away, takes what it had counted with it: then all that is counted is
+        of the time since.
+        """
+        samples = self._samples.get(topic)
+        if not samples:
             return None
-        return Percentiles(
-            p50_ms=round(seen[len(seen) // 2], 2), p99_ms=round(seen[int(0.99 * (len(seen) - 1))], 2)
-        )
+        last = samples[-1]
+        first = samples[0] if len(samples) > 1 else Sample(0.0, None, 0.0, 0.0)
+        if last.frames < first.frames or last.late < first.late:
+            first = Sample(0.0, None, 0.0, 0.0)
+        frames, late = last.frames - first.frames, last.late - first.late
+        return None if frames <= 0 else max(0.0, 1.0 - late / frames)

@@ -12,12 +12,11 @@ import msgspec
 
 from mangrove.control.events.failure_happenings import BrokerFailed, BrokerReturned
 from mangrove.control.events.happenings import BrokerEased, BrokerFound, BrokerLost, BrokerOverloaded
-from mangrove.model.events.event_log import Event
 from mangrove.model.events.happening import Happening
 from mangrove.model.site_pair import SitePair, site_pair
+from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.load import LinkLoad
 from mangrove.monitor.view.network import NetworkView, RegionView
-from mangrove.monitor.view.story import domain_of
 from mangrove.monitor.view.wording import Grade, sentence
 from mangrove.overlay.events.happenings import (
     HeadLost,
@@ -48,7 +47,7 @@ class PastRoute(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
 
 
-def network_at(now: NetworkView, events: Sequence[Event], at: float) -> NetworkView:
+def network_at(now: NetworkView, events: Sequence[ToldEvent], at: float) -> NetworkView:
     """The map as it was at a moment; loads and delays of the past are not in the log, and are left out."""
     told = _by_domain(events)
     known = {pair for event in events if (pair := _pair(event)) is not None}
@@ -86,7 +85,7 @@ def network_at(now: NetworkView, events: Sequence[Event], at: float) -> NetworkV
     )
 
 
-def routes_at(events: Sequence[Event], at: float) -> tuple[PastRoute, ...]:
+def routes_at(events: Sequence[ToldEvent], at: float) -> tuple[PastRoute, ...]:
     """Routes of their own that contracts had at a moment."""
     found: dict[tuple[str, str, str, tuple[str, ...]], PastRoute] = {}
     for event in events:
@@ -94,7 +93,7 @@ def routes_at(events: Sequence[Event], at: float) -> tuple[PastRoute, ...]:
             break
         happening = event.happening
         if isinstance(happening, RouteEstablished | RouteRetired):
-            source = domain_of(event)
+            source = event.domain
             key = (source, happening.topic, happening.destination, happening.path)
             found.pop(key, None)
             if isinstance(happening, RouteEstablished):
@@ -107,25 +106,25 @@ def routes_at(events: Sequence[Event], at: float) -> tuple[PastRoute, ...]:
     return tuple(found.values())
 
 
-def _pair(event: Event) -> SitePair | None:
+def _pair(event: ToldEvent) -> SitePair | None:
     happening = event.happening
     if isinstance(happening, LinkFailed | LinkRecovered):
-        return site_pair(domain_of(event), happening.peer)
+        return site_pair(event.domain, happening.peer)
     return None
 
 
-def _by_domain(events: Sequence[Event]) -> dict[str, list[Event]]:
+def _by_domain(events: Sequence[ToldEvent]) -> dict[str, list[ToldEvent]]:
     """Those that say how a link or a site is, by the domain in which they happened."""
     troubles = [kind for begins, ends, _ in _TROUBLES for kind in (begins, ends)]
     kinds: tuple[type[Happening], ...] = (LinkFailed, LinkRecovered, *troubles)
-    found: dict[str, list[Event]] = {}
+    found: dict[str, list[ToldEvent]] = {}
     for event in events:
         if isinstance(event.happening, kinds):
-            found.setdefault(domain_of(event), []).append(event)
+            found.setdefault(event.domain, []).append(event)
     return found
 
 
-def _link_down(told: Mapping[str, Sequence[Event]], pair: SitePair, at: float) -> bool:
+def _link_down(told: Mapping[str, Sequence[ToldEvent]], pair: SitePair, at: float) -> bool:
     """Whether either end had lost the link."""
     for here in pair:
         about = [event for event in told.get(here, ()) if _pair(event) == pair]
@@ -135,13 +134,13 @@ def _link_down(told: Mapping[str, Sequence[Event]], pair: SitePair, at: float) -
 
 
 def _in_trouble(
-    events: Sequence[Event],
+    events: Sequence[ToldEvent],
     at: float,
     begins: type[Happening],
     ends: type[Happening],
-) -> Event | None:
+) -> ToldEvent | None:
     """The event that began a trouble which had not ended, or that ended one of unknown beginning."""
-    last: Event | None = None
+    last: ToldEvent | None = None
     for event in events:
         if event.at > at:
             return event if last is None and isinstance(event.happening, ends) else _beginning(last, begins)
@@ -149,11 +148,11 @@ def _in_trouble(
     return _beginning(last, begins)
 
 
-def _beginning(event: Event | None, begins: type[Happening]) -> Event | None:
+def _beginning(event: ToldEvent | None, begins: type[Happening]) -> ToldEvent | None:
     return event if event is not None and isinstance(event.happening, begins) else None
 
 
-def _site_at(own: Sequence[Event], at: float) -> tuple[Grade, tuple[str, ...]]:
+def _site_at(own: Sequence[ToldEvent], at: float) -> tuple[Grade, tuple[str, ...]]:
     grade, troubles = Grade.GOOD, []
     for begins, ends, gravity in _TROUBLES:
         matching = [event for event in own if isinstance(event.happening, begins | ends)]
@@ -166,7 +165,7 @@ def _site_at(own: Sequence[Event], at: float) -> tuple[Grade, tuple[str, ...]]:
     return grade, tuple(troubles[:6])
 
 
-def _regions_at(events: Sequence[Event], at: float) -> tuple[RegionView, ...]:
+def _regions_at(events: Sequence[ToldEvent], at: float) -> tuple[RegionView, ...]:
     found: dict[str, RegionView] = {}
     for event in events:
         if event.at > at:

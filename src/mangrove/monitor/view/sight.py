@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from mangrove.model.federation import Federation
@@ -25,8 +26,12 @@ class Sight:
         loads: Mapping[SitePair, LinkLoad] | None = None,
         sent_s: Mapping[str, Mapping[str, float]] | None = None,
         delivered_s: Mapping[str, Mapping[str, float]] | None = None,
+        names: ContractNames | None = None,
     ) -> None:
-        """`silent`: domains that are not heard, and why. Rates are by domain and literal topic."""
+        """`silent`: domains that are not heard, and why. Rates are by domain and literal topic.
+
+        `names` of the federation's topics, if they are at hand: what was found once need not be searched.
+        """
         self.federation = federation
         self.status = status
         self.at = at
@@ -34,6 +39,7 @@ class Sight:
         self.loads = dict(loads or {})
         self.sent_s = sent_s or {}
         self.delivered_s = delivered_s or {}
+        self.names = names or ContractNames(federation.topics)
 
     @cached_property
     def domains(self) -> dict[str, DomainStatus]:
@@ -49,16 +55,21 @@ class Sight:
     @cached_property
     def contract_rates(self) -> dict[str, tuple[float, float]]:
         """Messages sent and delivered in a second, by the contract's topics."""
-        names = ContractNames(self.federation.topics)
-        found: dict[str, tuple[float, float]] = {}
-        for place, rates in enumerate((self.sent_s, self.delivered_s)):
-            for by_topic in rates.values():
-                for topic, rate in by_topic.items():
-                    contract = names.of(topic)
-                    sums = list(found.get(contract, (0.0, 0.0)))
-                    sums[place] += rate
-                    found[contract] = (sums[0], sums[1])
-        return found
+        of = self.names.of
+        sent, delivered = (_summed(each.values(), of) for each in (self.sent_s, self.delivered_s))
+        return {name: (sent.get(name, 0.0), delivered.get(name, 0.0)) for name in {**sent, **delivered}}
+
+
+def _summed(rates: Iterable[Mapping[str, float]], of: Callable[[str], str]) -> dict[str, float]:
+    """What the topics of each contract come to."""
+    found: dict[str, float] = defaultdict(float)
+    for by_topic in rates:
+        for topic, rate in by_topic.items():
+            found[of(topic)] += rate
+    return found
+
+
+MAX_REMEMBERED = 50_000
 
 
 class ContractNames:
@@ -70,12 +81,22 @@ class ContractNames:
         )
         self._places = {each.match: place for place, each in reversed(list(enumerate(rules.contracts)))}
 
+        self._found: dict[str, str] = {}
+
     def named(self, match: str) -> str:
         """The name of a contract that a gateway told: what it serves without one bears the widest pattern."""
         return NO_CONTRACT if match == BEST_EFFORT.match and match not in self._places else match
 
     def of(self, topic: str) -> str:
         """The topics of its contract, as the file has them; `NO_CONTRACT` if none governs it."""
+        found = self._found.get(topic)
+        if found is None:
+            if len(self._found) >= MAX_REMEMBERED:
+                self._found.clear()
+            found = self._found[topic] = self._searched(topic)
+        return found
+
+    def _searched(self, topic: str) -> str:
         place = self._patterns.index_of(topic)
         pattern = (
             self._patterns.contracts[place].match if place < len(self._patterns.contracts) else NO_CONTRACT

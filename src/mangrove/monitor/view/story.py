@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from mangrove.model.events.event_log import Event
 from mangrove.model.events.happening import Tone
 from mangrove.model.site_pair import link_name
+from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.wording import name_key, sentence
 
 MAX_EVENTS = 200
-AGENT = "-agent"
+NOTABLE = "notable"
+"""What is asked for instead of one thing: all that is good or bad."""
 TOGETHER_S = 5.0
 
 
@@ -40,23 +41,13 @@ class StoryView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def domain_of(event: Event) -> str:
-    """The domain in which it happened: processes are called by it, agents with a suffix."""
-    process = event.id.rpartition("-")[0]
-    return process.partition(AGENT)[0]
-
-
-def _by_agent(event: Event) -> bool:
-    return AGENT in event.id.rpartition("-")[0]
-
-
-def subjects_of(event: Event) -> frozenset[str]:
+def subjects_of(event: ToldEvent) -> frozenset[str]:
     """What the event is about, as pages name it: `site:a`, `link:a--b`, `topic:t`, `broker:b`."""
     happening = event.happening
-    here = domain_of(event)
+    here = event.domain
     found = {f"site:{here}"}
     peer = getattr(happening, "peer", "")
-    if peer and _by_agent(event):
+    if peer and event.by_agent:
         found.add(f"site:{peer}")
     elif peer:
         found.add(f"link:{link_name(here, peer)}")
@@ -72,7 +63,7 @@ def subjects_of(event: Event) -> frozenset[str]:
     return frozenset(found)
 
 
-def explaining(events: Sequence[Event], about: str) -> tuple[Event, ...]:
+def explaining(events: Sequence[ToldEvent], about: str) -> tuple[ToldEvent, ...]:
     """The events that explain how a thing is: the last that is not neutral, or the last at all.
 
     What both ends of a link, or several gateways, noted of one thing at about the same time belongs together.
@@ -85,7 +76,7 @@ def explaining(events: Sequence[Event], about: str) -> tuple[Event, ...]:
     return tuple(each for each in telling if each.kind == last.kind and last.at - each.at <= TOGETHER_S)
 
 
-def story(events: Sequence[Event], about: str = "", chosen: Collection[str] = ()) -> StoryView:
+def story(events: Sequence[ToldEvent], about: str = "", chosen: Collection[str] = ()) -> StoryView:
     """Lines of these events in order of time, each under its cause; the latest if there are many."""
     shown = list(events[-MAX_EVENTS:])
     depths: dict[str, int] = {}
@@ -98,7 +89,7 @@ def story(events: Sequence[Event], about: str = "", chosen: Collection[str] = ()
         StoryLine(
             id=event.id,
             at=event.at,
-            where=domain_of(event),
+            where=event.domain,
             kind=event.kind,
             tone=event.happening.tone.value,
             words=sentence(event.happening.sentence()),
@@ -112,7 +103,12 @@ def story(events: Sequence[Event], about: str = "", chosen: Collection[str] = ()
     return StoryView(about=sentence(about, 120), lines=tuple(lines), left_out=len(events) - len(shown))
 
 
-def marks(events: Iterable[Event], limit: int = 200) -> tuple[tuple[float, str, str], ...]:
+def notable(events: Sequence[ToldEvent]) -> list[ToldEvent]:
+    """The latest that are good or bad: routine, of which there is most, is left out."""
+    return [event for event in events if event.happening.tone is not Tone.NEUTRAL][-MAX_EVENTS:]
+
+
+def marks(events: Iterable[ToldEvent], limit: int = 200) -> tuple[tuple[float, str, str], ...]:
     """Moments for the time slider: when, tone and id of events that are good or bad, the latest.
 
     What is bad has half of the room for itself, so that doubts, of which there are many, do not hide it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,13 +12,15 @@ import msgspec
 from mangrove.model.status import NO_CONTRACT, Arrival, RouteStatus, WayStatus
 from mangrove.model.topics import Contract
 from mangrove.monitor.view.delays import DelayHistory, Sample
-from mangrove.monitor.view.sight import ContractNames, Sight
+from mangrove.monitor.view.sight import Sight
 from mangrove.monitor.view.wording import Grade, name_key, sentence, worst
 
 MAX_ROWS = 300
 MAX_WAYS = 100
 MAX_SUBJECTS = 20
 NEAR_DEADLINE = 0.9
+MOSTLY, NEARLY_ALL = 0.9, 0.99
+"""Of frames in time: fewer are trouble, and a reason for doubt."""
 
 
 class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +35,18 @@ class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
     deadline_ms: float | None = None
     predicted_ms: float | None = None
     observed_ms: float | None = None
+    """Smoothed, of the slowest way."""
     p50_ms: float | None = None
+    """Of the recent frames of the way whose median is highest; frames are messages that left together."""
     p99_ms: float | None = None
+    in_time: float | None = None
+    """The share of frames that came before their deadline in the last minutes; None: none came."""
+    frames: int = 0
+    """All since the gateways started; so are the following."""
+    copies: int = 0
     late: int = 0
     lost: int = 0
+    """Messages that gateways dropped."""
     paths: int = 0
     """The fewest that a destination has; 0: nobody asks for it in another domain."""
     paths_asked: int = 1
@@ -64,7 +75,12 @@ class WayView(msgspec.Struct, frozen=True, kw_only=True):
     by_table: bool
     predicted_ms: float | None
     observed_ms: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    in_time: float | None
+    """Since the gateways started."""
     late: int
+    copies: int
     resiliency: float | None
     unmet: str
     grade: Grade
@@ -119,7 +135,7 @@ class TopicTable:
         wanted = search.casefold().strip()[:100]
         found = [row for row in self._rows if wanted in row.topic.casefold()] if wanted else self._rows
         return TopicsView(
-            rows=tuple(map(self._with_percentiles, found[:MAX_ROWS])),
+            rows=tuple(found[:MAX_ROWS]),
             total=len(self._rows),
             matching=len(found),
             counts=self.counts,
@@ -132,7 +148,7 @@ class TopicTable:
             return None
         seen = self._seen.get(name, _Seen())
         return TopicView(
-            row=self._with_percentiles(self._row(name)),
+            row=self._row(name),
             contract=_asked(self._contracts.get(name)),
             ways=tuple(sorted((_way(seen, *each) for each in seen.ways), key=_order)[:MAX_WAYS]),
             more_ways=max(0, len(seen.ways) - MAX_WAYS),
@@ -142,7 +158,7 @@ class TopicTable:
         )
 
     def _subjects(self, name: str) -> tuple[tuple[str, float], ...]:
-        names = ContractNames(self._sight.federation.topics)
+        names = self._sight.names
         sums: dict[str, float] = defaultdict(float)
         for by_topic in self._sight.sent_s.values():
             for topic, rate in by_topic.items():
@@ -150,13 +166,6 @@ class TopicTable:
                     sums[topic] += rate
         busiest = sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:MAX_SUBJECTS]
         return tuple((name_key(topic), round(rate, 1)) for topic, rate in busiest)
-
-    def _with_percentiles(self, row: TopicRow) -> TopicRow:
-        """They are computed for what is shown alone."""
-        found = self._history.percentiles(self._names[row.topic])
-        if found is None:
-            return row
-        return msgspec.structs.replace(row, p50_ms=found.p50_ms, p99_ms=found.p99_ms)
 
     def _row(self, name: str) -> TopicRow:
         seen = self._seen.get(name, _Seen())
@@ -166,7 +175,8 @@ class TopicTable:
         sent_s, delivered_s = self._sight.contract_rates.get(name, (0.0, 0.0))
         late = sum(each.late for _, each in seen.arrivals)
         lost = sum(seen.drops.values())
-        grade, word, trouble = _judged(seen, deadline_ms, observed_ms)
+        in_time = None if deadline_ms is None else self._history.in_time(name)
+        grade, word, trouble = _judged(seen, deadline_ms, observed_ms, in_time)
         return TopicRow(
             topic=name_key(name),
             grade=grade,
@@ -177,6 +187,11 @@ class TopicTable:
                 max((each.predicted_ms for _, each in seen.routes if each.active), default=None)
             ),
             observed_ms=_rounded(observed_ms),
+            p50_ms=_highest(each.p50_ms for _, each in seen.arrivals),
+            p99_ms=_highest(each.p99_ms for _, each in seen.arrivals),
+            in_time=None if in_time is None else round(in_time, 6),
+            frames=sum(each.frames for _, each in seen.arrivals),
+            copies=sum(each.copies for _, each in seen.arrivals),
             late=late,
             lost=lost,
             paths=min((len(way.paths) for _, way in seen.ways), default=0),
@@ -189,7 +204,7 @@ class TopicTable:
 
 def _gathered(sight: Sight) -> dict[str, _Seen]:
     found: dict[str, _Seen] = defaultdict(_Seen)
-    names = ContractNames(sight.federation.topics)
+    names = sight.names
     for domain, gateway in sight.gateways.items():
         if gateway is None:
             continue
@@ -205,15 +220,21 @@ def _gathered(sight: Sight) -> dict[str, _Seen]:
     return dict(found)
 
 
-def _judged(seen: _Seen, deadline_ms: float | None, observed_ms: float | None) -> tuple[Grade, str, float]:
+def _judged(
+    seen: _Seen, deadline_ms: float | None, observed_ms: float | None, in_time: float | None
+) -> tuple[Grade, str, float]:
     cut_off = [f"{source} → {way.destination}" for source, way in seen.ways if not way.paths]
     if cut_off:
         return Grade.BAD, f"no path: {', '.join(cut_off[:3])}", 3.0 + len(cut_off) * 1e-3
     if deadline_ms is not None and observed_ms is not None and observed_ms > deadline_ms:
         return Grade.BAD, f"late: {observed_ms:.0f} of {deadline_ms:g} ms", 2.0 + observed_ms / deadline_ms
+    if in_time is not None and in_time < MOSTLY:
+        return Grade.BAD, f"{percent(in_time)} in time", 2.0 - in_time
     unmet = [route.unmet for _, route in seen.routes if route.unmet]
     if unmet:
         return Grade.DOUBT, unmet[0], 1.0
+    if in_time is not None and in_time < NEARLY_ALL:
+        return Grade.DOUBT, f"{percent(in_time)} in time", 0.95
     if deadline_ms is not None and observed_ms is not None and observed_ms > NEAR_DEADLINE * deadline_ms:
         return Grade.DOUBT, f"near its deadline: {observed_ms:.0f} of {deadline_ms:g} ms", 0.9
     if not seen.ways:
@@ -229,6 +250,8 @@ def _way(seen: _Seen, source: str, way: WayStatus) -> WayView:
     grades += [
         Grade.BAD for each in arrivals if each.deadline_ms is not None and each.observed_ms > each.deadline_ms
     ]
+    frames, late = sum(each.frames for each in arrivals), sum(each.late for each in arrivals)
+    kept = frames and any(each.deadline_ms is not None for each in arrivals)
     return WayView(
         source=source,
         destination=way.destination,
@@ -236,7 +259,11 @@ def _way(seen: _Seen, source: str, way: WayStatus) -> WayView:
         by_table=way.by_table,
         predicted_ms=_rounded(_largest(each.predicted_ms for each in routes if each.active)),
         observed_ms=_rounded(_largest(each.observed_ms for each in arrivals)),
-        late=sum(each.late for each in arrivals),
+        p50_ms=_highest(each.p50_ms for each in arrivals),
+        p99_ms=_highest(each.p99_ms for each in arrivals),
+        in_time=round(max(0.0, 1.0 - late / frames), 6) if kept else None,
+        late=late,
+        copies=sum(each.copies for each in arrivals),
         resiliency=next((each.resiliency for each in routes if each.active), None),
         unmet=sentence(unmet),
         grade=worst(grades),
@@ -269,6 +296,15 @@ def _asked(contract: Contract | None) -> dict[str, str]:
 
 def _largest(values: Iterable[float]) -> float | None:
     return max(values, default=None)
+
+
+def _highest(values: Iterable[float | None]) -> float | None:
+    return _rounded(_largest(each for each in values if each is not None))
+
+
+def percent(share: float) -> str:
+    """A share near one, never rounded up to all of it."""
+    return f"{math.floor(share * 1000) / 10:g}%"
 
 
 def _rounded(value: float | None) -> float | None:

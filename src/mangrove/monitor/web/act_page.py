@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
-from mangrove.errors import MangroveError
+from mangrove.errors import InputError, MangroveError
 from mangrove.model.endpoints import Runtime
+from mangrove.monitor.view.wording import name_key
 from mangrove.monitor.web.actions import Actions, Fault
 from mangrove.monitor.web.rendering import Renderer
 
@@ -59,14 +60,25 @@ class _Desk:
 
     def _agents(self) -> None:
         domains = list(self._runtime.domains)
-        with self._card(
-            "Agents", "Have the agents of a domain decide nothing by themselves, or hand the lead over."
-        ):
-            domain = ui.select(domains, value=domains[0], label="domain").classes("wide").mark("domain")
+        with self._card("Agents", "Have the agents of a domain decide nothing by themselves, or go on."):
+            domain = self._choice("domain", "agents-domain", domains)
             with ui.element("div").classes("buttons"):
                 self._button("Pause", "pause", lambda: self._pause(str(domain.value), True))
                 self._button("Resume", "resume", lambda: self._pause(str(domain.value), False))
-                self._button("Hand over the lead", "hand-over", lambda: self._hand_over(str(domain.value)))
+        several = [name for name in domains if len(self._runtime.federation.domains[name].hosts) > 1]
+        if several:
+            with self._card("Lead", "Have an agent on another host lead its domain."):
+                led = self._choice("domain", "lead-domain", several)
+                to = self._choice("to", "lead-to", self._hosts(several[0]))
+                led.on_value_change(lambda: to.set_options(self._hosts(str(led.value)), value=""))
+                with ui.element("div").classes("buttons"):
+                    self._button(
+                        "Hand over", "hand-over", lambda: self._hand_over(str(led.value), str(to.value or ""))
+                    )
+
+    def _hosts(self, domain: str) -> dict[str, str]:
+        hosts = self._runtime.federation.domains[domain].hosts
+        return {"": "whoever is next", **{each.name: each.name for each in hosts}}
 
     def _pause(self, domain: str, paused: bool) -> tuple[str, Act]:
         verb = "Pause" if paused else "Resume"
@@ -74,9 +86,10 @@ class _Desk:
             runtime, domain, paused
         )
 
-    def _hand_over(self, domain: str) -> tuple[str, Act]:
-        return f"Hand the lead of {domain} to the next agent?", lambda runtime: self._actions.hand_over(
-            runtime, domain
+    def _hand_over(self, domain: str, to: str) -> tuple[str, Act]:
+        whom = f"the agent on {to}" if to else "the next agent"
+        return f"Hand the lead of {domain} to {whom}?", lambda runtime: self._actions.hand_over(
+            runtime, domain, to
         )
 
     def _plans(self) -> None:
@@ -84,17 +97,30 @@ class _Desk:
         with self._card(
             "Plans", "Put a plan in force that an agent has found and proposes (see the page Plans)."
         ):
-            domain = ui.select(domains, value=domains[0], label="domain").classes("wide")
-            name = ui.input(label="name of the proposed plan").classes("wide").props("maxlength=120")
+            domain = self._choice("domain", "plans-domain", domains)
+            plan = self._choice("proposed plan", "plan", {})
+
+            def look() -> None:
+                told = self._renderer.plans.get(str(domain.value))
+                found = () if told is None else told.proposed
+                names = {each.name: name_key(each.name) for each in found if not each.problem}
+                if names != plan.options:
+                    kept = plan.value if plan.value in names else next(iter(names), None)
+                    plan.set_options(names, value=kept)
+
+            domain.on_value_change(look)
+            ui.timer(LOOK_EVERY_S, look)  # leaders are asked, for all pages at once, while one is open
             with ui.element("div").classes("buttons"):
-                self._button("Apply", "apply", lambda: self._apply(str(domain.value), str(name.value or "")))
+                self._button("Apply", "apply", lambda: self._apply(str(domain.value), str(plan.value or "")))
 
     async def _apply(self, domain: str, name: str) -> tuple[str, Act]:
+        if not name:
+            raise InputError(f"no plan of {domain} is chosen")
         preview = await self._actions.preview(self._runtime, domain, name)
         count = len(preview.moves) + preview.more_moves
         before = "unknown" if preview.joint_before is None else f"{1 - preview.joint_before:.3g}"
         return (
-            f"Put {name[:120]} in force in {domain}? {count} topics move with {preview.subscriptions} "
+            f"Put {name_key(name)} in force in {domain}? {count} topics move with {preview.subscriptions} "
             f"subscriptions; risk of overload {before} → {1 - preview.joint_after:.3g}.",
             lambda runtime: self._actions.apply(runtime, domain, name),
         )
@@ -106,7 +132,7 @@ class _Desk:
         with self._card(
             "Links of the testbed", "These links are emulated: cut one, slow it down, or heal it."
         ):
-            link = ui.select(links, value=next(iter(links)), label="link").classes("wide")
+            link = self._choice("link", "link", links)
             with ui.element("div").classes("buttons"):
                 for fault in Fault:
                     self._fault_button(fault, link)
@@ -121,6 +147,11 @@ class _Desk:
             f"{fault.value.capitalize()} the link {first} – {second}?",
             lambda runtime: self._actions.fault(runtime, first, second, fault),
         )
+
+    @staticmethod
+    def _choice(label: str, mark: str, options: list[str] | dict[str, str]) -> ui.select:
+        first = next(iter(options), None)
+        return ui.select(options, value=first, label=label).classes("wide").props(f"id=choose-{mark}")
 
     @staticmethod
     def _card(name: str, hint: str) -> ui.element:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mangrove.model.events.event_log import Event
 from mangrove.monitor.feed.snapshot import Snapshot
+from mangrove.monitor.told_event import ToldEvent
 
 
 class Feed(Protocol):
@@ -21,8 +21,8 @@ class Feed(Protocol):
 
     def events(
         self, since: float | None = None, until: float | None = None, last: int = 1_000
-    ) -> Sequence[Event]:
+    ) -> Sequence[ToldEvent]:
         """The last events of a span of time."""
 
-    def story(self, event_id: str) -> Sequence[Event]:
+    def story(self, event_id: str) -> Sequence[ToldEvent]:
         """An event with its causes and consequences."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import msgspec
 
 from mangrove.agent.management import ManagementConnection
 from mangrove.model.agents.operations import PlanShown
-from mangrove.model.endpoints import DomainEndpoints
+from mangrove.model.endpoints import Runtime
 from mangrove.model.plans.account import PlansTold
 from mangrove.monitor.web.channels import Channels
 from mangrove.monitor.web.rendering import Renderer
@@ -21,22 +22,31 @@ SIDE_BY_SIDE = 8
 
 async def ask_plans(channels: Channels, renderer: Renderer) -> None:
     """Keep what the renderer knows of plans fresh, until cancelled."""
-    gate = asyncio.Semaphore(SIDE_BY_SIDE)
-
-    async def asked(endpoints: DomainEndpoints) -> PlansTold | None:
-        async with gate, ManagementConnection(endpoints) as management:
-            return await plans_of(management)
-
     while True:
         runtime = renderer.snapshot.runtime
-        if runtime is None or not runtime.agents or not channels.looked_at("plans"):
-            await asyncio.sleep(LOOK_S)
-            continue
-        domains = runtime.domains
-        told = await asyncio.gather(*map(asked, domains.values()))
-        renderer.plans = dict(zip(domains, told, strict=True))
-        channels.show_again("plans")
-        await asyncio.sleep(EVERY_S)
+        if runtime is not None and runtime.agents and channels.looked_at("plans"):
+            await _while_looked_at(runtime, channels, renderer)
+        await asyncio.sleep(LOOK_S)
+
+
+async def _while_looked_at(runtime: Runtime, channels: Channels, renderer: Renderer) -> None:
+    """Ask again and again, over connections that are kept for as long as somebody looks."""
+    gate = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def asked(management: ManagementConnection) -> PlansTold | None:
+        async with gate:
+            return await plans_of(management)
+
+    async with contextlib.AsyncExitStack() as stack:
+        kept = {
+            name: await stack.enter_async_context(ManagementConnection(endpoints))
+            for name, endpoints in runtime.domains.items()
+        }
+        while renderer.snapshot.runtime is runtime and channels.looked_at("plans"):
+            told = await asyncio.gather(*map(asked, kept.values()))
+            renderer.plans = dict(zip(kept, told, strict=True))
+            channels.show_again("plans")
+            await asyncio.sleep(EVERY_S)
 
 
 async def plans_of(management: ManagementConnection) -> PlansTold | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mangrove.errors import MangroveError
+from mangrove.model.federation import Federation
 from mangrove.model.plans.account import PlansTold
 from mangrove.monitor.feed.snapshot import Snapshot
 from mangrove.monitor.view.brokers import brokers
@@ -14,8 +15,8 @@ from mangrove.monitor.view.load import LoadMeter
 from mangrove.monitor.view.network import NetworkView, network
 from mangrove.monitor.view.past import PastRoute, network_at, routes_at
 from mangrove.monitor.view.plans import plans
-from mangrove.monitor.view.sight import Sight
-from mangrove.monitor.view.story import StoryView, explaining, marks, story
+from mangrove.monitor.view.sight import ContractNames, Sight
+from mangrove.monitor.view.story import NOTABLE, StoryView, explaining, marks, notable, story
 from mangrove.monitor.view.topics import TopicTable
 from mangrove.monitor.view.wording import Grade, name_key, worst
 from mangrove.monitor.web.feed_seam import Feed
@@ -81,6 +82,7 @@ class Renderer:
         self._network: NetworkView | None = None
         self._table: TopicTable | None = None
         self._head: Headline | None = None
+        self._names: tuple[Federation, ContractNames] | None = None
         self.plans: dict[str, PlansTold | None] = {}
         """Asked for while somebody looks at them."""
 
@@ -94,8 +96,11 @@ class Renderer:
         if snapshot.runtime is None or snapshot.status is None:
             return self._version
         self._meter.look(snapshot.status, snapshot.at)
+        federation = snapshot.runtime.federation
+        if self._names is None or self._names[0] is not federation:
+            self._names = federation, ContractNames(federation.topics)
         self._sight = Sight(
-            snapshot.runtime.federation,
+            federation,
             snapshot.status,
             at=snapshot.at,
             silent={
@@ -112,6 +117,7 @@ class Renderer:
                 name: {topic: rate.delivered for topic, rate in rates.items()}
                 for name, rates in snapshot.rates.items()
             },
+            names=self._names[1],
         )
         self._history.look(self._sight)
         return self._version
@@ -188,6 +194,8 @@ class Renderer:
         """All that led to an event and followed from it; of a thing, of what explains it; else the latest."""
         if not subject:
             return story(self._feed.events(last=200))
+        if subject == NOTABLE:
+            return story(notable(self._feed.events(last=TOLD_EVENTS)), subject)
         if subject.startswith("event:"):
             chosen = [subject.removeprefix("event:")]
         else:

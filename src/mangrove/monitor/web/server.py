@@ -21,6 +21,7 @@ from mangrove.monitor.web.channels import Channels
 from mangrove.monitor.web.data import add_data
 from mangrove.monitor.web.feed_seam import Feed
 from mangrove.monitor.web.guard import Guard
+from mangrove.monitor.web.noise import keep_down
 from mangrove.monitor.web.pages import ASSETS, FAVICON, add_pages
 from mangrove.monitor.web.plan_asking import ask_plans
 from mangrove.monitor.web.rendering import Renderer
@@ -60,6 +61,7 @@ async def serve(
 ) -> None:
     """Serve pages until cancelled; `ready` is told the address. Port 0 takes any that is free."""
     listening = _listen(host, port)
+    keep_down()
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}"
     renderer = Renderer(feed)

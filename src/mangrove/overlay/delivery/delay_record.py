@@ -17,17 +17,20 @@ _SCALE = 1.0 / log(RATIO)
 class DelayRecord:
     """Delays of one contract from one origin. Adding one takes no more than a logarithm."""
 
-    __slots__ = ("_counts", "_total")
+    __slots__ = ("_counts", "_total", "count")
 
     def __init__(self) -> None:
         self._counts = [0] * BUCKETS
         self._total = 0
+        self.count = 0
+        """All that were ever added."""
 
     def add(self, delay_ms: float) -> None:
         """One delay more."""
         bucket = int(log(delay_ms / FIRST_MS) * _SCALE) + 1 if delay_ms > FIRST_MS else 0
         self._counts[min(bucket, BUCKETS - 1)] += 1
         self._total += 1
+        self.count += 1
         if self._total > MAX_COUNT:
             self._counts = [count >> 1 for count in self._counts]
             self._total = sum(self._counts)

@@ -30,7 +30,10 @@ class Delivery:
         self.egress_ms = 0.0
         """How long messages take from here to a subscriber."""
         self.verdicts: Counter[Verdict] = Counter()
-        self.late: Counter[int] = Counter()
+        self.late: Counter[tuple[str, int]] = Counter()
+        """Frames that came after their deadline, by origin and topic class."""
+        self.copies: Counter[tuple[str, int]] = Counter()
+        """Frames that came again, and were not delivered again."""
         self.observed_ms: dict[tuple[str, int], float] = {}
         """Smoothed time from publish to delivery, by origin and topic class."""
         self.delays: dict[tuple[str, int], DelayRecord] = {}
@@ -50,6 +53,7 @@ class Delivery:
             return [DropMessages(frame, "too old to be told from a duplicate")]
         ordered = self._rules.contract_at(frame.topic_class).order is Order.PUBLISHER
         if verdict is Verdict.DUPLICATE:
+            self.copies[self._order[frame.origin], frame.topic_class] += 1
             return self._finish(self.resequencer.repeated(frame, now)) if ordered else []
         self._observe(frame)
         if not ordered:
@@ -74,7 +78,7 @@ class Delivery:
             contract = self._rules.contract_at(frame.topic_class)
             age_ms = frame.age_us / 1000
             if contract.deadline_ms is not None and age_ms + self.egress_ms > contract.deadline_ms:
-                self.late[frame.topic_class] += 1
+                self.late[self._order[frame.origin], frame.topic_class] += 1
                 # What is to come is an estimate, and nothing is thrown away because of one.
                 if contract.late is Late.DROP and age_ms > contract.deadline_ms:
                     instructions.append(DropMessages(frame, "late"))

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.kit.management_broker import management_broker
 from tests.kit.simulated_sites import simulated_sites
 from tests.kit.waiting import eventually
 
 from mangrove.host import status_publisher
+from mangrove.host.event_stream.event_publisher import EventPublisher
 from mangrove.host.status_publisher import StatusPublisher
+from mangrove.model.events.event_log import Event, document
+from mangrove.model.stream.events import events_subject
 from mangrove.model.stream.messages import said_subject, watch_subject
 from mangrove.model.topic_counts import TopicTotals
 from mangrove.monitor.feed.live_feed import LiveFeed
 from mangrove.monitor.feed.source import Given
+from mangrove.overlay.events.happenings import LinkFailed
 
 
 async def test_a_feed_has_what_all_sites_say(tmp_path: Path) -> None:
@@ -112,3 +117,47 @@ async def test_a_domain_that_falls_silent_is_away_and_stays_known(tmp_path: Path
         assert status.domains[0].gateway is not None, "the last that was known stays"
         await world.broker.process.start()
         await eventually(connected, "and come back")
+
+
+async def test_events_come_over_the_broker_as_they_are_written(tmp_path: Path) -> None:
+    log = tmp_path / "elsewhere" / "site00.jsonl"
+    log.parent.mkdir()
+
+    def write(*numbers: int) -> None:
+        with log.open("ab") as file:
+            for number in numbers:
+                event = Event(
+                    id=f"site00-{number}",
+                    at=float(number),
+                    cause=None,
+                    happening=LinkFailed(peer="site01", reason="silence"),
+                )
+                file.write(msgspec.json.encode(document(event)) + b"\n")
+
+    write(*range(1, 2_501))
+    async with simulated_sites(tmp_path / "broker", sites=3, links=3, topics=3) as world:
+        speaker = await world.broker.connect()
+        publisher = EventPublisher("site00", "", [log])
+        await publisher.subscribe(speaker)
+        telling = asyncio.create_task(publisher.deliver(speaker))
+        asked = await speaker.request(events_subject("site00", ""), b"{}", timeout=5)
+        assert len(asked.data) < 400_000, "a page is bounded"
+        await speaker.publish(events_subject("site00", ""), b"garbage")
+        async with LiveFeed(Given(world.runtime)) as feed:
+
+            async def reached(number: int) -> bool:
+                return [event.id for event in feed.events(last=1)] == [f"site00-{number}"]
+
+            await eventually(lambda: reached(2_500), "all that was written should be told")
+            assert len(feed.events(last=10_000)) == 2_500
+            write(2_501)
+            await eventually(lambda: reached(2_501), "and what is added")
+            assert feed.events(last=1)[0].domain == "site00"
+            await world.broker.process.kill()
+            write(2_502)
+            await world.broker.process.start()
+            await eventually(lambda: reached(2_502), "also what was written while the broker was away")
+            assert len(feed.events(last=10_000)) == 2_502
+        assert publisher.ignored == 1
+        telling.cancel()
+        await asyncio.wait([telling])

@@ -41,6 +41,31 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("expression", "text"), list(expressions()))
 def test_expressions_name_what_exists(expression: str, text: str) -> None:
+    check(expression, text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("mangrove_link_rtt_milliseconds", ""),
+        ('mangrove_link_up{neighbour="a"} == 0', ""),
+        ("sum by (topic) (mangrove_link_up)", ""),
+        ("mangrove_link_up == 0", "{{ $labels.broker }} is down"),
+        ("sum(mangrove_link_up", ""),
+        ("1 + 1", ""),
+    ],
+)
+def test_the_check_finds_what_does_not_exist(expression: str, text: str) -> None:
+    with pytest.raises(AssertionError):
+        check(expression, text)
+
+
+@pytest.mark.parametrize("path", ["grafana/mangrove.json", "prometheus/alerts.yml"])
+def test_nothing_else_in_the_files_names_what_does_not_exist(path: str) -> None:
+    assert {*NAME.findall((DEPLOY / path).read_text())} <= CATALOGUE.keys()
+
+
+def check(expression: str, text: str) -> None:
     names = NAME.findall(expression)
     assert names or expression.startswith("up{")
     assert {*names} <= CATALOGUE.keys()

@@ -11,11 +11,14 @@ from tests.kit.simulated_sites import simulated_sites
 from tests.kit.waiting import eventually
 
 from mangrove.model.metrics.catalogue import CATALOGUE
+from mangrove.model.metrics.topics import MAX_TOPICS
+from mangrove.model.topic_counts import TopicTally, TopicTotals
 from mangrove.monitor.feed.live_feed import LiveFeed
-from mangrove.monitor.feed.snapshot import Snapshot
+from mangrove.monitor.feed.snapshot import Presence, Snapshot
 from mangrove.monitor.feed.source import Given
 from mangrove.monitor.metrics.federation_metrics import FederationMetrics
 from mangrove.monitor.metrics.routes import add_metrics
+from mangrove.simulation.statuses import invented_federation, invented_status
 
 TOPICS = 4
 
@@ -54,6 +57,23 @@ async def test_the_exposition_is_what_the_snapshot_says(tmp_path: Path) -> None:
         }
         topics = found["mangrove_topic_sent"].samples
         assert len(topics) == 4 * (TOPICS + 1), "the rest is summed up"
+
+
+def test_series_are_bounded_however_many_topics_there_are() -> None:
+    federation = invented_federation(50, 200, 2_000)
+    sent = TopicTally(topics={f"topic.{number}": number for number in range(2_000)})
+    totals = {name: TopicTotals(domain=name, epoch=1, uptime_s=1.0, sent=sent) for name in federation.domains}
+
+    class Large:
+        snapshot = Snapshot(
+            status=invented_status(federation, tick=3),
+            presence={name: Presence(connected=True) for name in federation.domains},
+            topics=totals,
+        )
+
+    families = {metric.name: samples for metric, samples in FederationMetrics(Large()).families()}
+    assert len(families["mangrove_topic_sent_total"]) == 50 * (MAX_TOPICS + 1)
+    assert sum(map(len, families.values())) < 40_000
 
 
 async def test_a_domain_that_is_away_has_no_figures(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
     ]
     kinds = [type(outcome[0]) for outcome in outcomes]
     assert kinds == [DeliverMessages, DropMessages, DeliverMessages]
-    assert delivery.late == {0: 1, 1: 1}
+    assert delivery.late == {("a", 0): 1, ("a", 1): 1}
+    assert {key: each.count for key, each in delivery.delays.items()} == {("a", 0): 2, ("a", 1): 1}
 
 
 def test_frames_wait_for_their_turn_unless_the_contract_says_none() -> None:
@@ -36,6 +37,7 @@ def test_frames_wait_for_their_turn_unless_the_contract_says_none() -> None:
     assert delivery.arrived(first, 0.0) == [DeliverMessages(first)]
     assert delivery.arrived(third, 0.1) == [ResetTimer()], "something is due before the next heartbeat"
     assert delivery.arrived(third, 0.1) == [], "a duplicate"
+    assert delivery.copies == {("a", 1): 1}
     assert delivery.arrived(second, 0.1) == [DeliverMessages(second), DeliverMessages(third)]
     loose = frame(flow_id=2, sequence=2)
     assert delivery.arrived(loose, 0.2) == [DeliverMessages(loose)]
@@ -48,4 +50,4 @@ def test_the_time_that_a_frame_was_held_counts() -> None:
     assert delivery.arrived(frame(flow_id=1, sequence=3, age_us=50_000), 0.0) == [ResetTimer()]
     (instruction,) = delivery.expire(0.25)
     assert isinstance(instruction, DropMessages), "patience that knew no deadline made it late"
-    assert (instruction.reason, delivery.late) == ("late", {0: 1})
+    assert (instruction.reason, delivery.late) == ("late", {("a", 0): 1})

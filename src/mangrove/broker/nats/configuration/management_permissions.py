@@ -31,6 +31,7 @@ from mangrove.model.shared_names import (
     gateway_interest_subject,
     gateway_status_subject,
 )
+from mangrove.model.stream.events import events_subject
 from mangrove.model.stream.messages import said_subject, watch_subject
 from mangrove.model.topic_counts import gateway_topics_subject
 
@@ -75,7 +76,8 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
             orders = (supervisor_subject(domain, "*"), announcement_subject(domain))
             asked = gateway_attachments_subject(domain)
             stream = said_subject(domain)
-            return (supervisors_subject(domain), asked, stream, INBOXES), (*orders, watch_subject(domain))
+            heard = (*orders, watch_subject(domain), events_subject(domain, "*"))
+            return (supervisors_subject(domain), asked, stream, INBOXES), heard
         case str(name) if name == GATEWAY_USER:
             said = (
                 gateway_carries_subject(domain),
@@ -97,6 +99,7 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
                 directory_subject(domain),
                 supervisors_subject(domain),
                 watch_subject(domain),
+                events_subject(domain, "*"),
                 *_OFFERS,
             )
             return questions, (said_subject(domain),)

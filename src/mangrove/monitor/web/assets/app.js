@@ -42,7 +42,8 @@ function start(root) {
   const page = root.dataset.page;
   const subject = decodeURIComponent(root.dataset.subject);
   const shown = PAGES[page] ? new PAGES[page](root, subject) : null;
-  live(shown ? page : "map", page === "map" || !shown ? "" : subject, (document) => {
+  // Who acts has to know which plans are proposed.
+  live(shown ? page : "plans", page === "map" || !shown ? "" : subject, (document) => {
     banner(document.problem);
     headline(document);
     if (shown) shown.show(document);

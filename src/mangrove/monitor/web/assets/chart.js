@@ -1,9 +1,18 @@
 // A line of the last minutes: what was observed, what was predicted, and the deadline.
 import { draw, make, ms, number } from "./dom.js";
 
-const [W, H, LEFT, RIGHT, TOP, LOW] = [1100, 260, 48, 12, 14, 24];
+const [H, LEFT, RIGHT, TOP, LOW] = [250, 44, 12, 16, 24];
 
-export function delayChart(history, row) {
+// Round steps: 1, 2 or 5 times a power of ten.
+function steps(top) {
+  const rough = top / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  return Array.from({ length: Math.floor(top / step) + 1 }, (_, place) => place * step);
+}
+
+export function delayChart(history, row, width) {
+  const W = Math.max(280, width || 1100);
   const seen = history.filter(([, observed]) => observed !== null);
   if (seen.length < 2) return make("p", { class: "hint" }, "Nothing has arrived in the last minutes.");
   const last = history[history.length - 1][0];
@@ -12,10 +21,9 @@ export function delayChart(history, row) {
   const x = (at) => LEFT + (W - LEFT - RIGHT) * (at - first) / (last - first || 1);
   const y = (value) => H - LOW - (H - LOW - TOP) * value / top;
   const chart = draw("svg", { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": "delay over time" });
-  for (let step = 0; step <= 4; step++) {
-    const value = top * step / 4;
+  for (const value of steps(top)) {
     chart.append(draw("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(value), y2: y(value) }),
-      draw("text", { class: "tick-text", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, ms(value)));
+      draw("text", { class: "tick-text", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, number(value, value && value < 1 ? 1 : 0)));
   }
   const rule = (value, kind, word, drop) => {
     if (value === null) return;

@@ -37,6 +37,8 @@ export const number = (value, digits = 0) =>
     : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 export const ms = (value) => (value === null || value === undefined ? "–" : number(value, value < 10 ? 1 : 0));
 export const share = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)}%`);
+// A share near one: never rounded up to all of it.
+export const nearly = (value) => (value === null || value === undefined ? "–" : `${number(Math.floor(1000 * value) / 10, value < 1 ? 1 : 0)}%`);
 export const clock = (at, millis = false) => {
   const time = new Date(at * 1000);
   const text = time.toLocaleTimeString("en-GB");
@@ -84,7 +86,9 @@ export class Rows {
         const mark = String(column.mark ? column.mark(row) : column.cell(row));
         if (kept.texts[place] === mark) return;
         kept.texts[place] = mark;
-        kept.cells[place].replaceChildren(column.cell(row));
+        const cell = kept.cells[place];
+        cell.replaceChildren(column.cell(row));
+        cell.classList.toggle("none", cell.textContent === "–");
       });
       if (kept.element === place) place = place.nextElementSibling;
       else this.body.insertBefore(kept.element, place);

@@ -1,7 +1,7 @@
 // The map: what is, what was, and what would be.
 import { SIGNS, WORDS, bits, clock, draw, make, ms, number, set, share, storyOf, topicPage } from "./dom.js";
 import { ask, live } from "./live.js";
-import { Projection, bow, circle, kilometres, land } from "./projection.js";
+import { Projection, bow, circle, kilometres, land, nearEnds } from "./projection.js";
 
 const MAX_ANIMATED = 80;
 const STILL = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -64,7 +64,8 @@ export class MapPage {
 
   legend() {
     return make("div", { class: "legend" }, ...["good", "doubt", "bad", "unknown"].map((grade) =>
-      make("span", { class: grade }, make("i", { class: `stroke ${grade}` }), WORDS[grade])));
+      make("span", { class: grade }, make("i", { class: `stroke ${grade}` }), WORDS[grade])),
+      make("span", { class: "wide-only" }, "the wider, the more load"));
   }
 
   show(document) {
@@ -170,6 +171,7 @@ export class MapPage {
   choose(topic) {
     this.topic = topic;
     this.topicView = null;
+    this.way = "";
     if (this.closeTopic) this.closeTopic();
     this.closeTopic = null;
     history.replaceState(null, "", topic ? `/?topic=${encodeURIComponent(topic)}` : "/");
@@ -191,10 +193,21 @@ export class MapPage {
     this.detail.replaceChildren(make("div", { class: "card" },
       make("div", { class: "card-title" }, make("a", { href: topicPage(row.topic) }, row.topic)),
       make("div", { class: `grade ${row.grade}` }, `${SIGNS[row.grade]} ${row.word}`),
-      ...this.carrying().slice(0, 6).map((way) => make("div", { class: "way" },
-        make("strong", {}, `${way.source} → ${way.destination}`),
-        make("span", {}, `${ms(way.observed_ms)} ms${row.deadline_ms === null ? "" : ` of ${ms(row.deadline_ms)}`}`),
-        ...way.paths.map((path) => make("div", { class: "path" }, path.join(" → ")))))));
+      make("p", { class: "hint" }, "Choose a way to see its paths alone."),
+      ...this.carrying().slice(0, 8).map((way) => {
+        const key = `${way.source} → ${way.destination}`;
+        const late = row.deadline_ms !== null && way.observed_ms > row.deadline_ms;
+        const element = make("button", { type: "button", class: `way${key === this.way ? " chosen" : ""}`, "data-way": key },
+          make("strong", {}, key),
+          make("span", { class: late ? "late" : "" }, `${ms(way.observed_ms)} ms${row.deadline_ms === null ? "" : ` of ${ms(row.deadline_ms)}`}`),
+          ...way.paths.map((path, place) => make("span", { class: "path" }, make("i", { class: `stroke kind${place % 3}` }), path.join(" → "))));
+        element.addEventListener("click", () => {
+          this.way = key === this.way ? "" : key;
+          this.told();
+          this.redraw();
+        });
+        return element;
+      })));
   }
 
   // -- what if -------------------------------------------------------------------------------------------
@@ -334,11 +347,14 @@ export class MapPage {
     this.layers.circle.replaceChildren(...circled);
   }
 
-  line(link) {
+  course(link) {
     const ends = link.ends.map((name) => this.points.get(name));
-    if (!ends[0] || !ends[1]) return "";
-    const via = link.via.length ? link.via.map((place) => this.projection.point(place)) : [];
-    return bow([ends[0], ...via, ends[1]]);
+    return ends[0] && ends[1] ? [ends[0], ...link.via.map((place) => this.projection.point(place)), ends[1]] : null;
+  }
+
+  line(link) {
+    const course = this.course(link);
+    return course ? bow(course) : "";
   }
 
   paintLinks() {
@@ -382,11 +398,11 @@ export class MapPage {
 
   paintPaths() {
     const routes = this.past
-      ? this.past.routes.filter((route) => route.topic === this.topic).map((route) => route.path)
-      : this.carrying().flatMap((way) => way.paths);
+      ? this.past.routes.filter((route) => route.topic === this.topic).map((route, place) => ({ path: route.path, place }))
+      : this.carrying().filter((way) => !this.way || this.way === `${way.source} → ${way.destination}`).flatMap((way) => way.paths.map((path, place) => ({ path, place })));
     const byEnds = new Map(this.shown.links.map((link) => [linkKey(link.ends), link]));
     const drawn = new Map();
-    routes.slice(0, 60).forEach((path, place) => {
+    routes.slice(0, 60).forEach(({ path, place }) => {
       for (let hop = 0; hop + 1 < path.length; hop++) {
         const [from, to] = [path[hop], path[hop + 1]];
         const forward = from < to;
@@ -425,6 +441,7 @@ export class MapPage {
     const seen = new Set();
     const labels = [];
     const taken = [...this.points.values()].map(([x, y]) => [x - radius, y - radius, x + radius, y + radius]);
+    const lines = this.shown.links.flatMap((link) => nearEnds(this.course(link) ?? []));
     const ordered = [...this.shown.sites].sort((a, b) => (b.grade === "bad") - (a.grade === "bad"));
     for (const site of ordered) {
       const [x, y] = this.points.get(site.name);
@@ -439,15 +456,20 @@ export class MapPage {
       if (parts.sign.textContent !== sign) parts.sign.textContent = sign;
       const long = 6.6 * site.name.length + 4;
       const places = [[x + radius + 6, y + 4, "start"], [x - radius - 6, y + 4, "end"], [x, y - radius - 8, "middle"], [x, y + radius + 16, "middle"]];
+      let best = null;
       for (const [tx, ty, side] of places) {
         const left = side === "start" ? tx : side === "end" ? tx - long : tx - long / 2;
         const box = [left, ty - 12, left + long, ty + 4];
         const free = box[0] > 2 && box[2] < width - 2 && box[1] > 2 && box[3] < height - 2 &&
           !taken.some((each) => box[0] < each[2] && box[2] > each[0] && box[1] < each[3] && box[3] > each[1]);
         if (!free) continue;
-        taken.push(box);
-        labels.push(draw("text", { class: "label", x: tx, y: ty, "text-anchor": side }, site.name));
-        break;
+        const crossed = lines.filter(([px, py]) => px > box[0] && px < box[2] && py > box[1] && py < box[3]).length;
+        if (!best || crossed < best.crossed) best = { crossed, box, tx, ty, side };
+        if (!crossed) break;
+      }
+      if (best) {
+        taken.push(best.box);
+        labels.push(draw("text", { class: "label", x: best.tx, y: best.ty, "text-anchor": best.side }, site.name));
       }
     }
     this.layers.labels.replaceChildren(...labels);

@@ -60,12 +60,27 @@ export function land(projection, rings) {
     projection.point([latitude, longitude]).map((value) => value.toFixed(1)).join(" ")).join("L")}Z`).join("");
 }
 
+const bent = ([[x1, y1], [x2, y2]]) => {
+  const bend = 0.09 * (x1 <= x2 ? 1 : -1);
+  return [(x1 + x2) / 2 + bend * (y2 - y1), (y1 + y2) / 2 - bend * (x2 - x1)];
+};
+
 // From one point to the other by a gentle bow, so that links over the same places are told apart.
 export function bow(points) {
   if (points.length > 2) return `M${points.map((each) => each.map((value) => value.toFixed(1)).join(" ")).join("L")}`;
   const [[x1, y1], [x2, y2]] = points;
-  const [dx, dy] = [x2 - x1, y2 - y1];
-  const bend = 0.09 * (x1 <= x2 ? 1 : -1);
-  const [cx, cy] = [(x1 + x2) / 2 + bend * dy, (y1 + y2) / 2 - bend * dx];
+  const [cx, cy] = bent(points);
   return `M${x1.toFixed(1)} ${y1.toFixed(1)}Q${cx.toFixed(1)} ${cy.toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`;
+}
+
+// Some points of the same line near its ends, where labels stand.
+export function nearEnds(points) {
+  if (points.length > 2) return points;
+  const [[x1, y1], [x2, y2]] = points;
+  const [cx, cy] = bent(points);
+  const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+  return [12, 26, 40, 55, 70].filter((far) => far < length).flatMap((far) => [far / length, 1 - far / length]).map((part) => {
+    const [a, b, c] = [(1 - part) ** 2, 2 * part * (1 - part), part ** 2];
+    return [a * x1 + b * cx + c * x2, a * y1 + b * cy + c * y2];
+  });
 }

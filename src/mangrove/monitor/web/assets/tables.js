@@ -1,5 +1,5 @@
 // Topics, a topic, brokers, story and plans.
-import { Rows, SIGNS, badge, bits, clock, make, ms, number, section, share, size, storyOf, topicPage } from "./dom.js";
+import { Rows, SIGNS, badge, bits, clock, make, ms, nearly, number, section, share, size, storyOf, topicPage } from "./dom.js";
 import { delayChart } from "./chart.js";
 import { ask } from "./live.js";
 
@@ -11,18 +11,21 @@ const meter = (value) => {
   return make("span", { class: "meter" }, make("span", { class: "bar" }, bar), make("b", {}, share(value)));
 };
 
+const against = (value, limit) => make("span", { class: limit !== null && value !== null && value > limit ? "over" : "" }, ms(value));
+
 const TOPIC_COLUMNS = [
   { name: "state", cell: (row) => badge(row.grade, row.word, `topic:${row.topic}`), mark: (row) => row.grade + row.word, wide: true },
   { name: "topic", cell: (row) => make("a", { href: topicPage(row.topic), class: "strong" }, row.topic), mark: (row) => row.topic, wide: true },
   { name: "deadline", cell: (row) => ms(row.deadline_ms), number: true, hint: "milliseconds that the contract allows" },
   { name: "predicted", cell: (row) => ms(row.predicted_ms), number: true, hint: "of the slowest route in use, in ms" },
-  { name: "observed", cell: (row) => ms(row.observed_ms), number: true, hint: "between domains, smoothed, the slowest way, in ms" },
-  { name: "p50", cell: (row) => ms(row.p50_ms), number: true, hint: "of what was observed each second in the last minutes, in ms" },
-  { name: "p99", cell: (row) => ms(row.p99_ms), number: true, hint: "of what was observed each second in the last minutes, in ms" },
-  { name: "late", cell: (row) => number(row.late), number: true, hint: "messages beyond their deadline since the gateways started" },
-  { name: "lost", cell: (row) => number(row.lost), number: true, hint: "messages that gateways dropped, for any reason" },
+  { name: "p50", cell: (row) => against(row.p50_ms, row.deadline_ms), mark: (row) => `${row.p50_ms} ${row.deadline_ms}`, number: true, hint: "half of the recent frames took no longer from publisher to subscribers, in ms; of the slowest way" },
+  { name: "p99", cell: (row) => against(row.p99_ms, row.deadline_ms), mark: (row) => `${row.p99_ms} ${row.deadline_ms}`, number: true, hint: "all but one of a hundred recent frames took no longer, in ms; of the slowest way" },
+  { name: "in time", cell: (row) => nearly(row.in_time), number: true, hint: "share of the frames of the last five minutes that came before their deadline" },
+  { name: "late", cell: (row) => number(row.late), number: true, hint: "frames that came after their deadline since the gateways started" },
+  { name: "lost", cell: (row) => number(row.lost), number: true, hint: "messages that gateways dropped since they started, for any reason" },
+  { name: "twice", cell: (row) => number(row.copies), number: true, hint: "frames that came again by another path, and were not delivered again" },
   { name: "paths", cell: (row) => `${row.paths} / ${row.paths_asked}`, number: true, hint: "that exist, of those that are asked for" },
-  { name: "msg/s", cell: (row) => number(row.sent_s), number: true, hint: "that leave their domains" },
+  { name: "msg/s", cell: (row) => number(row.sent_s), number: true, hint: "messages that leave their domains in a second" },
 ];
 
 export class TopicsPage {
@@ -31,7 +34,7 @@ export class TopicsPage {
     this.box = make("input", { type: "search", placeholder: "Find a topic", maxlength: 100, "aria-label": "find a topic" });
     this.box.addEventListener("input", () => this.refresh());
     this.rows = new Rows(TOPIC_COLUMNS, (row) => row.topic);
-    root.append(section("Topics", "What contracts ask for beside what they get, the most troubled first.",
+    root.append(section("Topics", "What contracts ask for beside what they get, the most troubled first. Delays in ms, of frames: messages that left together, and came together.",
       make("div", { class: "line" }, this.box, this.counts), this.rows.element));
   }
 
@@ -59,13 +62,17 @@ export class TopicPage {
       { name: "state", cell: (way) => badge(way.grade, way.unmet || (way.by_table ? "by table" : "own routes"), `topic:${this.subject}`), mark: (way) => way.grade + way.unmet + way.by_table, wide: true },
       { name: "paths", cell: (way) => make("span", {}, ...way.paths.map((path) => make("div", { class: "path" }, path.join(" → ")))), mark: (way) => JSON.stringify(way.paths), wide: true },
       { name: "predicted", cell: (way) => ms(way.predicted_ms), number: true },
-      { name: "observed", cell: (way) => ms(way.observed_ms), number: true },
-      { name: "late", cell: (way) => number(way.late), number: true },
+      { name: "now", cell: (way) => ms(way.observed_ms), number: true, hint: "smoothed over the last frames, in ms" },
+      { name: "p50", cell: (way) => ms(way.p50_ms), number: true, hint: "of recent frames, in ms" },
+      { name: "p99", cell: (way) => ms(way.p99_ms), number: true, hint: "of recent frames, in ms" },
+      { name: "in time", cell: (way) => nearly(way.in_time), number: true, hint: "share of all frames since the gateway started" },
+      { name: "late", cell: (way) => number(way.late), number: true, hint: "frames" },
+      { name: "twice", cell: (way) => number(way.copies), number: true, hint: "frames that came again and were not delivered again" },
     ], (way) => `${way.source} ${way.destination}`);
     this.chart = make("div");
     this.more = make("div", { class: "facts" });
     root.append(section(subject, null, this.top),
-      section("Delay", "Observed between domains in the last five minutes, in milliseconds.", this.chart),
+      section("Delay", "Of the slowest way in the last five minutes, smoothed, in milliseconds: from publisher to subscribers in another domain.", this.chart),
       section("Ways", "From where to where it travels, and along which paths.", this.ways.element), section("Contract", null, this.more));
   }
 
@@ -75,10 +82,11 @@ export class TopicPage {
     this.top.replaceChildren(make("div", { class: "line" }, badge(row.grade, row.word, `topic:${row.topic}`),
       make("a", { class: "tool", href: `/?topic=${encodeURIComponent(row.topic)}` }, "on the map")),
     make("div", { class: "figures" }, ...[["deadline", row.deadline_ms === null ? "none" : `${ms(row.deadline_ms)} ms`], ["predicted", `${ms(row.predicted_ms)} ms`],
-      ["observed", `${ms(row.observed_ms)} ms`], ["p50", `${ms(row.p50_ms)} ms`], ["p99", `${ms(row.p99_ms)} ms`], ["late", number(row.late)], ["lost", number(row.lost)],
+      ["observed now", `${ms(row.observed_ms)} ms`], ["p50", `${ms(row.p50_ms)} ms`], ["p99", `${ms(row.p99_ms)} ms`],
+      ["in time", nearly(row.in_time)], ["late frames", number(row.late)], ["lost messages", number(row.lost)], ["came twice", number(row.copies)],
       ["sent", `${number(row.sent_s, 1)}/s`], ["delivered", `${number(row.delivered_s, 1)}/s`]]
       .map(([name, value]) => make("div", { class: "figure-card", "data-figure": name }, make("span", {}, name), make("b", {}, value)))));
-    this.chart.replaceChildren(delayChart(view.history, row));
+    this.chart.replaceChildren(delayChart(view.history, row, this.chart.clientWidth));
     this.ways.show(view.ways);
     const facts = [...Object.entries(view.contract), ...Object.entries(view.drops).map(([why, count]) => [`dropped: ${why}`, number(count)]),
       ...view.subjects.map(([topic, rate]) => [topic, `${number(rate, 1)} msg/s`])];
@@ -145,7 +153,8 @@ export class BrokersPage {
     this.found = make("p", { class: "hint" });
     this.sessionsPanel = section("Offload sessions", "Overloaded brokers hand topics to others.", this.sessions.element);
     this.limitsPanel = section("Usefulness and limits in force", "What subscribers think of topics, and how much of each may be said.", this.limits.element);
-    root.append(section("Brokers", "Shares of capacity for bytes in (Ui), bytes out (Uo) and matching (Um).", this.rows.element),
+    this.note = make("p", { class: "hint" });
+    root.append(section("Brokers", "Shares of capacity for bytes in (Ui), bytes out (Uo) and matching (Um).", this.note, this.rows.element),
       section("Agents", null, this.domains.element), this.sessionsPanel, this.limitsPanel,
       section("Directory", "Which broker serves a topic, and by which decision.", make("div", { class: "line" }, this.domain, this.pattern, look), this.found, this.directory.element));
   }
@@ -153,6 +162,8 @@ export class BrokersPage {
   show({ view }) {
     if (!view) return;
     this.rows.show(view.rows);
+    const unknown = view.rows.every((row) => row.input === null);
+    this.note.textContent = unknown ? "No broker's capacity is known, so shares are not: state it in the federation file, or let `mangrove pipeline calibrate` find it." : "";
     this.domains.show(view.domains);
     this.sessions.show(view.sessions);
     this.limits.show(view.limits);
@@ -173,13 +184,17 @@ export class BrokersPage {
   }
 }
 
+const NOTABLE = "notable";
+
 export class StoryPage {
   constructor(root, subject) {
     this.list = make("ol", { class: "story" });
     this.note = make("p", { class: "hint" });
     const about = subject.replace(/^\w+:/, "").replace("--", " – ");
-    root.append(section(subject ? `Why: ${about}` : "Story", subject ? null : "What happened, and because of what. Choose an event to see its causes and consequences alone.",
-      subject ? make("a", { class: "tool", href: "/story" }, "all events") : null, this.note, this.list));
+    const all = !subject || subject === NOTABLE;
+    const tab = (name, address, chosen) => make("a", { class: `tool${chosen ? " pressed" : ""}`, href: address }, name);
+    root.append(section(all ? "Story" : `Why: ${about}`, all ? "What happened, and because of what. Choose an event to see its causes and consequences alone." : null,
+      make("div", { class: "line" }, tab("all events", "/story", !subject), tab("without routine", `/story?about=${NOTABLE}`, subject === NOTABLE)), this.note, this.list));
   }
 
   show({ view }) {
@@ -188,14 +203,15 @@ export class StoryPage {
     this.note.textContent = view.problem || (view.lines.length ? "" : "Nothing has happened yet.");
     if (mark === this.mark) return;
     this.mark = mark;
-    const lines = view.about ? view.lines : [...view.lines].reverse();
+    const because = view.about !== "" && view.about !== NOTABLE;
+    const lines = because ? view.lines : [...view.lines].reverse();
     this.list.replaceChildren(...lines.map((line) => {
       const item = make("li", { class: `event ${line.tone}${line.chosen ? " chosen" : ""}`, "data-event": line.id },
         make("span", { class: "when" }, clock(line.at, true)),
         make("span", { class: "where" }, line.where),
         make("a", { class: "words", href: storyOf(`event:${line.id}`) }, line.words),
         line.cause ? make("a", { class: "cause", href: storyOf(`event:${line.cause}`) }, `← ${line.cause}`) : null);
-      item.style.setProperty("--depth", view.about ? Math.min(line.depth, 8) : 0);
+      item.style.setProperty("--depth", because ? Math.min(line.depth, 8) : 0);
       return item;
     }));
   }
@@ -257,6 +273,7 @@ export class PlansPage {
         { name: "outcome", cell: (row) => row.outcome || "–", wide: true }], domain.history, (row) => String(row.version)));
     const panel = section(domain.domain, domain.headline, domain.policy ? make("p", { class: "hint" }, `policy: ${domain.policy}`) : null, ...parts);
     panel.dataset.domain = domain.domain;
+    if (!parts.length) panel.classList.add("small");
     return panel;
   }
 }

@@ -1,0 +1,1 @@
+"""What happened on this host, read from its event logs for those who listen elsewhere."""

@@ -1,0 +1,1 @@
+"""Two brokers of this machine joined in several ways, for measurements beside each other."""
