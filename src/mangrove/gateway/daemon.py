@@ -160,7 +160,7 @@ class Gateway:
         mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
         self._desk = AudienceDesk(
             settings.domain,
-            Leaves(federation.topics, self._engine.is_unwanted),
+            Leaves(self._engine.rules, self._engine.is_unwanted),
             mark,
             self._hang_together,
             users=bool(settings.keys),
@@ -339,7 +339,7 @@ class Gateway:
         settings = self._settings
         return RetainedMirror(
             settings.domain,
-            settings.federation.topics,
+            self._engine.rules,
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(

@@ -208,6 +208,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     domains: dict[str, Domain]
+    numbers: tuple[str, ...] = ()
+    """Domains in the order of their numbers on the wire; none: by their names."""
     links: tuple[Link, ...] = ()
     topics: TopicRules = TopicRules()
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -228,7 +230,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def domain_order(self) -> tuple[str, ...]:
         """Domains in the order that gives each its number on the wire; the same at every gateway."""
-        return tuple(sorted(self.domains))
+        return self.numbers or tuple(sorted(self.domains))
 
     def links_of(self, domain: str) -> tuple[Link, ...]:
         """The links that end at `domain`."""
@@ -276,7 +278,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
             self.name,
             self.domain_order,
             sorted((*link.pair, self.link_weight(link)) for link in self.links),
-            self.topics,
+            {"contracts": self.topics.contracts},
             self.max_message_bytes,
             self.prepare,
             sorted(

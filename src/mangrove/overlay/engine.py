@@ -17,6 +17,7 @@ from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
 from mangrove.model.questions.session_quality import AskRequest
+from mangrove.model.rules_in_force import RulesInForce
 from mangrove.model.site_pair import SitePair
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope
@@ -139,23 +140,40 @@ class OverlayEngine:
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
         self._notary = Notary(domain, federation.domain_order, self._link_state, self._events, trust)
-        self._asks = SessionAsks(federation.topics)
-        self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
-        self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
+        self.rules = RulesInForce(federation.topics)
+        """The contracts that hold here at present."""
+        self._asks = SessionAsks(self.rules)
+        self._contracts = EffectiveContracts(self.rules, self._asks, self._live)
+        self._routes = RouteManager(
+            federation, domain, epoch, self._contracts, self._live, self._events, self.rules
+        )
         self._nearest = NearestDomains(self._live)
         self.border = border_of(domain, federation.domain_order, federation.access)
         """What may pass between this domain and the others; None where everything may."""
-        self._flows = FlowTable(
-            domain, federation.domain_order, federation.topics, self._nearest, self.border
-        )
+        self._flows = FlowTable(domain, federation.domain_order, self.rules, self._nearest, self.border)
         self._local = LocalInterest()
-        self._remote = RemoteInterest(domain, federation, epoch, self._flows, self.border, self._notary)
+        self._remote = RemoteInterest(
+            domain, federation, epoch, self._flows, self.border, self._notary, self.rules
+        )
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(
-            domain, federation, self._neighbours, self._link_state, secured=self._notary.secured
+            domain,
+            federation,
+            self._neighbours,
+            self._link_state,
+            secured=self._notary.secured,
+            rules=self.rules,
         )
         self._forwarder = Forwarder(
-            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels, self._notary
+            federation,
+            domain,
+            epoch,
+            self._neighbours,
+            self._live,
+            self._routes,
+            self._labels,
+            self._notary,
+            self.rules,
         )
         self._network = NetworkFollower(
             NetworkParts(
@@ -172,8 +190,8 @@ class OverlayEngine:
                 self._notary,
             )
         )
-        patience = Patience(federation.topics, self._neighbours, self._live)
-        self._delivery = Delivery(federation, self._forwarder.own_bit, patience)
+        patience = Patience(self.rules, self._neighbours, self._live)
+        self._delivery = Delivery(federation, self._forwarder.own_bit, patience, self.rules)
         for neighbour in self._neighbours:
             neighbour.monitor.only_way = not self._live.has_bypass(neighbour.name)
         self._settled = True
@@ -348,7 +366,7 @@ class OverlayEngine:
     def refusals(self, subject: str) -> dict[str, str]:
         """The domains that may not have a literal subject, whether they want it or not, and why."""
         others = [name for name in self.federation.domain_order if name != self.domain]
-        if is_internal(subject) or self.federation.topics.contract_of(subject).scope is Scope.DOMAIN:
+        if is_internal(subject) or self.rules.contract_of(subject).scope is Scope.DOMAIN:
             return dict.fromkeys(others, STAYS_HOME)
         if self.border is None:
             return {}
@@ -385,7 +403,7 @@ class OverlayEngine:
     def body_refused(self, origin: int, topic_class: int, reason: str, count: int, now: float) -> None:
         """Bodies that came from a domain were not opened; told now and then, with how many there were."""
         name = self.federation.domain_order[origin]
-        topic = self.federation.topics.contract_at(topic_class).match
+        topic = self.rules.contract_at(topic_class).match
         self._events.note(BodiesRefused(origin=name, topic=topic, reason=reason, count=count), now)
 
     def route_reply(self, domain: str) -> OutboundFlow | None:
@@ -596,6 +614,7 @@ class OverlayEngine:
         """The engine's account of itself."""
         sources = StatusSources(
             self.federation,
+            self.rules,
             self._neighbours,
             self._link_state,
             self._live,
@@ -703,7 +722,7 @@ class OverlayEngine:
     def _note_overruns(self, neighbour: Neighbour, now: float) -> None:
         waits_ms = neighbour.outgoing.waiting.waits.noticeable_ms()
         for topic_class, persists in neighbour.outgoing.take_overruns():
-            topic, peer = self.federation.topics.contract_at(topic_class).match, neighbour.name
+            topic, peer = self.rules.contract_at(topic_class).match, neighbour.name
             wait_ms = waits_ms.get(topic_class, 0.0)
             happening = (
                 BudgetOverrun(topic=topic, peer=peer, wait_ms=wait_ms)

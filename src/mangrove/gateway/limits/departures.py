@@ -14,7 +14,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.fair_limit import FairLimit, PublisherRoom
 from mangrove.gateway.limits.limited_flow import LimitedFlow
 from mangrove.model.congestion.rate_limit import Limits
-from mangrove.model.topics import TopicRules
+from mangrove.model.rules_in_force import Rules
 from mangrove.overlay.protocol.bodies import Entry, Flow, Message
 
 RATE_LIMITED = "rate limited"
@@ -90,7 +90,7 @@ class DepartureLimits:
     """Finds the limit of a subject, and keeps those in use."""
 
     def __init__(
-        self, rules: TopicRules, client: Limits, ledger: Ledger, forget_lines: Callable[[], None]
+        self, rules: Rules, client: Limits, ledger: Ledger, forget_lines: Callable[[], None]
     ) -> None:
         """`forget_lines` is called when flows that were given out earlier have to be asked for again."""
         self._rules = rules
@@ -128,8 +128,8 @@ class DepartureLimits:
         return Entry(message.skip, limited, once=request, booked=False)
 
     def _gate(self, subject: str) -> _Departure | None:
-        index = self._rules.index_of(subject)
-        contract = self._rules.contract_at(index)
+        topic_class = self._rules.class_of(subject)
+        contract = self._rules.contract_at(topic_class)
         limit = None
         if contract.rate_msg_s is not None or contract.rate_bytes_s is not None:
             now = monotonic()
@@ -138,7 +138,7 @@ class DepartureLimits:
             if freed:
                 self._forget_lines()
             if limit is None:
-                limit = self._shared.get(index) or self._shared.setdefault(index, make())
+                limit = self._shared.get(topic_class) or self._shared.setdefault(topic_class, make())
         elif not self._client:
             return None
         return _Departure(subject, limit, self._of_client if self._client else None, self._ledger)

@@ -26,7 +26,7 @@ from mangrove.gateway.mirroring.unrepeated import Unrepeated, may_have_id
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_LEASE_S, MIRROR_PREFIX
 from mangrove.model.status import MirrorFigures
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import Contract, Mirror, TopicRules, overlaps
+from mangrove.model.topics import Contract, Mirror, overlaps
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
@@ -65,7 +65,7 @@ class MirrorPlane:
         buffer_done: Callable[[], None],
     ) -> None:
         self._engine = engine
-        self._rules: TopicRules = engine.federation.topics
+        self._rules = engine.rules
         self._mirrored = [contract for contract in self._rules.contracts if contract.mirror]
         self._standby = [each for each in self._mirrored if each.mirror is Mirror.STANDBY]
         self._ledger = ledger

@@ -81,7 +81,7 @@ class Partnership:
         So frames are told before they are delivered, unless their contract is mirrored: then subscribers tell
         copies apart, nothing must be lost, and they are told when they have left this process.
         """
-        rules = self._engine.federation.topics
+        rules = self._engine.rules
         before = [frame.name for frame in frames if not rules.contract_at(frame.topic_class).mirror]
         if before:
             self.pair.tell_names(before)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
+from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Late, Order
 from mangrove.overlay.delivery.delay_record import DelayRecord
 from mangrove.overlay.delivery.resequencer import Holding, Resequencer
@@ -19,8 +20,10 @@ _GAIN = 0.05
 class Delivery:
     """Judges frames for this domain and keeps account of how long they took."""
 
-    def __init__(self, federation: Federation, own_bit: int, patience: Holding) -> None:
-        self._rules = federation.topics
+    def __init__(
+        self, federation: Federation, own_bit: int, patience: Holding, rules: Rules | None = None
+    ) -> None:
+        self._rules = rules or federation.topics
         self._order = federation.domain_order
         self._seen = SeenFrames()
         self._back = SeenFrames()

@@ -18,9 +18,10 @@ from collections.abc import Callable, Collection, KeysView
 from typing import NamedTuple
 
 from mangrove.model.access.evaluation import Decision
+from mangrove.model.rules_in_force import Rules
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
-from mangrove.model.topics import Order, Queue, Scope, TopicRules
+from mangrove.model.topics import Order, Queue, Scope
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors
@@ -149,13 +150,12 @@ class FlowTable:
         self,
         domain: str,
         order: tuple[str, ...],
-        rules: TopicRules,
+        rules: Rules,
         nearest: NearestDomains,
         border: Border | None = None,
     ) -> None:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
-        self._any_confidential = rules.any_confidential
         self._nearest = nearest
         self._border = border
         self._wanted_by: dict[str, int] = {}
@@ -229,7 +229,7 @@ class FlowTable:
 
     def routes_of(self, subject: str, at_home: Callable[[str], Collection[str]]) -> tuple[Route, ...]:
         """The flows for a literal subject; none when it goes nowhere. Groups `at_home` are served there."""
-        topic_class = self._rules.index_of(subject)
+        topic_class = self._rules.class_of(subject)
         contract = self._rules.contract_at(topic_class)
         if is_internal(subject) or contract.scope is Scope.DOMAIN:
             return ()
@@ -267,7 +267,7 @@ class FlowTable:
                 waiting.setdefault(self._nearest.of(has_members), []).append(group)
             else:
                 lost.append(group)
-        topic_class = self._rules.index_of(subject)
+        topic_class = self._rules.class_of(subject)
         confidential = self._rules.contract_at(topic_class).confidential
         key = FlowKey(0, topic_class, retargeted=True, hop_limit=hop_limit, confidential=confidential)
         routes = self._routes(plain & away, waiting, key)
@@ -328,7 +328,7 @@ class FlowTable:
         bit = self._bit_of.get(domain)
         if bit is None:
             return None
-        return self._flow(FlowKey(bit, len(self._rules.contracts), confidential=self._any_confidential))
+        return self._flow(FlowKey(bit, self._rules.unmatched, confidential=self._rules.any_confidential))
 
     def flow(self, flow_id: int) -> OutboundFlow:
         """A flow that was made before."""

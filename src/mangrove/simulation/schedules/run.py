@@ -223,7 +223,7 @@ class _Run:
                 (each.topic, each.destination) for each in asked if isinstance(each, RouteRequested)
             )
             for (topic, destination), count in sets.items():
-                paths = len(engine.active_paths(RULES.index_of(topic), destination))
+                paths = len(engine.active_paths(RULES.class_of(topic), destination))
                 if count > paths:
                     self.problems.append(
                         f"{name} asked for {count} routes of {topic} to {destination} although all was quiet"
