@@ -64,7 +64,8 @@ class FederationDocument(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     def text(self) -> bytes:
         """What is signed, stored and sent; of contracts, what they say beyond the default."""
-        said = msgspec.to_builtins(self)
+        # Once there and back, so that a number is written in one way only.
+        said = msgspec.to_builtins(msgspec.convert(msgspec.to_builtins(self), FederationDocument))
         topics = said["topics"]
         topics["contracts"] = [_short(each) for each in topics["contracts"]]
         for each in topics.get("withdrawn", ()):

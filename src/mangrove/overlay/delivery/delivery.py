@@ -45,6 +45,12 @@ class Delivery:
             self._seen.check(name)
             self.resequencer.remember(name)
 
+    def contracts_changed(self) -> None:
+        """Forget how long it took under contracts that nobody knows any more."""
+        known = {*self._rules.known(), self._rules.unmatched}
+        for key in [key for key in self.observed_ms if key[1] not in known]:
+            del self.observed_ms[key], self.delays[key]
+
     def arrived(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame that names this domain among its destinations."""
         verdict = self._seen.check(frame.name)

@@ -97,6 +97,10 @@ class RemoteInterest:
             found.append("the contracts that are wanted were miscounted")
         return found
 
+    def contracts_changed(self) -> None:
+        """Other contracts hold."""
+        self.classes.contracts_changed(self._flows.wants_of_domains())
+
     def _heeded(self) -> Iterator[tuple[str, DomainInterest]]:
         """What the other domains want, as far as it may go there."""
         for domain, known in self.interest.domains():

@@ -34,6 +34,20 @@ class WantedClasses:
         """Contracts, by their classes, with the domains that have subscribers for them."""
         return self._counts.keys()
 
+    def contracts_changed(self, wants: Iterable[tuple[str, str]]) -> None:
+        """Other contracts hold: of all `wants` so far, by domain and subject, those under new ones count."""
+        before = self._matches
+        self._matches = self._leaving()
+        gone, new = set(before) - set(self._matches), set(self._matches) - set(before)
+        for topic_class, _ in gone:
+            for key in [key for key in self._counts if key[0] == topic_class]:
+                del self._counts[key]
+        for domain, subject in wants if new else ():
+            for topic_class, match in new:
+                if overlaps(match, subject):
+                    self._counts[topic_class, domain] += 1
+        self._changed = True
+
     def take_changed(self) -> bool:
         """Whether some contract gained its first or lost its last subscriber in a domain."""
         changed, self._changed = self._changed, False

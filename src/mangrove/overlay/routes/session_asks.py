@@ -89,6 +89,14 @@ class SessionAsks:
             self._forget(session)
         return bool(ended)
 
+    def contracts_changed(self) -> bool:
+        """Other contracts hold: who asked under one that does not hold any more asks again; True if any."""
+        current = {topic_class for topic_class, _ in self._rules.numbered()}
+        gone = [session for session, lease in self._leases.items() if lease.topic_class not in current]
+        for session in gone:
+            self._forget(session)
+        return bool(gone)
+
     def timer(self) -> float:
         """When the next lease runs out."""
         first = next(iter(self._leases.values()), None)

@@ -132,6 +132,11 @@ class Council:
             proposed=self._proposed,
         )
 
+    def said_again(self) -> VersionNotice:
+        """What this domain says, as something new."""
+        self._sequence += 1
+        return self.notice()
+
     @property
     def silent(self) -> bool:
         """Whether there is nothing to say: no change was ever attempted."""
@@ -225,6 +230,11 @@ class Council:
         self._notices[notice.origin] = notice
         self._arriving = [each for each in self._arriving if each not in notice.named()]
         return True
+
+    def knows(self, notice: VersionNotice) -> bool:
+        """Whether something as new was heard of its origin."""
+        known = self._notices.get(notice.origin)
+        return notice.origin == self._domain or (known is not None and known.stamp >= notice.stamp)
 
     def _prune(self) -> None:
         """Keep the documents that somebody speaks of, and the last that came."""

@@ -13,6 +13,7 @@ from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.subjects import matches
 from mangrove.model.topics import Contract, Mirror, Queue, TopicRules
+from mangrove.model.versions import succession
 from mangrove.model.versions.checking import content_problem, document_problem, kinship_problem
 from mangrove.model.versions.document import (
     FederationDocument,
@@ -21,7 +22,7 @@ from mangrove.model.versions.document import (
     in_force,
 )
 from mangrove.model.versions.moves import moves
-from mangrove.model.versions.succession import MAX_CLASS, MAX_WITHDRAWN, difference, successor
+from mangrove.model.versions.succession import MAX_CLASS, difference, successor
 
 ALERT, SENSOR, PLANT = (Contract(match=match) for match in ("alert.>", "sensor.>", "plant.>"))
 FASTER = msgspec.structs.replace(ALERT, deadline_ms=50.0)
@@ -146,12 +147,13 @@ def test_numbers_run_out_with_a_message() -> None:
         following(full, FASTER)
 
 
-def test_withdrawn_contracts_are_kept_as_long_as_there_is_room() -> None:
+def test_withdrawn_contracts_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(succession, "MAX_WITHDRAWN", 8)
     document = first_document(federation())
-    for number in range(MAX_WITHDRAWN + 10):
+    for number in range(20):
         document = following(document, Contract(match=f"t{number}"))
     kept = [each.topic_class for each in document.topics.withdrawn]
-    assert len(kept) == MAX_WITHDRAWN
+    assert len(kept) == 8
     assert kept == sorted(kept)
     assert kept[-1] == document.next_class - 2
 
