@@ -85,9 +85,9 @@ def test_messages_in_between_arrive_once_and_in_order_whether_their_contract_cha
     assert versions(net) == dict.fromkeys(NAMES, 1 + len(contracts))
     assert not net.duplicates
     assert not net.dropped
-    for subject in (b"alert.x", b"other.x", b"other.y"):
-        numbers = [int(body.split()[1]) for _, body in net.delivered if body.startswith(subject + b" ")]
-        assert numbers == list(range(sent)), subject
+    for told in (b"alert.x", b"other.x", b"other.y"):
+        numbers = [int(body.split()[1]) for _, body in net.delivered if body.startswith(told + b" ")]
+        assert numbers == list(range(sent)), told
 
 
 def test_a_topic_may_be_told_to_stay_at_home_and_to_travel_again() -> None:

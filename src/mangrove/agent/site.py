@@ -323,6 +323,7 @@ class Site:
             events_path=str(self._run.events_of(recorded_as)),
             audit_path=str(self._run.audit_of(name)),
             journal_path=str(self._run.journal_of(recorded_as)),
+            versions_path=str(self._run.versions_of(recorded_as)),
             stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
         )
         path = self._run.settings(name)

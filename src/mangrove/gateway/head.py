@@ -401,6 +401,14 @@ class HeadConnection:
         else:
             self._silence.when_known(done)
 
+    def contracts_changed(self, directions: bytes) -> None:
+        """Other contracts hold: what lines mean is learnt anew, and clients are told what holds now."""
+        self._directions = directions
+        self.departures.contracts_changed()
+        if self._mirrors is not None:
+            self._mirrors.contracts_changed()
+        self._forget_lines()
+
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
         self.sorter.forget_some(subjects, self._ledger.sent)

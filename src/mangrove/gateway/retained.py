@@ -30,9 +30,9 @@ from mangrove.gateway.letters import (
     write_letter,
 )
 from mangrove.model.access.refusals import Crossing
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Scope
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 
 log = logging.getLogger(__name__)

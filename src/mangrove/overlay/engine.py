@@ -17,7 +17,6 @@ from mangrove.model.events.event_log import Event, EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
 from mangrove.model.questions.session_quality import AskRequest
-from mangrove.model.rules_in_force import RulesInForce
 from mangrove.model.site_pair import SitePair
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope
@@ -25,6 +24,7 @@ from mangrove.model.versions.changes import Change
 from mangrove.model.versions.document import FederationDocument, WrittenDocument, in_force
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.model.versions.moves import moves
+from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.delivery.seen_frames import Verdict
@@ -610,6 +610,10 @@ class OverlayEngine:
     def reachable_domains(self) -> frozenset[str]:
         """The other domains to which some way leads at present."""
         return self.federation.reachable(self.domain, self._live.failed)
+
+    def kept_versions(self) -> KeptVersions:
+        """What must not be forgotten of versions."""
+        return self._versions.council.kept()
 
     def recall(self, kept: KeptVersions, now: float) -> list[Instruction]:
         """What the gateway that carries has written down of versions, told to the one that stands by."""

@@ -10,7 +10,6 @@ import msgspec
 from mangrove.model.events.event_log import EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
-from mangrove.model.rules_in_force import RulesInForce
 from mangrove.model.site_pair import SitePair
 from mangrove.model.status import (
     NO_CONTRACT,
@@ -22,6 +21,7 @@ from mangrove.model.status import (
     TableFigures,
     WayStatus,
 )
+from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.forwarding.forwarder import Forwarder

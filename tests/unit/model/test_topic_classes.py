@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mangrove.model.federation import Domain, Federation
-from mangrove.model.rules_in_force import RulesInForce
 from mangrove.model.topics import BEST_EFFORT, Contract, TopicRules, Withdrawn
+from mangrove.model.versions.rules_in_force import RulesInForce
 
 ALERT, SENSOR, OLD = (Contract(match=match) for match in ("alert.>", "sensor.>", "old.>"))
 

@@ -25,8 +25,8 @@ from mangrove.model.questions.audience import (
     Wanted,
     client_name_problem,
 )
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.subjects import is_internal, subject_problem
+from mangrove.model.versions.rules_in_force import Rules
 
 MAX_LOOKED_AT = 20_000
 """So many nodes are looked at for the patterns of one moment; beyond that, all leaves are taken back."""

@@ -25,9 +25,9 @@ from mangrove.model.agents.usefulness import (
 )
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import RateLimit
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Scope
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.protocol.bodies import Flow, Message
 
 CONGESTION = "congestion"

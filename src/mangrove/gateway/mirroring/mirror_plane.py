@@ -66,8 +66,7 @@ class MirrorPlane:
     ) -> None:
         self._engine = engine
         self._rules = engine.rules
-        self._mirrored = [contract for contract in self._rules.contracts if contract.mirror]
-        self._standby = [each for each in self._mirrored if each.mirror is Mirror.STANDBY]
+        self.contracts_changed()
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
@@ -85,6 +84,11 @@ class MirrorPlane:
         self.edges = [
             EdgeAttachment(name, attach, self, self._sorter) for name, attach in sorted(edges.items())
         ]
+
+    def contracts_changed(self) -> None:
+        """Other contracts hold; which topics have second ways stays the same."""
+        self._mirrored = [contract for contract in self._rules.contracts if contract.mirror]
+        self._standby = [each for each in self._mirrored if each.mirror is Mirror.STANDBY]
 
     def join(self, outbound: Callable[[bytes], Entry], wanted: Callable[[str], None]) -> None:
         """`outbound` says what a line means that the head broker would send.

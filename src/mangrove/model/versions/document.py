@@ -17,7 +17,7 @@ from mangrove.model.access.rules import AccessRules
 from mangrove.model.federation import Federation, Limits
 from mangrove.model.topics import Contract, TopicRules
 
-MAX_DOCUMENT_BYTES = 512 << 10
+MAX_DOCUMENT_BYTES = 384 << 10
 MAX_SIGNATURE_BYTES = 1024
 MAX_WORDS = 500
 MAX_PAST = 64

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Late, Order
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.delivery.delay_record import DelayRecord
 from mangrove.overlay.delivery.resequencer import Holding, Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict

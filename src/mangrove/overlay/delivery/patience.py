@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Late
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.delivery.resequencer import SETTLED_S
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.live_map import LiveMap

@@ -18,10 +18,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, KeysView
 from typing import NamedTuple
 
 from mangrove.model.access.evaluation import Decision
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Order, Queue, Scope
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mangrove.model.federation import Federation, Urgency
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Late
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.budgets import first_budget_ms, overdue_ms
 from mangrove.overlay.forwarding.flows import OutboundFlow
 from mangrove.overlay.forwarding.parked_frames import ParkedFrames

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from mangrove.model.federation import Federation
-from mangrove.model.rules_in_force import Rules
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.instructions import ChangeSubscriptions, ConfirmSubscriptions, ForgetRoutes, Instruction

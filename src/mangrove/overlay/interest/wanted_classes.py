@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView
 
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Scope, overlaps
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.interest.interest_database import DomainInterest
 from mangrove.overlay.interest.wants import subject_of
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from mangrove.model.questions.session_quality import NOTHING_MORE, Quality, Role, allowed, raised, strictest
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Contract, Mirror
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.session_asks import SessionAsks
 

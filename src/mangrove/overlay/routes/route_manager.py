@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import ExposedPath
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.status import Requirement, unmet_text
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap

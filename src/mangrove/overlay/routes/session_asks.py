@@ -13,9 +13,9 @@ import msgspec
 
 from mangrove.errors import MangroveError
 from mangrove.model.questions.session_quality import LEASE_S, AskRequest, Quality, Role, allowed, strictest
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.subjects import covers
 from mangrove.model.topics import Contract, Scope, SessionLimits, overlaps
+from mangrove.model.versions.rules_in_force import Rules
 
 MAX_ASKS = 10_000
 

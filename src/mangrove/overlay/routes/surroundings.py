@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mangrove.model.federation import Federation
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.topics import Contract
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.links.throughput import MBIT_BYTES
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.link_loads import NO_LOADS, LinkLoads, add_load, capacities

@@ -20,8 +20,8 @@ from itertools import pairwise
 import msgspec
 
 from mangrove.model.federation import Federation
-from mangrove.model.rules_in_force import Rules
 from mangrove.model.site_pair import site_pair
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown

@@ -54,7 +54,7 @@ class VersionStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         if kept.committed is not None:
             version = kept.committed.read().version
-            path = self._folder / f"{version:08}{SUFFIX}"
+            path = self._folder.joinpath(f"{version:08}{SUFFIX}")
             if not path.exists():
                 _replace(path, _encode(kept.committed))
                 for old in sorted(self._folder.glob(f"*{SUFFIX}"))[:-MAX_DOCUMENTS]:
