@@ -46,7 +46,7 @@ def apply(
 
     wanted = load_federation(file)
     runtime = find_running(federation, run_dir)
-    fixed = list(_fixed(runtime.federation, wanted))
+    fixed = list(fixed_mistakes(runtime.federation, wanted))
     if fixed:
         from mangrove.errors import InvalidDocumentError
 
@@ -64,7 +64,7 @@ def apply(
     )
 
 
-def _fixed(running: Federation, wanted: Federation) -> list[Mistake]:
+def fixed_mistakes(running: Federation, wanted: Federation) -> list[Mistake]:
     """What the file has otherwise and cannot change while the federation runs."""
     if wanted.name != running.name:
         return [Mistake("federation", f"{wanted.name!r} is another federation", running.name)]
