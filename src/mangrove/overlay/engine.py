@@ -603,6 +603,15 @@ class OverlayEngine:
         """What became of a version that was proposed here."""
         return self._versions.change(digest)
 
+    def changes(self) -> tuple[Change, ...]:
+        """What was proposed here lately, and what became of it."""
+        return tuple(self._versions.council.changes.values())
+
+    @property
+    def version_digest(self) -> str:
+        """Names the text of what is in force here."""
+        return self._versions.council.digest
+
     def versions_in_force(self) -> dict[str, int]:
         """Which version is in force at each domain, as far as is known here."""
         return self._versions.council.versions()

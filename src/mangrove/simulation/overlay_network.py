@@ -134,6 +134,8 @@ class SimulatedOverlay(VirtualTime):
         super().__init__(seed)
         self._recorders = dict(record or {})
         self.authority = authority
+        self.watch: Callable[[str, Frame], None] | None = None
+        """Is told of every frame that comes to a gateway, before it is looked at there."""
         self.forgers: dict[str, Forger] = {}
         """Compromised gateways: what they send, and hear, passes through their forger's hands."""
         self.federation = federation
@@ -441,6 +443,8 @@ class SimulatedOverlay(VirtualTime):
             return
         if receiver in self.forgers:
             self.forgers[receiver].heard(frame)
+        if self.watch is not None:
+            self.watch(receiver, frame)
         engine.heard(sender, self.now)
         try:
             instructions = engine.receive(sender, frame, self.now)

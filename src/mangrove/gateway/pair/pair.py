@@ -169,6 +169,8 @@ class Pair:
     def begun(self) -> None:
         """Everything carries."""
         self._roles.begun(monotonic())
+        if self._partner is not None:
+            self.tell_versions(self._partner.kept_versions())
         self._serve()
 
     def let_go(self) -> None:

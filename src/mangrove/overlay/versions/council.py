@@ -148,6 +148,11 @@ class Council:
             yield self.notice()
         yield from self._notices.values()
 
+    @property
+    def digest(self) -> str:
+        """Names the text of what is in force here."""
+        return self._digest
+
     def held(self, digest: str) -> WrittenDocument | None:
         """A document that somebody speaks of."""
         held = self._held.get(digest)
