@@ -358,6 +358,7 @@ class Site:
             system_user=self._system_user,
             keys=self._keys,
             health=self._health_at(HealthPort.AGENT),
+            versions_path=str(self._run.versions_of(self.domain)) if self._first else "",
             events_path=str(self._run.events_of(name)),
             audit_path=str(self._run.audit_of(name)),
         )
