@@ -455,8 +455,8 @@ class Gateway:
                     self._sealed.drop(frame, reason)
                 case RetargetMessages(frame):
                     self._retarget(frame)
-                case KeepVersions(kept):
-                    self._versions.keep(kept)
+                case KeepVersions(kept, then, at_once):
+                    self._versions.keep(kept, partial(self._carry_out, list(then)), at_once=at_once)
                 case AdoptDocument(document):
                     self._adopt(document)
 
@@ -589,6 +589,7 @@ class Gateway:
             if self._timer is not None:
                 self._timer.cancel()
             self._desk.close()
+            self._versions.close()
             self._journal.close()
             if self._stimuli is not None:
                 self._stimuli.write()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -55,19 +58,44 @@ class Versions:
     def __init__(self, path: str, audit: AuditLog) -> None:
         self._store = VersionStore(Path(path)) if path else None
         self._audit = audit
+        self._writer = ThreadPoolExecutor(1, "versions")
         self.tell_other: Callable[[KeptVersions], None] = lambda kept: None
         """Tells the other gateway of the domain, if there is one."""
 
-    def keep(self, kept: KeptVersions) -> None:
-        """Write it down, and tell the other gateway; both before anybody else hears of it."""
-        if self._store is not None:
-            self._store.write(kept)
+    def keep(
+        self, kept: KeptVersions, then: Callable[[], None] | None = None, *, at_once: bool = False
+    ) -> None:
+        """Write it down, and tell the other gateway; `then` do what depends on it.
+
+        A disk may take its time, in which messages flow; so a thread writes, one state after the other.
+        """
         self.tell_other(kept)
+        if self._store is None or at_once:
+            self.keep_told(kept)
+            if then is not None:
+                then()
+            return
+        loop = asyncio.get_running_loop()
+        writing = loop.run_in_executor(self._writer, self._store.write, kept)
+        writing.add_done_callback(partial(self._written, then))
+
+    def _written(self, then: Callable[[], None] | None, writing: asyncio.Future[None]) -> None:
+        if writing.cancelled():
+            return
+        if (error := writing.exception()) is not None:
+            # What is not on disk is not said: others count this domain as one that does not answer.
+            log.error("versions cannot be written down: %s", error)
+        elif then is not None:
+            then()
 
     def keep_told(self, kept: KeptVersions) -> None:
-        """Write down what the other gateway of the domain has written down."""
+        """Write down what the other gateway of the domain has written down, or what cannot wait."""
         if self._store is not None:
-            self._store.write(kept)
+            self._writer.submit(self._store.write, kept).result()
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._writer.shutdown(wait=False, cancel_futures=True)
 
     def adopted(self, document: FederationDocument) -> None:
         """Another version is in force."""

@@ -88,9 +88,14 @@ class RetargetMessages(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeepVersions(msgspec.Struct, frozen=True, gc=False):
-    """Write this down, so that it outlives this process, before anything that follows is sent."""
+    """Write this down, so that it outlives this process, and send what is to follow `then`.
+
+    Messages go on meanwhile, unless it must be written `at_once`, before anything else is done.
+    """
 
     kept: KeptVersions
+    then: tuple[SendFrame, ...] = ()
+    at_once: bool = False
 
 
 class AdoptDocument(msgspec.Struct, frozen=True, gc=False):

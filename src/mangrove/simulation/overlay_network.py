@@ -330,8 +330,9 @@ class SimulatedOverlay(VirtualTime):
                     self._serve_head(name)
                 case ResetTimer():
                     self._set_timer(name)
-                case KeepVersions(kept):
+                case KeepVersions(kept, then):
                     self.disks[name] = kept
+                    self._carry_out(name, list(then))
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:

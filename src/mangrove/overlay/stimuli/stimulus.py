@@ -447,7 +447,7 @@ def digest(outcome: Outcome) -> int:
 
 
 def _plain(outcome: object) -> object:
-    if isinstance(outcome, list):
+    if isinstance(outcome, list | tuple):
         return [_plain(each) for each in outcome]
     if isinstance(outcome, Frame):
         kept = KeptFrame.of(outcome)

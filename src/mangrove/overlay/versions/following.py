@@ -13,7 +13,7 @@ from mangrove.model.versions.document import FederationDocument, WrittenDocument
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.model.versions.succession import difference
 from mangrove.overlay.events.happenings import ChangeProposed, VersionInForce
-from mangrove.overlay.instructions import Instruction, KeepVersions
+from mangrove.overlay.instructions import Instruction, KeepVersions, SendFrame
 from mangrove.overlay.protocol.frames import VERSIONS_PROTOCOL
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.trust.notary import VERSION, Notary
@@ -126,15 +126,24 @@ class VersionsFollower:
         before = self.document
         if not self.council.advance(now, reachable):
             return []
-        instructions: list[Instruction] = []
-        kept = self.council.take_kept()
-        if kept is not None:
-            instructions.append(KeepVersions(kept))
-        if self.document is not before:
+        adopted = self.document is not before
+        if adopted:
             self._note(before, now)
         notice = self.council.notice()
         self._spreading.keep(notice, self._signed(notice))
-        return instructions + self._spreading.spread(notice)
+        told = self._spreading.spread(notice)
+        kept = self.council.take_kept()
+        if kept is None:
+            return told
+        if adopted:
+            # Neighbours must hear of it before any frame under it. That a quorum has accepted it is written
+            # down elsewhere; only a promise that was given in the same breath has to be kept first.
+            return [KeepVersions(kept, at_once=bool(kept.promised.round)), *told]
+        notices = tuple(
+            each for each in told if isinstance(each, SendFrame) and self._spreading.is_notice(each)
+        )
+        documents = [each for each in told if each not in notices]
+        return [*documents, KeepVersions(kept, notices)]
 
     def _note(self, before: FederationDocument, now: float) -> None:
         document = self.document

@@ -59,6 +59,10 @@ class Spreading:
         """Whether these very words are ready to be passed on."""
         return self._frames.get(notice.origin, (None,))[0] == notice
 
+    def is_notice(self, sent: SendFrame) -> bool:
+        """Whether a frame holds a notice, and not a document."""
+        return any(sent.frame is frame for _, frame in self._frames.values())
+
     def spread(self, notice: VersionNotice, source: str = "") -> list[Instruction]:
         """Tell all neighbours but the one that it came from."""
         return [each for peer in self._told if peer != source for each in self._tell(peer, notice)]

@@ -21,7 +21,7 @@ from mangrove.overlay.protocol.frames import Frame, FrameType
 from mangrove.simulation.overlay_network import SimulatedOverlay
 from mangrove.simulation.schedules.schedule import PLAIN, RULES
 
-MOST_CHANGES = 6
+MAX_CHANGES = 6
 OPEN_S = 60.0
 """So long it may take until a change is completed whose proposer has died."""
 
@@ -38,7 +38,7 @@ class Changes:
         self.asked = 0
         self.problems: list[str] = []
         net.watch = self._arrived
-        for _ in range(self._chance.randint(1, MOST_CHANGES)):
+        for _ in range(self._chance.randint(1, MAX_CHANGES)):
             at = net.now + self._chance.uniform(0.0, seconds)
             for _ in range(self._chance.choice((1, 1, 2))):
                 net.at(at, partial(self._ask, self._chance.random()))
