@@ -14,6 +14,7 @@ from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.trust.keys_in_force import KeysInForce
 from mangrove.model.address import Address
 from mangrove.model.gateway_settings import PairSettings
+from mangrove.model.versions.kept import Ballot, KeptVersions
 from mangrove.overlay.pair.messages import Figures, Role
 from mangrove.overlay.protocol.control_messages import Digest, InterestUpdate
 from mangrove.overlay.protocol.frames import Name
@@ -31,6 +32,7 @@ class Notebook:
         self.interest: list[InterestUpdate] = []
         self.roles: list[Role] = []
         self.others: list[str] = []
+        self.versions: list[KeptVersions] = []
         pair.serve(self)
 
     def figures(self) -> Figures:
@@ -54,6 +56,12 @@ class Notebook:
 
     def interest_beyond(self, digest: Digest) -> Iterable[InterestUpdate]:
         return [UPDATE]
+
+    def kept_versions(self) -> KeptVersions:
+        return KeptVersions(promised=Ballot(3, "a"))
+
+    def told_versions(self, kept: KeptVersions) -> None:
+        self.versions.append(kept)
 
     def cleared(self) -> None:
         """Nothing was withheld."""

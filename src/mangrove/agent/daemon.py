@@ -22,6 +22,7 @@ from nats.aio.msg import Msg
 
 from mangrove.agent.hosting.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
+from mangrove.agent.serving.contracts_in_force import ContractsInForce
 from mangrove.agent.serving.failures.broker_probes import BrokerProbes
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
@@ -360,13 +361,32 @@ async def _serve(settings: AgentSettings) -> None:
     audit.note(AuditKind.PROCESS_STARTED)
     tracer = Tracer.from_environment("mangrove-agent", **{"service.instance.id": settings.agent})
     try:
-        await Agent(settings, audit, tracer).run()
+        await _serve_by_contracts(settings, audit, tracer)
     finally:
         if tracer is not None:
             tracer.close()
         audit.note(AuditKind.PROCESS_STOPPED)
         audit.close()
         log.info("agent stopped")
+
+
+async def _serve_by_contracts(settings: AgentSettings, audit: AuditLog, tracer: Tracer | None) -> None:
+    """One life of the agent after the other, each under the contracts in force."""
+    contracts = ContractsInForce(settings.versions_path)
+    while True:
+        federation = contracts.federation(settings.federation)
+        agent = Agent(msgspec.structs.replace(settings, federation=federation), audit, tracer)
+        serving = asyncio.create_task(agent.run(), name="agent")
+        changed = asyncio.create_task(contracts.changed(), name="contracts")
+        try:
+            await asyncio.wait((serving, changed), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                return await serving
+        finally:
+            for task in (changed, serving):
+                task.cancel()
+            await asyncio.gather(changed, serving, return_exceptions=True)
+        log.info("other contracts than those of version %d are in force", contracts.version)
 
 
 def main() -> None:

@@ -27,6 +27,11 @@ from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.hosting.supervision import HostAnswer, HostQuestion
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
+from mangrove.model.questions.versions_question import (
+    VersionsAnswer,
+    VersionsRequest,
+    gateway_versions_subject,
+)
 from mangrove.model.security.users import OPERATOR_USER
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
@@ -79,6 +84,11 @@ class ManagementConnection:
     async def avoid(self, request: AvoidRequest) -> AvoidAnswer | None:
         """Tell the gateway what is endangered, or no longer; None if it does not answer."""
         return await self._ask(gateway_avoid_subject(self._domain), msgspec.json.encode(request), AvoidAnswer)
+
+    async def versions(self, request: VersionsRequest) -> VersionsAnswer | None:
+        """Ask the gateway about versions of the federation document; None if it does not answer."""
+        encoded = msgspec.json.encode(request)
+        return await self._ask(gateway_versions_subject(self._domain), encoded, VersionsAnswer)
 
     async def agent_status(self) -> AgentStatus | None:
         """What the agent says of itself, or None if it does not answer."""

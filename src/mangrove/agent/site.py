@@ -328,6 +328,7 @@ class Site:
             events_path=self._events_path(recorded_as),
             audit_path=str(self._run.audit_of(name)),
             journal_path=str(self._run.journal_of(recorded_as)),
+            versions_path=str(self._run.versions_of(recorded_as)),
             stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
         )
         path = self._run.settings(name)
@@ -367,6 +368,7 @@ class Site:
             system_user=self._system_user,
             keys=self._keys,
             health=self._health_at(HealthPort.AGENT),
+            versions_path=str(self._run.versions_of(self.domain)) if self._first else "",
             events_path=self._events_path(name),
             audit_path=str(self._run.audit_of(name)),
         )

@@ -31,6 +31,7 @@ from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
 from mangrove.cli.routing import route
+from mangrove.cli.versions import apply, contract
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -58,6 +59,10 @@ app.command("avoid")(avoid.avoid)
 app.command("monitor")(monitor.monitor)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
+app.command("apply")(apply.apply)
+app.command("history")(apply.history)
+app.command("rollback")(apply.rollback)
+app.add_typer(contract.app, name="contract")
 app.add_typer(access.app, name="access")
 app.add_typer(audit.app, name="audit")
 app.add_typer(keys.app, name="keys")

@@ -41,6 +41,7 @@ from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
 from mangrove.gateway.stimuli_file import SegmentHead, StimuliFile
 from mangrove.gateway.trust.keys_in_force import KeysInForce
+from mangrove.gateway.versions import Versions, kept_versions
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.host.daemon import run_daemon
 from mangrove.host.event_file import EventFile
@@ -63,9 +64,11 @@ from mangrove.model.status import GatewayStatus, LimitFigures, SealingFigures
 from mangrove.model.stream.messages import GATEWAY_PART, TOPICS_PART
 from mangrove.model.subjects import egress_marker_subject
 from mangrove.model.topic_counts import TopicTotals
+from mangrove.model.versions.document import FederationDocument
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.events.happenings import StatementRefused
 from mangrove.overlay.instructions import (
+    AdoptDocument,
     ChangeSubscriptions,
     CloseLink,
     ConfirmSubscriptions,
@@ -74,6 +77,7 @@ from mangrove.overlay.instructions import (
     ForgetRoutes,
     HandToAgent,
     Instruction,
+    KeepVersions,
     ResetTimer,
     RetargetMessages,
     SendFrame,
@@ -144,10 +148,11 @@ class Gateway:
             settings.domain, {GATEWAY_PART: self._account, TOPICS_PART: self._topics}
         )
         self._event_file = EventFile(Path(settings.events_path) if settings.events_path else None, tracer)
-        self._hops = None if tracer is None else self._make_hops(tracer)
+        self._versions = Versions(settings.versions_path, self._audit)
         self._stimuli: StimuliFile | None = None
         self._sealing = self._make_sealing()
         self._engine = self._make_engine(epoch)
+        self._hops = None if tracer is None else self._make_hops(tracer)
         self._sealed = self._make_sealed()
         self._journal = DeliveryJournal(Path(settings.journal_path) if settings.journal_path else None)
         self._engine.remember(self._journal.names())
@@ -160,7 +165,7 @@ class Gateway:
         mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
         self._desk = AudienceDesk(
             settings.domain,
-            Leaves(federation.topics, self._engine.is_unwanted),
+            Leaves(self._engine.rules, self._engine.is_unwanted),
             mark,
             self._hang_together,
             users=bool(settings.keys),
@@ -189,7 +194,7 @@ class Gateway:
             silence=self._desk,
             mirrors=self._mirrors,
             border_book=self._border_book,
-            directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
+            directions=self._directions(),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
         self._mail = AgentMail(
@@ -219,6 +224,7 @@ class Gateway:
                 self._journal,
                 mark,
                 self._carry_out,
+                self._versions,
             )
 
     def _make_engine(self, epoch: int) -> OverlayEngine:
@@ -229,6 +235,7 @@ class Gateway:
         process = "" if pair is None or pair.number == 1 else pair.process
         standing_by = self._pair is not None
         trust = self._trust()
+        kept = kept_versions(self._settings.versions_path, federation)
         if not self._settings.stimuli_path:
             return OverlayEngine(
                 federation,
@@ -239,6 +246,7 @@ class Gateway:
                 process=process,
                 standing_by=standing_by,
                 trust=trust,
+                kept=kept,
             )
         head = SegmentHead(
             federation=federation,
@@ -248,6 +256,7 @@ class Gateway:
             process=process,
             standing_by=standing_by,
             secured=trust is not None,
+            kept=kept,
         )
         self._stimuli = StimuliFile(Path(self._settings.stimuli_path), head)
         engine = RecordedEngine(
@@ -260,6 +269,7 @@ class Gateway:
             process=process,
             standing_by=standing_by,
             trust=trust,
+            kept=kept,
         )
         self._stimuli.follow(engine)
         return engine
@@ -269,8 +279,7 @@ class Gateway:
         from mangrove.gateway.tracing.hop_spans import HopSpans
 
         tracer.when_dropped = self._ledger.ignore
-        contracts = self._settings.federation.topics.contracts
-        return HopSpans(tracer, self._settings.domain, tuple(each.match for each in contracts))
+        return HopSpans(tracer, self._settings.domain, self._engine.rules)
 
     def _trust(self) -> KeyTrust | None:
         """What the engine signs with and judges by; None without keys."""
@@ -339,7 +348,7 @@ class Gateway:
         settings = self._settings
         return RetainedMirror(
             settings.domain,
-            settings.federation.topics,
+            self._engine.rules,
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
             store=lambda owner: kind_of(settings.head_kind).retained(
@@ -446,6 +455,25 @@ class Gateway:
                     self._sealed.drop(frame, reason)
                 case RetargetMessages(frame):
                     self._retarget(frame)
+                case KeepVersions(kept, then, at_once):
+                    self._versions.keep(kept, partial(self._carry_out, list(then)), at_once=at_once)
+                case AdoptDocument(document):
+                    self._adopt(document)
+
+    def _adopt(self, document: FederationDocument) -> None:
+        """Another version of the federation document is in force."""
+        self._head.contracts_changed(self._directions())
+        self._versions.adopted(document)
+        self._publisher.poke()
+
+    def _directions(self) -> bytes:
+        """What clients that ask are told, by the contracts in force."""
+        directions = self._settings.directions
+        if directions is None:
+            return b""
+        return msgspec.json.encode(
+            msgspec.structs.replace(directions, terms=self._engine.rules.rules.terms())
+        )
 
     def _retarget(self, frame: Frame) -> None:
         """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""
@@ -561,6 +589,7 @@ class Gateway:
             if self._timer is not None:
                 self._timer.cancel()
             self._desk.close()
+            self._versions.close()
             self._journal.close()
             if self._stimuli is not None:
                 self._stimuli.write()
@@ -591,6 +620,7 @@ class Gateway:
             status=self.status,
             carry_out=self._carry_out,
             voucher=Voucher(self._places, login_of(self._settings.keys, GATEWAY_USER)),
+            versions=self._versions,
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(

@@ -158,10 +158,8 @@ class HeadConnection:
         self._departed: list[bytes] = []
         """Messages for queue groups that have no member here any more."""
         federation = engine.federation
-        self.departures = DepartureLimits(
-            federation.topics, federation.limits.client, ledger, self._forget_lines
-        )
-        self.arrivals = ArrivalLimits(federation.topics, federation.congestion, ledger, self._limits_changed)
+        self.departures = DepartureLimits(engine.rules, federation.limits.client, ledger, self._forget_lines)
+        self.arrivals = ArrivalLimits(engine.rules, federation.congestion, ledger, self._limits_changed)
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = OriginTables(engine.border, self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
@@ -403,6 +401,14 @@ class HeadConnection:
         else:
             self._silence.when_known(done)
 
+    def contracts_changed(self, directions: bytes) -> None:
+        """Other contracts hold: what lines mean is learnt anew, and clients are told what holds now."""
+        self._directions = directions
+        self.departures.contracts_changed()
+        if self._mirrors is not None:
+            self._mirrors.contracts_changed()
+        self._forget_lines()
+
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
         self.sorter.forget_some(subjects, self._ledger.sent)
@@ -590,7 +596,7 @@ class HeadConnection:
             return Entry(message.skip, self._machinery, once=True, booked=False)
         if message.reply and not self._leads_back(message.reply):
             return Entry(message.skip, self._no_way_back, once=True, booked=False)
-        if self._engine.federation.topics.contract_of(message.subject).scope is Scope.DOMAIN:
+        if self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
             return Entry(message.skip, self._stays_home)
         crosses = origin != FROM_HERE and not is_internal(message.subject)
         if self._engine.border is not None and crosses:
@@ -599,7 +605,7 @@ class HeadConnection:
                 refused = MayNotEnter(self._border_book, line, message, decision, self._arriving_from)
                 return Entry(message.skip, refused, once=bool(message.reply), booked=False)
         groups = self._engine.queue_groups(message.subject)
-        rules = self._engine.federation.topics
+        rules = self._engine.rules
         missing: tuple[str, ...] = ()
         if rules.contract_of(message.subject).queue is Queue.ONCE:
             missing = tuple(group for group in message.groups if group not in groups)

@@ -50,6 +50,8 @@ def gateway_report(
     return GatewayStatus(
         domain=engine.domain,
         epoch=engine.epoch,
+        version=engine.document.version,
+        versions=engine.versions_in_force(),
         uptime_s=uptime_s,
         head_connected=head_connected,
         head_broker=head_broker,

@@ -31,7 +31,8 @@ from mangrove.gateway.letters import (
 )
 from mangrove.model.access.refusals import Crossing
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import Scope, TopicRules
+from mangrove.model.topics import Scope
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class RetainedMirror:
     def __init__(
         self,
         domain: str,
-        rules: TopicRules,
+        rules: Rules,
         ledger: Ledger,
         *,
         max_message_bytes: int,

@@ -19,6 +19,7 @@ import msgspec
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Federation
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.network.live_map import LiveMap, restored_map
 from mangrove.overlay.sealing.sealer import BlankSealer
@@ -59,6 +60,8 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     standing_by: bool = False
     secured: bool = False
     """Whether it has keys; their answers are among the stimuli."""
+    kept: KeptVersions | None = None
+    """What was in force and promised when it was made."""
     state: bytes = b""
     """The engine at this point; empty if it had just been made."""
 
@@ -177,6 +180,7 @@ def _engine(head: SegmentHead) -> OverlayEngine:
             process=head.process,
             standing_by=head.standing_by,
             trust=RecordedTrust() if head.secured else None,
+            kept=head.kept,
         )
         made.seal_with(BlankSealer())  # bodies as long as they were
         return made

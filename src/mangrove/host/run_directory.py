@@ -72,6 +72,10 @@ class RunDirectory(msgspec.Struct, frozen=True):
         """The ring of what a gateway's engine was told last, to be replayed."""
         return self.path / "stimuli" / f"{domain}.ring"
 
+    def versions_of(self, domain: str) -> Path:
+        """The folder where the gateway of a domain keeps the versions of the federation document."""
+        return self.path / "versions" / domain
+
     # -- audit --------------------------------------------------------------------------------------------
 
     @property

@@ -211,6 +211,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     domains: dict[str, Domain]
+    numbers: tuple[str, ...] = ()
+    """Domains in the order of their numbers on the wire; none: by their names."""
     links: tuple[Link, ...] = ()
     topics: TopicRules = TopicRules()
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -231,7 +233,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def domain_order(self) -> tuple[str, ...]:
         """Domains in the order that gives each its number on the wire; the same at every gateway."""
-        return tuple(sorted(self.domains))
+        return self.numbers or tuple(sorted(self.domains))
 
     def links_of(self, domain: str) -> tuple[Link, ...]:
         """The links that end at `domain`."""
@@ -275,11 +277,18 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     def topology_hash(self) -> str:
         """Names what all gateways must agree on: numbering of domains, who to call, links and contracts."""
-        agreed = (
+        return _hash_of(self._agreed({"contracts": self.topics.contracts}))
+
+    def shape_hash(self) -> str:
+        """Names what all gateways must agree on and nobody can change while they run: all but contracts."""
+        return _hash_of(self._agreed(None))
+
+    def _agreed(self, topics: object) -> tuple[object, ...]:
+        return (
             self.name,
             self.domain_order,
             sorted((*link.pair, self.link_weight(link)) for link in self.links),
-            self.topics,
+            topics,
             self.max_message_bytes,
             self.prepare,
             sorted(
@@ -287,7 +296,10 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
             ),
             sorted(name for name, domain in self.domains.items() if domain.gateways > 1),
         )
-        return hashlib.blake2b(msgspec.msgpack.encode(agreed), digest_size=12).hexdigest()
+
+
+def _hash_of(agreed: object) -> str:
+    return hashlib.blake2b(msgspec.msgpack.encode(agreed), digest_size=12).hexdigest()
 
 
 def great_circle_km(first: tuple[float, float], second: tuple[float, float]) -> float:

@@ -53,6 +53,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where to write down who connected and was refused; empty: nowhere."""
     stimuli_path: str = ""
     """Where to record what the engine is told; empty: nowhere."""
+    versions_path: str = ""
+    """The folder where versions of the federation document are kept; empty: nowhere."""
     head_kind: BrokerKind = BrokerKind.NATS
     head_client_url: str = ""
     """Where clients connect to the head broker; empty: retained messages stay in their domain."""

@@ -322,6 +322,10 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     domain: str
     epoch: int
+    version: int = 1
+    """Of the federation document, in force here."""
+    versions: dict[str, int] = {}
+    """In force at each domain, as far as is known here."""
     uptime_s: float
     head_connected: bool
     links: tuple[LinkStatus, ...]

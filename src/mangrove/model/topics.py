@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 import msgspec
@@ -116,10 +117,49 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 BEST_EFFORT = Contract(match=">")
 
 
+class Withdrawn(msgspec.Struct, frozen=True):
+    """A contract that no longer governs anything, while frames under it may still be on their way."""
+
+    topic_class: int
+    contract: Contract
+
+
 class TopicRules(msgspec.Struct, frozen=True):
-    """The contracts of a federation in file order; the first match wins, and none means best effort."""
+    """The contracts of a federation in file order; the first match wins, and none means best effort.
+
+    Each has a number, its *class*, by which frames name it. In a federation that was never changed that is
+    its position, and what no contract governs has the number after the last. A class always names the same
+    words: a contract that is changed gets another one (see `model.versions`).
+    """
 
     contracts: tuple[Contract, ...] = ()
+    ids: tuple[int, ...] = ()
+    """The classes of the contracts; none: their positions."""
+    rest: int | None = None
+    """The class of what no contract governs; None: the number of contracts."""
+    withdrawn: tuple[Withdrawn, ...] = ()
+
+    @property
+    def unmatched(self) -> int:
+        """The class of what no contract governs."""
+        return len(self.contracts) if self.rest is None else self.rest
+
+    def numbered(self) -> Iterator[tuple[int, Contract]]:
+        """The classes in the order in which they are tried, with their contracts."""
+        return zip(self.ids or range(len(self.contracts)), self.contracts, strict=True)
+
+    def known(self) -> dict[int, Contract]:
+        """All classes that a frame may name, but for that of what no contract governs."""
+        found = {each.topic_class: each.contract for each in self.withdrawn}
+        found.update(self.numbered())
+        return found
+
+    def class_of(self, subject: str) -> int:
+        """The class of the contract that governs a literal subject; `unmatched` means best effort."""
+        for topic_class, contract in self.numbered():
+            if matches(contract.match, subject):
+                return topic_class
+        return self.unmatched
 
     def index_of(self, subject: str) -> int:
         """Position of the contract that governs a literal subject; `len(contracts)` means best effort."""
@@ -130,11 +170,14 @@ class TopicRules(msgspec.Struct, frozen=True):
 
     def contract_of(self, subject: str) -> Contract:
         """The contract that governs a literal subject."""
-        return self.contract_at(self.index_of(subject))
-
-    def contract_at(self, index: int) -> Contract:
-        """The contract at a position, as `index_of` gives it."""
+        index = self.index_of(subject)
         return self.contracts[index] if index < len(self.contracts) else BEST_EFFORT
+
+    def contract_at(self, topic_class: int) -> Contract:
+        """The contract of a class, also of one that was withdrawn; best effort if there is none."""
+        if self.ids:
+            return self.known().get(topic_class, BEST_EFFORT)
+        return self.contracts[topic_class] if 0 <= topic_class < len(self.contracts) else BEST_EFFORT
 
     @property
     def any_confidential(self) -> bool:

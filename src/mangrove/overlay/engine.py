@@ -21,6 +21,11 @@ from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope
+from mangrove.model.versions.changes import Change
+from mangrove.model.versions.document import FederationDocument, WrittenDocument, in_force
+from mangrove.model.versions.kept import KeptVersions
+from mangrove.model.versions.moves import moves
+from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
 from mangrove.overlay.delivery.seen_frames import Verdict
@@ -41,6 +46,7 @@ from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import (
+    AdoptDocument,
     CloseLink,
     DropMessages,
     ForgetRoutes,
@@ -78,10 +84,11 @@ from mangrove.overlay.protocol.control_messages import (
     RouteSetup,
     RouteTeardown,
     SiteReport,
+    VersionMessage,
     control_body,
     control_frame,
 )
-from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
+from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.protocol.signed_bodies import signed_message
@@ -94,6 +101,8 @@ from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
 from mangrove.overlay.trust.notary import DATA, ROUTE, Notary
 from mangrove.overlay.trust.refusals import Refusal
 from mangrove.overlay.trust.trust import Trust
+from mangrove.overlay.versions.following import VersionsFollower
+from mangrove.overlay.versions.messages import VersionNotice, VersionText
 from mangrove.routing.failover.gateway_tables import GatewayTables
 
 MISPLACED = "in the name of a domain that cannot have sent it this way"
@@ -122,15 +131,20 @@ class OverlayEngine:
         process: str = "",
         standing_by: bool = False,
         trust: Trust | None = None,
+        kept: KeptVersions | None = None,
     ) -> None:
         """`events_before` is how many events earlier lives of this gateway have noted.
 
         `process` names this gateway where a domain has two. One that is `standing_by` has no neighbours; it
         only learns what is wanted, until it begins. With `trust`, what it says is signed, and what others
-        are said to have said is believed only if they have signed it.
+        are said to have said is believed only if they have signed it. `kept` is what earlier lives have
+        written down of versions of the federation document; else that of the file is in force.
         """
         self.domain = domain
         self.epoch = epoch
+        self._file = federation
+        if kept is not None and kept.committed is not None:
+            federation = in_force(federation, kept.committed.read())
         self.federation = federation
         links = [link.between for link in federation.links]
         peers = [link.other(domain) for link in federation.links_of(domain)]
@@ -140,24 +154,42 @@ class OverlayEngine:
         self._neighbours = Neighbours(peers, timing or Timing(), federation.queue_bytes)
         self._link_state = LinkStateDatabase(domain, epoch, links)
         self._notary = Notary(domain, federation.domain_order, self._link_state, self._events, trust)
-        self._asks = SessionAsks(federation.topics)
-        self._contracts = EffectiveContracts(federation.topics, self._asks, self._live)
-        self._routes = RouteManager(federation, domain, epoch, self._contracts, self._live, self._events)
+        self._versions = VersionsFollower(domain, self._file, epoch, kept, self._notary, self._events)
+        self.rules = RulesInForce(federation.topics)
+        """The contracts that hold here at present."""
+        self._asks = SessionAsks(self.rules)
+        self._contracts = EffectiveContracts(self.rules, self._asks, self._live)
+        self._routes = RouteManager(
+            federation, domain, epoch, self._contracts, self._live, self._events, self.rules
+        )
         self._nearest = NearestDomains(self._live)
         self.border = border_of(domain, federation.domain_order, federation.access)
         """What may pass between this domain and the others; None where everything may."""
-        self._flows = FlowTable(
-            domain, federation.domain_order, federation.topics, self._nearest, self.border
-        )
+        self._flows = FlowTable(domain, federation.domain_order, self.rules, self._nearest, self.border)
         keeps = federation.domains[domain].kind is not BrokerKind.NATS
         self._local = LocalInterest(KEPT_HOLDOVER_S if keeps else HOLDOVER_S)
-        self._remote = RemoteInterest(domain, federation, epoch, self._flows, self.border, self._notary)
+        self._remote = RemoteInterest(
+            domain, federation, epoch, self._flows, self.border, self._notary, self.rules
+        )
         self._exchange = InterestExchange(self._local, self._remote, self._neighbours)
         self._labels = TransitLabels(
-            domain, federation, self._neighbours, self._link_state, secured=self._notary.secured
+            domain,
+            federation,
+            self._neighbours,
+            self._link_state,
+            secured=self._notary.secured,
+            rules=self.rules,
         )
         self._forwarder = Forwarder(
-            federation, domain, epoch, self._neighbours, self._live, self._routes, self._labels, self._notary
+            federation,
+            domain,
+            epoch,
+            self._neighbours,
+            self._live,
+            self._routes,
+            self._labels,
+            self._notary,
+            self.rules,
         )
         self._network = NetworkFollower(
             NetworkParts(
@@ -174,8 +206,8 @@ class OverlayEngine:
                 self._notary,
             )
         )
-        patience = Patience(federation.topics, self._neighbours, self._live)
-        self._delivery = Delivery(federation, self._forwarder.own_bit, patience)
+        patience = Patience(self.rules, self._neighbours, self._live)
+        self._delivery = Delivery(federation, self._forwarder.own_bit, patience, self.rules)
         for neighbour in self._neighbours:
             neighbour.monitor.only_way = not self._live.has_bypass(neighbour.name)
         self._settled = True
@@ -212,7 +244,7 @@ class OverlayEngine:
             raise InvariantError("a gateway that carries already cannot begin")
         self.standing_by = False
         self.epoch = epoch
-        for part in (self._link_state, self._routes, self._remote.interest, self._forwarder):
+        for part in (self._link_state, self._routes, self._remote.interest, self._forwarder, self._versions):
             part.begin(epoch)
         self._events.note(GatewayTookOver(reason=reason), now)
         return self._serve_timers(now)
@@ -233,14 +265,32 @@ class OverlayEngine:
 
     def hello(self, *, renews: bool = False) -> Frame:
         """The first frame on every connection; one that `renews` takes the place of another."""
-        return control_frame(make_hello(self.federation, self.domain, self.epoch, renews=renews))
+        document = self._versions.document
+        hello = make_hello(
+            self.federation,
+            self.domain,
+            self.epoch,
+            renews=renews,
+            line=document.line,
+            version=document.version,
+        )
+        return control_frame(hello)
 
     def greet(self, frame: Frame, expected: str | None, proven: str | None = None) -> Hello:
         """Check a peer's first frame, or raise FrameError with the reason to refuse it.
 
         `proven` is the domain of its certificate; None where nobody proves who he is.
         """
-        return check_hello(frame, self.federation, self.domain, expected, proven)
+        document = self._versions.document
+        return check_hello(
+            frame,
+            self.federation,
+            self.domain,
+            expected,
+            proven,
+            line=document.line,
+            version=document.version,
+        )
 
     def goodbye(self, reason: str, peer: str, displaced_by: int) -> Goodbye:
         """What is said to an earlier gateway of a neighbour; where domains have keys, with a proof."""
@@ -259,15 +309,19 @@ class OverlayEngine:
 
     # -- neighbours come and go ---------------------------------------------------------------------------
 
-    def peer_up(self, peer: str, now: float, *, successor: bool = False) -> list[Instruction]:
+    def peer_up(
+        self, peer: str, now: float, *, successor: bool = False, protocol: int = PROTOCOL_VERSION
+    ) -> list[Instruction]:
         """A greeted neighbour is there: compare what both know, and begin to test the link.
 
         If there was a connection to it, the new one takes its place. A `successor` took over from the gateway
-        that was there: that one has failed and not the link, which is not made to wait for it.
+        that was there: that one has failed and not the link, which is not made to wait for it. `protocol` is
+        the highest version that it speaks.
         """
         neighbour = self._neighbours[peer]
         instructions = self._lose(neighbour, now, "replaced") if neighbour.connected else []
         neighbour.connect(now, successor=successor)
+        instructions += self._versions.peer_up(peer, protocol)
         instructions += self._network.peer_up(peer, now)
         instructions += self._exchange.peer_up(peer)
         return [*instructions, *self._serve_timers(now)]
@@ -316,6 +370,8 @@ class OverlayEngine:
                 return [*instructions, ResetTimer()] if self._remote.busy else instructions
             case Digest():
                 return self._exchange.answer(peer, body)
+            case VersionNotice() | VersionText():
+                return self._receive_version(peer, body, None, now)
             case Goodbye():
                 raise FrameError(f"the peer closed the link: {body.reason}")
             case Hello() | Renewal():
@@ -350,7 +406,7 @@ class OverlayEngine:
     def refusals(self, subject: str) -> dict[str, str]:
         """The domains that may not have a literal subject, whether they want it or not, and why."""
         others = [name for name in self.federation.domain_order if name != self.domain]
-        if is_internal(subject) or self.federation.topics.contract_of(subject).scope is Scope.DOMAIN:
+        if is_internal(subject) or self.rules.contract_of(subject).scope is Scope.DOMAIN:
             return dict.fromkeys(others, STAYS_HOME)
         if self.border is None:
             return {}
@@ -387,7 +443,7 @@ class OverlayEngine:
     def body_refused(self, origin: int, topic_class: int, reason: str, count: int, now: float) -> None:
         """Bodies that came from a domain were not opened; told now and then, with how many there were."""
         name = self.federation.domain_order[origin]
-        topic = self.federation.topics.contract_at(topic_class).match
+        topic = self.rules.contract_at(topic_class).match
         self._events.note(BodiesRefused(origin=name, topic=topic, reason=reason, count=count), now)
 
     def route_reply(self, domain: str) -> OutboundFlow | None:
@@ -515,7 +571,7 @@ class OverlayEngine:
         self._notary.renew(trust)
         if self.standing_by:
             return []
-        return [*self._exchange.restate(), *self._network.advertise_anew(now)]
+        return [*self._exchange.restate(), *self._network.advertise_anew(now), *self._versions.renew()]
 
     def evidence(self) -> Iterator[tuple[str, Signed]]:
         """What other domains have signed of all that is believed of them."""
@@ -532,6 +588,49 @@ class OverlayEngine:
     def credential_of(self, domain: str) -> bytes:
         """The last credential with which something of another domain was believed; empty if there is none."""
         return next(iter(self._notary.credentials.get(domain, ())), b"")
+
+    # -- versions of the federation document --------------------------------------------------------------
+
+    @property
+    def document(self) -> FederationDocument:
+        """What is in force here."""
+        return self._versions.document
+
+    def propose(self, written: WrittenDocument, now: float) -> list[Instruction]:
+        """Somebody wants another version in force; InputError if that cannot be."""
+        self._versions.propose(written, now)
+        return [*self._settle_versions(now), ResetTimer()]
+
+    def change(self, digest: str) -> Change | None:
+        """What became of a version that was proposed here."""
+        return self._versions.change(digest)
+
+    def changes(self) -> tuple[Change, ...]:
+        """What was proposed here lately, and what became of it."""
+        return tuple(self._versions.council.changes.values())
+
+    @property
+    def version_digest(self) -> str:
+        """Names the text of what is in force here."""
+        return self._versions.council.digest
+
+    def versions_in_force(self) -> dict[str, int]:
+        """Which version is in force at each domain, as far as is known here."""
+        return self._versions.council.versions()
+
+    def reachable_domains(self) -> frozenset[str]:
+        """The other domains to which some way leads at present."""
+        return self.federation.reachable(self.domain, self._live.failed)
+
+    def kept_versions(self) -> KeptVersions:
+        """What must not be forgotten of versions."""
+        return self._versions.council.kept()
+
+    def recall(self, kept: KeptVersions, now: float) -> list[Instruction]:
+        """What the gateway that carries has written down of versions, told to the one that stands by."""
+        before = self.document
+        self._versions.council.recall(kept)
+        return [] if self.document is before else self._adopt(now)
 
     # -- endangered regions -------------------------------------------------------------------------------
 
@@ -563,6 +662,7 @@ class OverlayEngine:
             self._local.timer(),
             self._exchange.timer(),
             self._asks.timer(),
+            self._versions.timer(),
         )
         return min([time for time in times if time is not None])
 
@@ -598,6 +698,7 @@ class OverlayEngine:
         """The engine's account of itself."""
         sources = StatusSources(
             self.federation,
+            self.rules,
             self._neighbours,
             self._link_state,
             self._live,
@@ -610,6 +711,7 @@ class OverlayEngine:
             + self._labels.ignored
             + self._routes.ignored
             + self._remote.ignored
+            + self._versions.ignored
             + self._notary.refusals.counts,
             self._asks,
         )
@@ -640,8 +742,11 @@ class OverlayEngine:
             self._nearest,
             self._forwarder.parked,
             self._delivery.resequencer,
+            self._versions,
         ):
             found += part.problems()
+        if self.rules.rules != self.federation.topics:
+            found.append("the contracts that are acted upon are not those of the version in force")
         if owing := set(self._link_state.owing()) - set(self._neighbours.connected()):
             found.append(f"acknowledgements are awaited from {sorted(owing)}, who are not connected")
         followed = self._network.up_to_date
@@ -660,6 +765,7 @@ class OverlayEngine:
             cause = self._events.note(LinkFailed(peer=neighbour.name, reason=reason), now)
             neighbour.changed_by = cause
         neighbour.monitor.disconnect(now)
+        self._versions.peer_down(neighbour.name)
         instructions = self._network.peer_down(neighbour.name, now, cause)
         instructions += self._exchange.peer_down(neighbour.name)
         for frame in neighbour.outgoing.restart(now):
@@ -688,6 +794,8 @@ class OverlayEngine:
         instructions += self._network.send_routes(self._routes.catch_up(now))
         self._labels.expire(now)
         self._notary.refusals.tell(now)
+        if now >= self._versions.timer():
+            instructions += self._settle_versions(now)
         instructions += self._forwarder.expire(now)
         instructions += self._delivery.expire(now)
         return instructions + self._settle_interest(now)
@@ -705,7 +813,7 @@ class OverlayEngine:
     def _note_overruns(self, neighbour: Neighbour, now: float) -> None:
         waits_ms = neighbour.outgoing.waiting.waits.noticeable_ms()
         for topic_class, persists in neighbour.outgoing.take_overruns():
-            topic, peer = self.federation.topics.contract_at(topic_class).match, neighbour.name
+            topic, peer = self.rules.contract_at(topic_class).match, neighbour.name
             wait_ms = waits_ms.get(topic_class, 0.0)
             happening = (
                 BudgetOverrun(topic=topic, peer=peer, wait_ms=wait_ms)
@@ -841,6 +949,45 @@ class OverlayEngine:
             return True
         return not isinstance(message, RouteSetup) or self._notary.believes_setup(peer, message, signed)
 
+    # -- inside: versions ---------------------------------------------------------------------------------
+
+    def _receive_version(
+        self, peer: str, message: VersionMessage, signed: Signed | None, now: float
+    ) -> list[Instruction]:
+        instructions = self._versions.receive(peer, message, signed)
+        return [*instructions, *self._settle_versions(now), ResetTimer()]
+
+    def _settle_versions(self, now: float) -> list[Instruction]:
+        """Draw conclusions about versions, and act by what is in force then."""
+        before = self.document
+        instructions = self._versions.advance(now, self.reachable_domains())
+        return instructions if self.document is before else [*instructions, *self._adopt(now)]
+
+    def _adopt(self, now: float) -> list[Instruction]:
+        """Act by the document in force, from this moment on: all parts, in one go.
+
+        What has left keeps its class, and with it its contract.
+        """
+        before = self.federation
+        self.federation = in_force(self._file, self.document)
+        moved = [
+            (old.topic_class, new.topic_class) for old, new in moves(before.topics, self.federation.topics)
+        ]
+        self.rules.adopt(self.federation.topics)
+        self._flows.contracts_changed(moved, now)
+        self._delivery.contracts_changed()
+        instructions: list[Instruction] = []
+        self._contracts.own_changed()
+        if self._asks.contracts_changed():
+            instructions += self._network.asks_changed(now)
+        self._remote.contracts_changed()
+        if _scopes(before) != _scopes(self.federation):
+            own = self._remote.interest.own
+            self._local.reconsider(lambda key: key in own.table, self._remote.stays_home)
+            instructions += self._exchange.pass_on(now)
+        instructions += self._act_on_interest(now)
+        return [*instructions, ForgetRoutes(EVERYTHING), AdoptDocument(self.document), ResetTimer()]
+
     # -- inside: signatures -------------------------------------------------------------------------------
 
     def _receive_signed(
@@ -859,8 +1006,15 @@ class OverlayEngine:
                 return self._network.receive_danger(peer, message, signed, now)
             case RouteSetup():
                 return self._receive_route(peer, message, signed, now)
+            case VersionNotice():
+                return self._receive_version(peer, message, signed, now)
 
     def _ask_again(self, origin: str) -> list[Instruction]:
         """The life of a domain's gateway is known: ask for what was told of its interest too early."""
         early = [peer for peer in self._notary.take_early(origin) if self._neighbours.reachable(peer)]
         return [send_control(peer, self._remote.digest()) for peer in early]
+
+
+def _scopes(federation: Federation) -> list[tuple[str, Scope]]:
+    """What decides whether something stays in its domain."""
+    return [(contract.match, contract.scope) for contract in federation.topics.contracts]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.versions.document import FederationDocument
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.protocol.control_messages import ControlBody, control_frame
 from mangrove.overlay.protocol.frames import Frame
 
@@ -85,6 +87,23 @@ class RetargetMessages(msgspec.Struct, frozen=True, gc=False):
     frame: Frame
 
 
+class KeepVersions(msgspec.Struct, frozen=True, gc=False):
+    """Write this down, so that it outlives this process, and send what is to follow `then`.
+
+    Messages go on meanwhile, unless it must be written `at_once`, before anything else is done.
+    """
+
+    kept: KeptVersions
+    then: tuple[SendFrame, ...] = ()
+    at_once: bool = False
+
+
+class AdoptDocument(msgspec.Struct, frozen=True, gc=False):
+    """Another version of the federation document is in force; the engine acts by it already."""
+
+    document: FederationDocument
+
+
 Instruction = (
     SendFrame
     | ServeLink
@@ -98,6 +117,8 @@ Instruction = (
     | ResetTimer
     | DropMessages
     | RetargetMessages
+    | KeepVersions
+    | AdoptDocument
 )
 
 

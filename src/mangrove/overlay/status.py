@@ -21,6 +21,7 @@ from mangrove.model.status import (
     TableFigures,
     WayStatus,
 )
+from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.forwarding.forwarder import Forwarder
@@ -38,6 +39,7 @@ class StatusSources(NamedTuple):
     """The parts of an engine that have something to tell."""
 
     federation: Federation
+    rules: RulesInForce
     neighbours: Neighbours
     link_state: LinkStateDatabase
     live: LiveMap
@@ -128,7 +130,7 @@ def condition(sources: StatusSources, neighbour: Neighbour) -> str:
 
 def _link(sources: StatusSources, neighbour: Neighbour, now: float) -> LinkFigures:
     monitor, outgoing = neighbour.monitor, neighbour.outgoing
-    rules = sources.federation.topics
+    rules = sources.rules
     return LinkFigures(
         peer=neighbour.name,
         up=neighbour.usable,
@@ -185,7 +187,7 @@ def _routes(sources: StatusSources, now: float) -> list[RouteStatus]:
 
 def _ways(sources: StatusSources) -> list[WayStatus]:
     """By contract and destination, and what has no contract to every domain that wants anything."""
-    rules, live = sources.federation.topics, sources.live
+    rules, live = sources.rules, sources.live
     found = []
     for topic_class, destination in sorted(sources.remote.classes.keys()):
         routes = sources.routes.sets.get((topic_class, destination))
@@ -209,7 +211,7 @@ def _ways(sources: StatusSources) -> list[WayStatus]:
 def _asks(sources: StatusSources) -> list[AskStatus]:
     return [
         AskStatus(
-            topic=sources.federation.topics.contract_at(topic_class).match,
+            topic=sources.rules.contract_at(topic_class).match,
             role=role.value,
             sessions=sessions,
             **msgspec.structs.asdict(quality),
@@ -219,7 +221,7 @@ def _asks(sources: StatusSources) -> list[AskStatus]:
 
 
 def _arrivals(sources: StatusSources) -> list[Arrival]:
-    rules = sources.federation.topics
+    rules = sources.rules
     return [
         Arrival(
             origin=origin,

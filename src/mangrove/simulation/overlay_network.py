@@ -22,6 +22,8 @@ from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair, site_pair
+from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
     CloseLink,
@@ -30,6 +32,7 @@ from mangrove.overlay.instructions import (
     DropMessages,
     HandToAgent,
     Instruction,
+    KeepVersions,
     ResetTimer,
     SendFrame,
     ServeHead,
@@ -131,6 +134,8 @@ class SimulatedOverlay(VirtualTime):
         super().__init__(seed)
         self._recorders = dict(record or {})
         self.authority = authority
+        self.watch: Callable[[str, Frame], None] | None = None
+        """Is told of every frame that comes to a gateway, before it is looked at there."""
         self.forgers: dict[str, Forger] = {}
         """Compromised gateways: what they send, and hear, passes through their forger's hands."""
         self.federation = federation
@@ -152,6 +157,8 @@ class SimulatedOverlay(VirtualTime):
         self._epoch = 0
         self._wake_at: dict[str, float] = {}
         self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
+        self.disks: dict[str, KeptVersions] = {}
+        """What the gateways have written down of versions; it survives them."""
         self.engines: dict[str, OverlayEngine] = {}
         self.links = {
             site_pair(*link.between): SimulatedLink(
@@ -191,6 +198,7 @@ class SimulatedOverlay(VirtualTime):
                 timing=self._timing,
                 tables=self._tables[name],
                 trust=self.trust_of(name),
+                kept=self.disks.get(name),
             )
         return OverlayEngine(
             self.federation,
@@ -199,6 +207,7 @@ class SimulatedOverlay(VirtualTime):
             timing=self._timing,
             tables=self._tables[name],
             trust=self.trust_of(name),
+            kept=self.disks.get(name),
         )
 
     def trust_of(self, name: str) -> KeyTrust | None:
@@ -265,6 +274,10 @@ class SimulatedOverlay(VirtualTime):
         """An operator tells a gateway that a region is endangered, or no longer."""
         self._carry_out(name, self.engines[name].avoid(request, self.now))
 
+    def propose(self, name: str, written: WrittenDocument) -> None:
+        """An operator asks a gateway for another version; InputError if that cannot be."""
+        self._carry_out(name, self.engines[name].propose(written, self.now))
+
     def manage(self, name: str, peer: str, body: bytes) -> None:
         """The agent of a domain says something to that of a neighbour."""
         if name in self.engines:
@@ -317,6 +330,9 @@ class SimulatedOverlay(VirtualTime):
                     self._serve_head(name)
                 case ResetTimer():
                     self._set_timer(name)
+                case KeepVersions(kept, then):
+                    self.disks[name] = kept
+                    self._carry_out(name, list(then))
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:
@@ -428,6 +444,8 @@ class SimulatedOverlay(VirtualTime):
             return
         if receiver in self.forgers:
             self.forgers[receiver].heard(frame)
+        if self.watch is not None:
+            self.watch(receiver, frame)
         engine.heard(sender, self.now)
         try:
             instructions = engine.receive(sender, frame, self.now)

@@ -24,6 +24,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Who it is in the system account of the data brokers; None: it reads their monitoring pages."""
     keys: str = ""
     """The folder with the keys of the domain; empty: nobody proves who it is."""
+    versions_path: str = ""
+    """Where the gateway on this machine keeps versions of the federation document; empty: there is none."""
     events_path: str = ""
     audit_path: str = ""
     power: float | None = None

@@ -24,6 +24,7 @@ from mangrove.cli.measurement.trials.place import (
     WorkersOption,
 )
 from mangrove.cli.output import JsonOption, print_json, stdout_console
+from mangrove.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,13 +71,19 @@ def schedules(
     lying: Annotated[
         bool, typer.Option("--lying", help="Gateways have keys, and one of them lies to its neighbours.")
     ] = False,
+    changing: Annotated[
+        bool, typer.Option("--changing", help="Contracts change meanwhile, at random times and places.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Random failure schedules on the production engines; a seed that breaks a promise is printed."""
     from mangrove.evaluation.trials.schedules import schedules_trials
     from mangrove.simulation.schedules.batch import ScheduleTotals
 
-    trials, place = schedules_trials(lying=lying), Place(workers, master, remote, results)
+    if lying and changing:
+        raise InputError("one of --lying and --changing, not both")
+    trials = schedules_trials(lying=lying, changing=changing)
+    place = Place(workers, master, remote, results)
     chosen = seed_range(seed, seeds)
     play_batch(trials, ScheduleTotals(), _show_schedules, chosen, place, as_json=as_json)
 

@@ -69,7 +69,7 @@ def apply(
         proposed="" if data else plan,
         at_once=not off_peak,
         anyway=worse,
-        by=_operator(),
+        by=operator(),
     )
     if as_json and not force and not check:
         raise InputError("--json asks nothing", hint="add --check to look, or --force to apply")
@@ -129,7 +129,7 @@ def rollback(
     if not force and not as_json:
         back = f"version {version}" if version else "the plan before the one in force"
         typer.confirm(f"Put {back} in force in {endpoints.domain}?", abort=True, err=True)
-    asked = PlanRolledBack(version=version, by=_operator())
+    asked = PlanRolledBack(version=version, by=operator())
     run_async(_roll_back(endpoints, asked, as_json=as_json))
 
 
@@ -343,7 +343,7 @@ def _named(data: bytes) -> str | None:
     return named if isinstance(named, str) and named else None
 
 
-def _operator() -> str:
+def operator() -> str:
     """Who asks, for the history."""
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"

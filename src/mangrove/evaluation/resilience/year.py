@@ -208,7 +208,7 @@ class Source:
         if scheme in ("ospf", "one_path"):
             way = self._live.table_path(receiver)
             return [way] if way else []
-        routes = self._manager.sets.get((RULES.index_of(scheme), receiver))
+        routes = self._manager.sets.get((RULES.class_of(scheme), receiver))
         return [] if routes is None else [route.path for route in routes.active()]
 
     def predicted(self, scheme: str, receiver: str) -> float:

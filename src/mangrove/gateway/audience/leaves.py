@@ -26,7 +26,7 @@ from mangrove.model.questions.audience import (
     client_name_problem,
 )
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import TopicRules
+from mangrove.model.versions.rules_in_force import Rules
 
 MAX_LOOKED_AT = 20_000
 """So many nodes are looked at for the patterns of one moment; beyond that, all leaves are taken back."""
@@ -76,7 +76,7 @@ class _Subject:
 class Leaves:
     """All leaves of a domain's publishers, and who waits until one is taken back."""
 
-    def __init__(self, rules: TopicRules, unwanted: Callable[[str], bool]) -> None:
+    def __init__(self, rules: Rules, unwanted: Callable[[str], bool]) -> None:
         """`unwanted` says whether nobody in the federation wants a literal subject."""
         self._rules = rules
         self._unwanted = unwanted

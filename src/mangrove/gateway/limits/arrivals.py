@@ -26,7 +26,8 @@ from mangrove.model.agents.usefulness import (
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import RateLimit
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import Scope, TopicRules
+from mangrove.model.topics import Scope
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.protocol.bodies import Flow, Message
 
 CONGESTION = "congestion"
@@ -104,7 +105,7 @@ class ArrivalLimits:
 
     def __init__(
         self,
-        rules: TopicRules,
+        rules: Rules,
         congestion: Congestion,
         ledger: Ledger,
         changed: Callable[[tuple[str, ...]], None],

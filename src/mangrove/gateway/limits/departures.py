@@ -6,7 +6,7 @@ that use no SDK count as one on each subject. What stays inside the domain does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 
@@ -14,7 +14,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.fair_limit import FairLimit, PublisherRoom
 from mangrove.gateway.limits.limited_flow import LimitedFlow
 from mangrove.model.congestion.rate_limit import Limits
-from mangrove.model.topics import TopicRules
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.protocol.bodies import Entry, Flow, Message
 
 RATE_LIMITED = "rate limited"
@@ -37,6 +37,15 @@ class _Limits:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._kept
+
+    def forget(self, names: Iterable[bytes]) -> None:
+        """Give up the limits of these names."""
+        for name in list(names):
+            if name in self._kept:
+                self._kept.pop(name).release()
 
     def find(self, name: bytes, make: Callable[[], FairLimit], now: float) -> tuple[FairLimit | None, bool]:
         """The limit of a name, or None if there is no room; and whether others were given up for it."""
@@ -90,24 +99,39 @@ class DepartureLimits:
     """Finds the limit of a subject, and keeps those in use."""
 
     def __init__(
-        self, rules: TopicRules, client: Limits, ledger: Ledger, forget_lines: Callable[[], None]
+        self, rules: Rules, client: Limits, ledger: Ledger, forget_lines: Callable[[], None]
     ) -> None:
         """`forget_lines` is called when flows that were given out earlier have to be asked for again."""
         self._rules = rules
         self._client = client
         self._ledger = ledger
         self._forget_lines = forget_lines
-        self._any = bool(client) or any(
-            contract.rate_msg_s is not None or contract.rate_bytes_s is not None
-            for contract in rules.contracts
-        )
+        self._any = self._anything()
         self._subjects = _Limits(MAX_SUBJECTS)
         self._clients = _Limits(MAX_CLIENTS)
+        self._classes: dict[bytes, int] = {}
+        """Under which class each subject has its limit."""
         self._shared: dict[int, FairLimit] = {}
         """For subjects that found no room, by contract."""
         self._crowd: FairLimit | None = None
         """For clients that found no room."""
         self._room = PublisherRoom(MAX_SHARES)
+
+    def _anything(self) -> bool:
+        return bool(self._client) or any(
+            contract.rate_msg_s is not None or contract.rate_bytes_s is not None
+            for contract in self._rules.contracts
+        )
+
+    def contracts_changed(self) -> None:
+        """Other contracts hold: limits are made anew where they are other ones than before."""
+        self._any = self._anything()
+        self._subjects.forget(
+            name for name, was in self._classes.items() if self._rules.class_of(name.decode()) != was
+        )
+        self._classes = {name: was for name, was in self._classes.items() if name in self._subjects}
+        known = self._rules.known()
+        self._shared = {each: limit for each, limit in self._shared.items() if each in known}
 
     def __len__(self) -> int:
         return len(self._subjects) + len(self._shared)
@@ -128,17 +152,20 @@ class DepartureLimits:
         return Entry(message.skip, limited, once=request, booked=False)
 
     def _gate(self, subject: str) -> _Departure | None:
-        index = self._rules.index_of(subject)
-        contract = self._rules.contract_at(index)
+        topic_class = self._rules.class_of(subject)
+        contract = self._rules.contract_at(topic_class)
         limit = None
         if contract.rate_msg_s is not None or contract.rate_bytes_s is not None:
             now = monotonic()
             make = partial(FairLimit, contract.rate_msg_s, contract.rate_bytes_s, now, self._room)
             limit, freed = self._subjects.find(subject.encode(), make, now)
+            if limit is not None:
+                self._classes[subject.encode()] = topic_class
             if freed:
+                self._classes = {name: at for name, at in self._classes.items() if name in self._subjects}
                 self._forget_lines()
             if limit is None:
-                limit = self._shared.get(index) or self._shared.setdefault(index, make())
+                limit = self._shared.get(topic_class) or self._shared.setdefault(topic_class, make())
         elif not self._client:
             return None
         return _Departure(subject, limit, self._of_client if self._client else None, self._ledger)

@@ -221,7 +221,7 @@ class LinkConnection(asyncio.Protocol):
             self._link = self._links.renew(greeting.domain, before, self)
             before.give_way(self)
         else:
-            self._link = self._links.attach(greeting.domain, greeting.epoch, self)
+            self._link = self._links.attach(greeting.domain, greeting.epoch, greeting.spoken, self)
             self.whole.set()
         self.settled.set()
 

@@ -248,7 +248,7 @@ class Links:
         if earlier is not None and earlier is not connection:
             earlier.close("replaced")
 
-    def attach(self, peer: str, epoch: int, connection: LinkConnection) -> LinkEnd:
+    def attach(self, peer: str, epoch: int, protocol: int, connection: LinkConnection) -> LinkEnd:
         """A greeted connection serves the link from now on; an older one gives way.
 
         While a gateway that started later is connected, an earlier one of the same domain is refused: there
@@ -268,7 +268,7 @@ class Links:
         log.info("link to %s is up", peer)
         proven = connection.proof is not None
         self._audit.note(AuditKind.LINK_OPENED, peer=peer, address=connection.address, proven=proven)
-        self._carry_out(self.engine.peer_up(peer, monotonic(), successor=successor))
+        self._carry_out(self.engine.peer_up(peer, monotonic(), successor=successor, protocol=protocol))
         link.resume(monotonic())
         self._attached()
         return link

@@ -12,6 +12,7 @@ from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
 from mangrove.gateway.management.voucher import Voucher
+from mangrove.gateway.versions import Versions
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.speakers import ANY_USER
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
@@ -19,6 +20,7 @@ from mangrove.model.questions.access_question import AccessAnswer, AccessRequest
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest
+from mangrove.model.questions.versions_question import gateway_versions_subject
 from mangrove.model.questions.vouching import gateway_attachments_subject
 from mangrove.model.shared_names import (
     gateway_asks_subject,
@@ -46,6 +48,7 @@ class Answers:
         status: Callable[[], GatewayStatus],
         carry_out: Callable[[list[Instruction]], None],
         voucher: Voucher,
+        versions: Versions,
     ) -> None:
         self._engine = engine
         self._head = head
@@ -54,6 +57,7 @@ class Answers:
         self._status = status
         self._carry_out = carry_out
         self._voucher = voucher
+        self._versions = versions
 
     def by_subject(self, *, users: bool = False) -> Mapping[str, Answer]:
         """What is answered on each subject; where `users` log in, clients ask on subjects of their own."""
@@ -72,6 +76,9 @@ class Answers:
                 self._awareness(request)
             ),
             gateway_avoid_subject(domain): lambda request, _: msgspec.json.encode(self._avoid(request)),
+            gateway_versions_subject(domain): lambda request, _: self._versions.answer(
+                request, self._engine, self._carry_out
+            ),
             gateway_limits_subject(domain): lambda request, _: msgspec.json.encode(self._limit(request)),
             gateway_access_subject(domain, user): lambda request, _: msgspec.json.encode(
                 self._access(request)

@@ -26,7 +26,7 @@ from mangrove.gateway.mirroring.unrepeated import Unrepeated, may_have_id
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_LEASE_S, MIRROR_PREFIX
 from mangrove.model.status import MirrorFigures
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import Contract, Mirror, TopicRules, overlaps
+from mangrove.model.topics import Contract, Mirror, overlaps
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.bodies import (
     DISCARD,
@@ -65,9 +65,8 @@ class MirrorPlane:
         buffer_done: Callable[[], None],
     ) -> None:
         self._engine = engine
-        self._rules: TopicRules = engine.federation.topics
-        self._mirrored = [contract for contract in self._rules.contracts if contract.mirror]
-        self._standby = [each for each in self._mirrored if each.mirror is Mirror.STANDBY]
+        self._rules = engine.rules
+        self.contracts_changed()
         self._ledger = ledger
         self._max_message_bytes = max_message_bytes
         self._buffer_done = buffer_done
@@ -85,6 +84,11 @@ class MirrorPlane:
         self.edges = [
             EdgeAttachment(name, attach, self, self._sorter) for name, attach in sorted(edges.items())
         ]
+
+    def contracts_changed(self) -> None:
+        """Other contracts hold; which topics have second ways stays the same."""
+        self._mirrored = [contract for contract in self._rules.contracts if contract.mirror]
+        self._standby = [each for each in self._mirrored if each.mirror is Mirror.STANDBY]
 
     def join(self, outbound: Callable[[bytes], Entry], wanted: Callable[[str], None]) -> None:
         """`outbound` says what a line means that the head broker would send.

@@ -20,6 +20,7 @@ from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.federation import Federation
 from mangrove.model.gateway_settings import PairSettings
 from mangrove.model.status import PairStatus
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.pair.messages import (
     Beat,
     Ending,
@@ -50,6 +51,7 @@ _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
 _update = msgspec.msgpack.Decoder(InterestUpdate)
 _digest = msgspec.msgpack.Decoder(Digest)
+_kept = msgspec.msgpack.Decoder(KeptVersions)
 
 
 class Partner(Protocol):
@@ -75,6 +77,12 @@ class Partner(Protocol):
 
     def other_at(self, broker: str) -> None:
         """The gateway that carries is attached to a broker of this name."""
+
+    def kept_versions(self) -> KeptVersions:
+        """What it has written down of versions of the federation document."""
+
+    def told_versions(self, kept: KeptVersions) -> None:
+        """What the other gateway has written down of them."""
 
     def cleared(self) -> None:
         """What was withheld may be delivered."""
@@ -161,6 +169,8 @@ class Pair:
     def begun(self) -> None:
         """Everything carries."""
         self._roles.begun(monotonic())
+        if self._partner is not None:
+            self.tell_versions(self._partner.kept_versions())
         self._serve()
 
     def let_go(self) -> None:
@@ -187,6 +197,11 @@ class Pair:
         """A neighbour tells what a domain wants."""
         if self._roles.connected:
             self._line.say(record(RecordKind.INTEREST, body))
+
+    def tell_versions(self, kept: KeptVersions) -> None:
+        """This was written down of versions, and is about to be told."""
+        if self._roles.connected:
+            self._line.say(record(RecordKind.VERSIONS, _encode(kept)))
 
     def learned(self, epoch: int) -> None:
         """Somebody says that a gateway of this domain began then."""
@@ -224,6 +239,7 @@ class Pair:
         self._compare_at = 0.0
         if self._partner is not None and self._roles.role in CARRYING:
             self._line.say(names_records(self._partner.delivered_names()))
+            self.tell_versions(self._partner.kept_versions())
         self._serve()
 
     def line_down(self, ending: Ending | None) -> None:
@@ -254,6 +270,8 @@ class Pair:
             case RecordKind.DIGEST:
                 for part in self._partner.interest_beyond(_decoded(_digest, body)):
                     self._line.say(record(RecordKind.INTEREST, _encode(part)))
+            case RecordKind.VERSIONS:
+                self._partner.told_versions(_decoded(_kept, body))
             case _:
                 raise FrameError(f"a second {kind.name}")
 

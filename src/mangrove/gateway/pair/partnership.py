@@ -12,6 +12,8 @@ from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
+from mangrove.gateway.versions import Versions
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import DeliverMessages, Instruction
 from mangrove.overlay.pair.messages import Figures
@@ -38,6 +40,7 @@ class Partnership:
         journal: DeliveryJournal,
         mark: LeaveMark,
         carry_out: Callable[[list[Instruction]], None],
+        versions: Versions | None = None,
     ) -> None:
         self.pair = pair
         self._engine = engine
@@ -52,6 +55,9 @@ class Partnership:
         self._withheld_bytes = 0
         self._told_later: list[Name] = []
         self._book_at = 0.0
+        self._versions = versions
+        if versions is not None:
+            versions.tell_other = pair.tell_versions
         pair.serve(self)
 
     # -- deliveries ---------------------------------------------------------------------------------------
@@ -81,7 +87,7 @@ class Partnership:
         So frames are told before they are delivered, unless their contract is mirrored: then subscribers tell
         copies apart, nothing must be lost, and they are told when they have left this process.
         """
-        rules = self._engine.federation.topics
+        rules = self._engine.rules
         before = [frame.name for frame in frames if not rules.contract_at(frame.topic_class).mirror]
         if before:
             self.pair.tell_names(before)
@@ -127,6 +133,19 @@ class Partnership:
     def interest_beyond(self, digest: Digest) -> Iterator[InterestUpdate]:
         """What somebody lacks who knows so much."""
         return self._engine.interest_beyond(digest)
+
+    # -- versions -----------------------------------------------------------------------------------------
+
+    def kept_versions(self) -> KeptVersions:
+        """What this gateway has written down of versions of the federation document."""
+        return self._engine.kept_versions()
+
+    def told_versions(self, kept: KeptVersions) -> None:
+        """What the gateway that carries has written down: this one must not forget it either."""
+        if self._engine.standing_by:
+            if self._versions is not None:
+                self._versions.keep_told(kept)
+            self._carry_out(self._engine.recall(kept, monotonic()))
 
     # -- accounts -----------------------------------------------------------------------------------------
 

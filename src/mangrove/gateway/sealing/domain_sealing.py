@@ -85,6 +85,10 @@ class DomainSealing:
             self.heard(origin, credential)
         return problem
 
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """Judge what the authority has signed, as the ring does."""
+        return self._ring.approved(text, signature)
+
     def _look_again(self) -> None:
         """Somebody uses a key that is not known: the files may have changed a moment ago."""
         now = monotonic()

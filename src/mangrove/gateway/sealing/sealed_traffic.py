@@ -12,7 +12,6 @@ from typing import Protocol
 from mangrove.gateway.ledger import Ledger, topics_in
 from mangrove.gateway.sealing.refusal import Refusal, UnopenedError
 from mangrove.model.status import SealingFigures
-from mangrove.model.topics import TopicRules
 from mangrove.overlay.engine import FALSE_ORIGIN, OverlayEngine
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.sealing.sealed_body import claimed_messages, is_sealed
@@ -39,7 +38,7 @@ class SealedTraffic:
         self._engine = engine
         self._ledger = ledger
         self._opener = opener
-        self._rules: TopicRules = engine.federation.topics
+        self._rules = engine.rules
         self._order = engine.federation.domain_order
         self._opened = 0
         self._turned_back = 0

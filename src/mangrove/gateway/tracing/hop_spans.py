@@ -12,6 +12,7 @@ from time import time_ns
 
 from mangrove.host.tracing.trace_context import TraceContext, contexts_in
 from mangrove.host.tracing.tracer import Tracer
+from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.protocol.frames import Frame
 
 MAX_KNOWN = 4_096
@@ -23,11 +24,10 @@ Pull = Callable[[str, float], Frame | None]
 class HopSpans:
     """Remembers when sampled messages came, and tells of them when they leave."""
 
-    def __init__(self, tracer: Tracer, domain: str, topics: tuple[str, ...]) -> None:
-        """`topics` are those of the contracts, by the class that a frame names."""
+    def __init__(self, tracer: Tracer, domain: str, rules: RulesInForce) -> None:
         self.tracer = tracer
         self._domain = domain
-        self._topics = topics
+        self._rules = rules
         self._came: OrderedDict[TraceContext, tuple[int, str]] = OrderedDict()
 
     def arrived(self, peer: str, frames: Iterable[Frame]) -> None:
@@ -59,7 +59,8 @@ class HopSpans:
             now = time_ns()
             # A message of this domain has the age that the frame says: from its publisher until now.
             began, origin = self._came.get(context, (now - frame.age_us * 1000, ""))
-            topic = self._topics[frame.topic_class] if frame.topic_class < len(self._topics) else ""
+            known = self._rules.knows(frame.topic_class)
+            topic = self._rules.contract_at(frame.topic_class).match if known else ""
             self.tracer.span(
                 name,
                 context.child(),

@@ -74,7 +74,7 @@ def read_revocations(
             hint=RESTORE,
         )
     statement = _statement(written.list)
-    if not any(_signed_by(each, statement, signature) for each in trusted):
+    if not any(signed_by(each, statement, signature) for each in trusted):
         raise InputError(f"{path} is signed by no authority of this federation", hint=RESTORE)
     return written.list
 
@@ -87,7 +87,8 @@ def _statement(revocations: Revocations) -> bytes:
     return PREFIX + msgspec.json.encode(revocations, order="deterministic")
 
 
-def _signed_by(authority: x509.Certificate, statement: bytes, signature: bytes) -> bool:
+def signed_by(authority: x509.Certificate, statement: bytes, signature: bytes) -> bool:
+    """Whether an authority has signed a statement."""
     key = authority.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey):
         return False

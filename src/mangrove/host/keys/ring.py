@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mangrove.errors import InputError, UntrustedError
+from mangrove.host.keys.approval import approval_problem
 from mangrove.host.keys.certificates import certificate_pem, key_pem, serial_of
 from mangrove.host.keys.directory import DomainKeys
 from mangrove.host.keys.files.about import About, read_about
@@ -189,6 +190,10 @@ class KeyRing:
         if found.identity.domain != origin_domain:
             return f"it is signed by {found.identity.domain}"
         return "" if found.verifies(statement, signature) else "its signature is wrong"
+
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """Empty if an authority of this federation has signed a federation document; else what is wrong."""
+        return approval_problem(text, signature, self.trust.authorities)
 
     def sealing_key_of(self, credential: bytes) -> bytes:
         """The public sealing key, 32 bytes, of the domain with this certificate; or UntrustedError."""

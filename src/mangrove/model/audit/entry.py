@@ -44,6 +44,9 @@ class AuditKind(StrEnum):
     # operators and agents
     OPERATION_CARRIED_OUT = "operation carried out"
     OPERATION_REFUSED = "operation refused"
+    VERSION_PROPOSED = "version proposed"
+    VERSION_IN_FORCE = "version in force"
+    """Another version of the federation document holds at a gateway."""
     REGISTRATION_REFUSED = "registration refused"
     """A client that spoke for another, or with a seal that is not its own, to an agent."""
     # keys

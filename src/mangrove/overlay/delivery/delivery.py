@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from mangrove.model.federation import Federation
 from mangrove.model.topics import Late, Order
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.delivery.delay_record import DelayRecord
 from mangrove.overlay.delivery.resequencer import Holding, Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
@@ -19,8 +20,10 @@ _GAIN = 0.05
 class Delivery:
     """Judges frames for this domain and keeps account of how long they took."""
 
-    def __init__(self, federation: Federation, own_bit: int, patience: Holding) -> None:
-        self._rules = federation.topics
+    def __init__(
+        self, federation: Federation, own_bit: int, patience: Holding, rules: Rules | None = None
+    ) -> None:
+        self._rules = rules or federation.topics
         self._order = federation.domain_order
         self._seen = SeenFrames()
         self._back = SeenFrames()
@@ -44,6 +47,12 @@ class Delivery:
         for name in sorted(names):
             self._seen.check(name)
             self.resequencer.remember(name)
+
+    def contracts_changed(self) -> None:
+        """Forget how long it took under contracts that nobody knows any more."""
+        known = {*self._rules.known(), self._rules.unmatched}
+        for key in [key for key in self.observed_ms if key[1] not in known]:
+            del self.observed_ms[key], self.delays[key]
 
     def arrived(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame that names this domain among its destinations."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mangrove.model.topics import Late, TopicRules
+from mangrove.model.topics import Late
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.delivery.resequencer import SETTLED_S
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.live_map import LiveMap
@@ -21,7 +22,7 @@ class Patience:
     as far as this gateway can tell from its own links and the map.
     """
 
-    def __init__(self, rules: TopicRules, neighbours: Neighbours, live: LiveMap) -> None:
+    def __init__(self, rules: Rules, neighbours: Neighbours, live: LiveMap) -> None:
         self._rules = rules
         self._neighbours = neighbours
         self._live = live

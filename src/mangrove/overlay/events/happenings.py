@@ -270,6 +270,33 @@ class GatewayDisplaced(Happening, frozen=True, kw_only=True):
         return f"lets go of {self.given_up:,} messages and stands by: {self.reason}"
 
 
+class ChangeProposed(Happening, frozen=True, kw_only=True):
+    """Somebody has asked this gateway for another version of the federation document."""
+
+    version: int
+    by: str
+    what: str
+
+    def sentence(self) -> str:
+        """Who, and what."""
+        return f"{self.by or 'somebody'} asks for version {self.version}: {self.what}"
+
+
+class VersionInForce(Happening, frozen=True, kw_only=True):
+    """Another version of the federation document is in force here."""
+
+    tone: ClassVar[Tone] = Tone.GOOD
+    version: int
+    before: int
+    by: str = ""
+    what: str = ""
+
+    def sentence(self) -> str:
+        """Which, by whom, and what is different."""
+        whose = f" of {self.by}" if self.by else ""
+        return f"version {self.version}{whose} is in force, after {self.before}: {self.what}"
+
+
 def _way(path: tuple[str, ...]) -> str:
     return " → ".join(path)
 
@@ -294,4 +321,6 @@ KINDS = kinds_by_name(
     StatementRefused,
     GatewayTookOver,
     GatewayDisplaced,
+    ChangeProposed,
+    VersionInForce,
 )

@@ -14,13 +14,14 @@ messages name them, and one for all domains that have plain subscribers only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, KeysView
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView
 from typing import NamedTuple
 
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
-from mangrove.model.topics import Order, Queue, Scope, TopicRules
+from mangrove.model.topics import Order, Queue, Scope
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
 from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors
@@ -111,14 +112,18 @@ class _Lane:
         self.began_at = 0.0
         self.before: list[Predecessor] = []
 
-    def begin(self, generation: int, now: float) -> None:
-        """Note which flows were in use; the others have arrived by now, or been given up."""
+    def begin(self, generation: int, now: float, others: Iterable[_Lane] = ()) -> None:
+        """Note which flows were in use; the others have arrived by now, or been given up.
+
+        Of `others` too: their subjects may be of this lane from now on.
+        """
         self.generation, self.began_at = generation, now
         self.before = []
-        for flow in reversed(self.used.values()):
-            if flow.used_at < now - IN_USE_S or len(self.before) == MAX_PREDECESSORS:
-                break
-            self.before.append(Predecessor(flow.id, flow.sequence, flow.destinations))
+        for lane in (self, *others):
+            for flow in reversed(lane.used.values()):
+                if flow.used_at < now - IN_USE_S or len(self.before) == MAX_PREDECESSORS:
+                    break
+                self.before.append(Predecessor(flow.id, flow.sequence, flow.destinations))
 
     def use(self, flow: OutboundFlow, now: float) -> None:
         """A frame of a flow leaves."""
@@ -149,13 +154,12 @@ class FlowTable:
         self,
         domain: str,
         order: tuple[str, ...],
-        rules: TopicRules,
+        rules: Rules,
         nearest: NearestDomains,
         border: Border | None = None,
     ) -> None:
         self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
         self._rules = rules
-        self._any_confidential = rules.any_confidential
         self._nearest = nearest
         self._border = border
         self._wanted_by: dict[str, int] = {}
@@ -171,12 +175,21 @@ class FlowTable:
         self._lanes: dict[int, _Lane] = {}
         self._generation = 0
         self._forgotten = False
+        self._moved_from: dict[int, set[int]] = {}
+        """Classes from which subjects have passed to another lately."""
+        self._moved_at = float("-inf")
 
     @property
     def wanted(self) -> int:
         """How much is wanted: subjects, for each domain and group."""
         grouped = sum(bits.bit_count() for groups in self._members.values() for bits in groups.values())
         return sum(map(int.bit_count, self._wanted_by.values())) + grouped
+
+    def wants_of_domains(self) -> Iterator[tuple[str, str]]:
+        """Domains and subjects, once for plain subscribers and once for each group."""
+        for subject, plain in self._wanted_by.items():
+            for bits in (plain, *self._members.get(subject, {}).values()):
+                yield from ((name, subject) for name, bit in self._bit_of.items() if bits & bit)
 
     def subjects(self) -> KeysView[str]:
         """All that is wanted, by any domain."""
@@ -227,9 +240,25 @@ class FlowTable:
         """Groups are served by others than before: subjects may move to other flows."""
         self._generation += 1
 
+    def contracts_changed(self, moved: Iterable[tuple[int, int]], now: float) -> None:
+        """Other contracts hold; subjects may have `moved` from one class to another.
+
+        What leaves in the new class names what left in the old one as its predecessors.
+        """
+        self._generation += 1
+        if now > self._moved_at + IN_USE_S:
+            self._moved_from.clear()
+        self._moved_at = now
+        before = {new: set(old) for new, old in self._moved_from.items()}
+        for old, new in moved:
+            if self._rules.contract_at(old).order is not Order.NONE and old != new:
+                self._moved_from.setdefault(new, set()).update({old} | before.get(old, set()))
+        known = {*self._rules.known(), self._rules.unmatched}
+        self._lanes = {kept: lane for kept, lane in self._lanes.items() if kept in known}
+
     def routes_of(self, subject: str, at_home: Callable[[str], Collection[str]]) -> tuple[Route, ...]:
         """The flows for a literal subject; none when it goes nowhere. Groups `at_home` are served there."""
-        topic_class = self._rules.index_of(subject)
+        topic_class = self._rules.class_of(subject)
         contract = self._rules.contract_at(topic_class)
         if is_internal(subject) or contract.scope is Scope.DOMAIN:
             return ()
@@ -267,7 +296,7 @@ class FlowTable:
                 waiting.setdefault(self._nearest.of(has_members), []).append(group)
             else:
                 lost.append(group)
-        topic_class = self._rules.index_of(subject)
+        topic_class = self._rules.class_of(subject)
         confidential = self._rules.contract_at(topic_class).confidential
         key = FlowKey(0, topic_class, retargeted=True, hop_limit=hop_limit, confidential=confidential)
         routes = self._routes(plain & away, waiting, key)
@@ -328,7 +357,7 @@ class FlowTable:
         bit = self._bit_of.get(domain)
         if bit is None:
             return None
-        return self._flow(FlowKey(bit, len(self._rules.contracts), confidential=self._any_confidential))
+        return self._flow(FlowKey(bit, self._rules.unmatched, confidential=self._rules.any_confidential))
 
     def flow(self, flow_id: int) -> OutboundFlow:
         """A flow that was made before."""
@@ -361,7 +390,7 @@ class FlowTable:
         if lane is None:
             lane = self._lanes[flow.topic_class] = _Lane()
         if lane.generation != self._generation:
-            lane.begin(self._generation, now)
+            lane.begin(self._generation, now, self._moved_lanes(flow.topic_class, now))
         lane.use(flow, now)
         if flow.generation == self._generation:
             return ()
@@ -369,6 +398,13 @@ class FlowTable:
         if self._rules.contract_at(flow.topic_class).order is Order.NONE:
             return ()
         return lane.predecessors_of(flow, now)
+
+    def _moved_lanes(self, topic_class: int, now: float) -> list[_Lane]:
+        """The lanes from which subjects have passed to this one lately."""
+        if now > self._moved_at + IN_USE_S:
+            return []
+        sources = self._moved_from.get(topic_class, ())
+        return [self._lanes[each] for each in sorted(sources) if each in self._lanes]
 
     def take_forgotten(self) -> bool:
         """Whether flows were forgotten since the last call, so that what `routes_of` gave is out of date."""

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mangrove.model.federation import Federation, Urgency
 from mangrove.model.topics import Late
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.budgets import first_budget_ms, overdue_ms
 from mangrove.overlay.forwarding.flows import OutboundFlow
 from mangrove.overlay.forwarding.parked_frames import ParkedFrames
@@ -38,8 +39,9 @@ class Forwarder:
         routes: RouteManager,
         labels: TransitLabels,
         notary: Notary,
+        rules: Rules | None = None,
     ) -> None:
-        self._rules = federation.topics
+        self._rules: Rules = rules or federation.topics
         self._urgency = federation.urgency
         self._order = federation.domain_order
         self._index = self._order.index(domain)
@@ -139,7 +141,7 @@ class Forwarder:
     def _by_routes(self, frame: Frame, now: float, *, patient: bool) -> list[Instruction]:
         instructions: list[Instruction] = []
         left = frame.destinations
-        if frame.topic_class < len(self._rules.contracts) and self._routes.sets:
+        if frame.topic_class != self._rules.unmatched and self._routes.sets:
             open_ = left
             while open_:
                 bit = open_ & -open_

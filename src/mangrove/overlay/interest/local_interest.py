@@ -11,7 +11,7 @@ the others are waited for a moment only, and then served; what nobody else wants
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from itertools import chain
 
 from mangrove.model.subject_trie import SubjectTrie
@@ -125,6 +125,15 @@ class LocalInterest:
         if not group:
             return False
         return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
+
+    def reconsider(self, told: Callable[[str], bool], stays_home: Callable[[str], bool]) -> None:
+        """Other contracts hold: pass on what was kept back, or withdraw what stays in its domain now."""
+        for key in (*self._wanted, *self._stale):
+            home = stays_home(parts(key)[0])
+            if not home and not told(key):
+                self._added.add(key)
+            elif home and told(key):
+                self._removed.add(key)
 
     def head_lost(self, now: float) -> None:
         """The broker is away: nothing is confirmed any more, and nothing withdrawn yet."""

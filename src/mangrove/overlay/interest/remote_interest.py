@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from mangrove.model.federation import Federation
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.instructions import ChangeSubscriptions, ConfirmSubscriptions, ForgetRoutes, Instruction
@@ -47,16 +48,17 @@ class RemoteInterest:
         flows: FlowTable,
         border: Border | None = None,
         notary: Notary | None = None,
+        rules: Rules | None = None,
     ) -> None:
         """What may not pass the `border` is neither asked for nor listened to."""
         self._domain = domain
-        self._rules = federation.topics
+        self._rules: Rules = rules or federation.topics
         self._flows = flows
         self._border = border
         self.ignored: Counter[str] = Counter()
         self._work: deque[_Work] = deque()
         self._budget = SLICE_SUBJECTS
-        self.classes = WantedClasses(federation.topics)
+        self.classes = WantedClasses(self._rules)
         self.applied: dict[str, tuple[int, int]] = {}
         """Up to where the interest of each other domain has been acted upon."""
         self.interest = InterestDatabase(
@@ -94,6 +96,10 @@ class RemoteInterest:
         if self.classes.keys() != self.classes.counted_anew(self._heeded()):
             found.append("the contracts that are wanted were miscounted")
         return found
+
+    def contracts_changed(self) -> None:
+        """Other contracts hold."""
+        self.classes.contracts_changed(self._flows.wants_of_domains())
 
     def _heeded(self) -> Iterator[tuple[str, DomainInterest]]:
         """What the other domains want, as far as it may go there."""

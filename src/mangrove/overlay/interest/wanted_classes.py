@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView
 
-from mangrove.model.topics import Scope, TopicRules, overlaps
+from mangrove.model.topics import Scope, overlaps
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.interest.interest_database import DomainInterest
 from mangrove.overlay.interest.wants import subject_of
 
@@ -16,18 +17,36 @@ class WantedClasses:
     Any of them may need explicit routes: some always, all of them while a region is endangered.
     """
 
-    def __init__(self, rules: TopicRules) -> None:
-        self._matches = [
-            (position, contract.match)
-            for position, contract in enumerate(rules.contracts)
-            if contract.scope is not Scope.DOMAIN
-        ]
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._matches = self._leaving()
         self._counts: Counter[tuple[int, str]] = Counter()
         self._changed = False
 
+    def _leaving(self) -> list[tuple[int, str]]:
+        return [
+            (topic_class, contract.match)
+            for topic_class, contract in self._rules.numbered()
+            if contract.scope is not Scope.DOMAIN
+        ]
+
     def keys(self) -> KeysView[tuple[int, str]]:
-        """Contracts, by position, with the domains that have subscribers for them."""
+        """Contracts, by their classes, with the domains that have subscribers for them."""
         return self._counts.keys()
+
+    def contracts_changed(self, wants: Iterable[tuple[str, str]]) -> None:
+        """Other contracts hold: of all `wants` so far, by domain and subject, those under new ones count."""
+        before = self._matches
+        self._matches = self._leaving()
+        gone, new = set(before) - set(self._matches), set(self._matches) - set(before)
+        for topic_class, _ in gone:
+            for key in [key for key in self._counts if key[0] == topic_class]:
+                del self._counts[key]
+        for domain, subject in wants if new else ():
+            for topic_class, match in new:
+                if overlaps(match, subject):
+                    self._counts[topic_class, domain] += 1
+        self._changed = True
 
     def take_changed(self) -> bool:
         """Whether some contract gained its first or lost its last subscriber in a domain."""
@@ -36,25 +55,25 @@ class WantedClasses:
 
     def want(self, domain: str, subject: str) -> None:
         """A domain wants a subject."""
-        for position, match in self._matches:
+        for topic_class, match in self._matches:
             if overlaps(match, subject):
-                self._counts[position, domain] += 1
-                self._changed |= self._counts[position, domain] == 1
+                self._counts[topic_class, domain] += 1
+                self._changed |= self._counts[topic_class, domain] == 1
 
     def forget(self, domain: str, subject: str) -> None:
         """A domain no longer wants a subject."""
-        for position, match in self._matches:
+        for topic_class, match in self._matches:
             if overlaps(match, subject):
-                self._counts[position, domain] -= 1
-                if not self._counts[position, domain]:
-                    del self._counts[position, domain]
+                self._counts[topic_class, domain] -= 1
+                if not self._counts[topic_class, domain]:
+                    del self._counts[topic_class, domain]
                     self._changed = True
 
     def counted_anew(self, domains: Iterable[tuple[str, DomainInterest]]) -> set[tuple[int, str]]:
         """What `keys` must be, from everything that is known."""
         return {
-            (position, domain)
+            (topic_class, domain)
             for domain, interest in domains
-            for position, match in self._matches
+            for topic_class, match in self._matches
             if any(overlaps(match, subject_of(wanted)) for wanted in interest.subjects)
         }

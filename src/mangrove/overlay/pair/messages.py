@@ -49,6 +49,8 @@ class RecordKind(IntEnum):
     GOODBYE = 6
     LAST = 7
     """Another connection takes the place of this one."""
+    VERSIONS = 8
+    """What the gateway that carries has written down of versions of the federation document."""
 
 
 class PairHello(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,12 +11,16 @@ from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
 from mangrove.model.questions.session_quality import Quality
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.protocol.signed import Signed
+from mangrove.overlay.versions.messages import VersionNotice, VersionText
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """The first frame on a link, from both sides.
 
     `renews`: the connection shall take the place of one that serves the link; the answer says if it does.
+    `protocol` and `newest` are the lowest and the highest version of the protocol that it speaks (none: only
+    that one). `topology` names the federation file with which everything began; `version` is what is in force
+    of the document that follows from it.
     """
 
     protocol: int
@@ -25,6 +29,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     epoch: int
     renews: bool = False
+    newest: int = 0
+    version: int = 1
+
+    @property
+    def spoken(self) -> int:
+        """The highest version of the protocol that it speaks."""
+        return max(self.protocol, self.newest)
 
 
 class RenewalStep(StrEnum):
@@ -240,8 +251,18 @@ class RouteTeardown(msgspec.Struct, frozen=True, kw_only=True, tag="teardown"):
 
 LinkStateMessage = LinkStateAd | LinkStateAck | DangerNotice | DangerAck
 RouteMessage = RouteSetup | RouteAck | RouteTeardown
+VersionMessage = VersionNotice | VersionText
 ControlBody = (
-    Hello | Renewal | InterestUpdate | Digest | Goodbye | Heartbeat | LinkStateMessage | RouteMessage | Signed
+    Hello
+    | Renewal
+    | InterestUpdate
+    | Digest
+    | Goodbye
+    | Heartbeat
+    | LinkStateMessage
+    | RouteMessage
+    | VersionMessage
+    | Signed
 )
 
 _TYPE_OF: dict[type[ControlBody], FrameType] = {
@@ -258,6 +279,8 @@ _TYPE_OF: dict[type[ControlBody], FrameType] = {
     RouteSetup: FrameType.ROUTE,
     RouteAck: FrameType.ROUTE,
     RouteTeardown: FrameType.ROUTE,
+    VersionNotice: FrameType.VERSIONS,
+    VersionText: FrameType.VERSIONS,
 }
 _DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
     FrameType.HELLO: msgspec.msgpack.Decoder(Hello),
@@ -268,6 +291,7 @@ _DECODERS: dict[FrameType, msgspec.msgpack.Decoder[ControlBody]] = {
     FrameType.HEARTBEAT: msgspec.msgpack.Decoder(Heartbeat),
     FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateMessage | Signed),
     FrameType.ROUTE: msgspec.msgpack.Decoder(RouteMessage | Signed),
+    FrameType.VERSIONS: msgspec.msgpack.Decoder(VersionMessage | Signed),
 }
 _encoder = msgspec.msgpack.Encoder()
 

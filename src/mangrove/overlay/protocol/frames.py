@@ -30,7 +30,11 @@ from msgspec.structs import replace
 
 from mangrove.errors import MangroveError
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
+LOWEST_PROTOCOL = 10
+"""Gateways of the release before are understood, which know nothing of versions."""
+VERSIONS_PROTOCOL = 11
+"""Since which versions of the federation document are spoken of."""
 MAGIC = b"MG"
 HEADER = struct.Struct(">2sBBIHHHHHHHQIIIQ")
 MAX_BODY_BYTES = 64 << 20
@@ -101,6 +105,8 @@ class FrameType(IntEnum):
     """What the agents of two linked domains say to each other; opaque, and never passed on."""
     RENEWAL = 12
     """Another connection takes the place of this one; the link goes on."""
+    VERSIONS = 13
+    """What is in force, promised and proposed of the federation document (see `overlay.versions`)."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

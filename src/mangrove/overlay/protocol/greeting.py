@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from mangrove.model.federation import Federation
 from mangrove.overlay.protocol.control_messages import Hello, control_body
-from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType
+from mangrove.overlay.protocol.frames import (
+    LOWEST_PROTOCOL,
+    PROTOCOL_VERSION,
+    VERSIONS_PROTOCOL,
+    Frame,
+    FrameError,
+    FrameType,
+)
 
 
 class OtherDomainError(FrameError):
@@ -14,12 +21,17 @@ class OtherDomainError(FrameError):
         super().__init__(f"the peer says that it is {said!r}, but its certificate is of {proven!r}")
 
 
-def make_hello(federation: Federation, domain: str, epoch: int, *, renews: bool = False) -> Hello:
-    """What a gateway says of itself."""
+def make_hello(
+    federation: Federation, domain: str, epoch: int, *, renews: bool = False, line: str = "", version: int = 1
+) -> Hello:
+    """What a gateway says of itself. `line` names the federation file with which everything began, if that
+    is not the present one."""
     return Hello(
-        protocol=PROTOCOL_VERSION,
+        protocol=LOWEST_PROTOCOL,
+        newest=PROTOCOL_VERSION,
+        version=version,
         federation=federation.name,
-        topology=federation.topology_hash(),
+        topology=line or federation.topology_hash(),
         domain=domain,
         epoch=epoch,
         renews=renews,
@@ -27,7 +39,14 @@ def make_hello(federation: Federation, domain: str, epoch: int, *, renews: bool 
 
 
 def check_hello(
-    frame: Frame, federation: Federation, domain: str, expected: str | None, proven: str | None = None
+    frame: Frame,
+    federation: Federation,
+    domain: str,
+    expected: str | None,
+    proven: str | None = None,
+    *,
+    line: str = "",
+    version: int = 1,
 ) -> Hello:
     """What the peer behind a first frame says of itself, or FrameError with the reason to refuse it.
 
@@ -39,13 +58,25 @@ def check_hello(
     hello = control_body(frame)
     if not isinstance(hello, Hello):
         raise FrameError("the peer's HELLO is malformed")
-    if hello.protocol != PROTOCOL_VERSION:
-        raise FrameError(f"the peer speaks protocol {hello.protocol}, this gateway {PROTOCOL_VERSION}")
+    if hello.spoken < LOWEST_PROTOCOL or hello.protocol > PROTOCOL_VERSION:
+        theirs, ours = (
+            f"{lowest} to {highest}" if lowest < highest else f"{lowest}"
+            for lowest, highest in (
+                (hello.protocol, hello.spoken),
+                (LOWEST_PROTOCOL, PROTOCOL_VERSION),
+            )
+        )
+        raise FrameError(f"the peer speaks protocol {theirs}, this gateway {ours}")
+    if version > 1 and hello.spoken < VERSIONS_PROTOCOL:
+        raise FrameError(
+            f"the peer speaks protocol {hello.spoken}, which does not know that contracts may change, and "
+            f"version {version} of them is in force; run the same release there"
+        )
     if hello.federation != federation.name:
         raise FrameError(f"the peer belongs to federation {hello.federation!r}, not {federation.name!r}")
     if proven is not None and hello.domain != proven:
         raise OtherDomainError(hello.domain, proven)
-    topology = federation.topology_hash()
+    topology = line or federation.topology_hash()
     if hello.topology != topology:
         raise FrameError(
             f"the peer {hello.domain!r} runs with another federation file "

@@ -12,14 +12,16 @@ from mangrove.overlay.protocol.control_messages import (
 )
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.protocol.signed import InterestStatement, Signed
+from mangrove.overlay.versions.messages import VersionNotice
 
-SignedMessage = LinkStateAd | DangerNotice | RouteSetup
+SignedMessage = LinkStateAd | DangerNotice | RouteSetup | VersionNotice
 Signable = SignedMessage | InterestStatement
 
 _encode = msgspec.msgpack.Encoder().encode
 _DECODERS: dict[FrameType, msgspec.msgpack.Decoder[SignedMessage]] = {
     FrameType.LINK_STATE: msgspec.msgpack.Decoder(LinkStateAd | DangerNotice),
     FrameType.ROUTE: msgspec.msgpack.Decoder(RouteSetup),
+    FrameType.VERSIONS: msgspec.msgpack.Decoder(VersionNotice),
 }
 _statement_decoder = msgspec.msgpack.Decoder(InterestStatement)
 

@@ -31,7 +31,7 @@ def contracts_at_rest(federation: Federation) -> Iterator[AtRest]:
     """Every contract that needs paths of its own, between every two sites, as their gateways choose them."""
     places = [
         place
-        for place, contract in enumerate(federation.topics.contracts)
+        for place, contract in federation.topics.numbered()
         if (contract.may_need_routes or contract.mirror is Mirror.BOTH) and contract.scope is Scope.FEDERATION
     ]
     for source in federation.domains if places else ():

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from mangrove.model.questions.session_quality import NOTHING_MORE, Quality, Role, allowed, raised, strictest
-from mangrove.model.topics import Contract, Mirror, TopicRules
+from mangrove.model.topics import Contract, Mirror
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.routes.session_asks import SessionAsks
 
@@ -23,7 +24,7 @@ MIRRORED_PATHS = 2
 class EffectiveContracts:
     """What is owed on the way to a domain: the contract, what is asked for here, what is asked there."""
 
-    def __init__(self, rules: TopicRules, own: SessionAsks, live: LiveMap | None = None) -> None:
+    def __init__(self, rules: Rules, own: SessionAsks, live: LiveMap | None = None) -> None:
         """Without a map, nothing is known of paths that share nothing."""
         self._live = live
         self._rules = rules

@@ -17,6 +17,7 @@ from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import ExposedPath
 from mangrove.model.status import Requirement, unmet_text
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.events.happenings import ContractMet, ContractUnmet
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.live_map import LiveMap
@@ -47,6 +48,7 @@ class RouteManager:
         contracts: EffectiveContracts,
         live: LiveMap,
         log: EventLog,
+        rules: Rules | None = None,
     ) -> None:
         self._domain = domain
         self._contracts = contracts
@@ -55,7 +57,7 @@ class RouteManager:
         self._estimates = FailureEstimates(federation)
         self._signalling = Establishment(domain, epoch, live, log)
         self._sets: dict[Key, RouteSet] = {}
-        self._surroundings = Surroundings(federation, domain, live, self._estimates, self._sets)
+        self._surroundings = Surroundings(federation, domain, live, self._estimates, self._sets, rules)
         self._wanted: set[Key] = set()
         self._unrest: dict[Key, Unrest] = {}
         self._review_at = float("inf")

@@ -14,7 +14,8 @@ import msgspec
 from mangrove.errors import MangroveError
 from mangrove.model.questions.session_quality import LEASE_S, AskRequest, Quality, Role, allowed, strictest
 from mangrove.model.subjects import covers
-from mangrove.model.topics import BEST_EFFORT, Contract, Scope, SessionLimits, TopicRules, overlaps
+from mangrove.model.topics import Contract, Scope, SessionLimits, overlaps
+from mangrove.model.versions.rules_in_force import Rules
 
 MAX_ASKS = 10_000
 
@@ -40,7 +41,7 @@ class Lease(msgspec.Struct, frozen=True):
 class SessionAsks:
     """The asks of this domain's own sessions. Bounded; a renewal costs the same however many there are."""
 
-    def __init__(self, rules: TopicRules) -> None:
+    def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._leases: dict[str, Lease] = {}
         """By session, those that run out first at the front."""
@@ -88,6 +89,14 @@ class SessionAsks:
             self._forget(session)
         return bool(ended)
 
+    def contracts_changed(self) -> bool:
+        """Other contracts hold: who asked under one that does not hold any more asks again; True if any."""
+        current = {topic_class for topic_class, _ in self._rules.numbered()}
+        gone = [session for session, lease in self._leases.items() if lease.topic_class not in current]
+        for session in gone:
+            self._forget(session)
+        return bool(gone)
+
     def timer(self) -> float:
         """When the next lease runs out."""
         first = next(iter(self._leases.values()), None)
@@ -110,7 +119,7 @@ class SessionAsks:
         """The contract that an ask is about, or AskRefusedError."""
         topic_class = governing(self._rules, request.subject)
         contract = self._rules.contract_at(topic_class)
-        if contract is BEST_EFFORT:
+        if topic_class == self._rules.unmatched:
             raise AskRefusedError(
                 f"no contract governs {request.subject}, so that nothing can be asked for",
                 hint="write one, with `limits`, into the federation file",
@@ -135,15 +144,15 @@ class SessionAsks:
         return found
 
 
-def governing(rules: TopicRules, pattern: str) -> int:
-    """Position of the one contract that governs all of a subject or pattern, or AskRefusedError."""
-    found = [at for at, contract in enumerate(rules.contracts) if overlaps(contract.match, pattern)]
+def governing(rules: Rules, pattern: str) -> int:
+    """Class of the one contract that governs all of a subject or pattern, or AskRefusedError."""
+    found = [each for each in rules.numbered() if overlaps(each[1].match, pattern)]
     if not found:
-        return len(rules.contracts)
-    if not covers(rules.contracts[found[0]].match, pattern):
-        matches = ", ".join(rules.contracts[at].match for at in found)
+        return rules.unmatched
+    if not covers(found[0][1].match, pattern):
+        matches = ", ".join(contract.match for _, contract in found)
         raise AskRefusedError(f"{pattern} is wider than one contract", hint=f"ask within one of: {matches}")
-    return found[0]
+    return found[0][0]
 
 
 def _check_limits(contract: Contract, quality: Quality) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mangrove.model.federation import Federation
 from mangrove.model.topics import Contract
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.links.throughput import MBIT_BYTES
 from mangrove.overlay.network.failure_estimates import FailureEstimates
 from mangrove.overlay.network.link_loads import NO_LOADS, LinkLoads, add_load, capacities
@@ -31,8 +32,10 @@ class Surroundings:
         live: LiveMap,
         estimates: FailureEstimates,
         sets: Mapping[tuple[int, str], RouteSet],
+        rules: Rules | None = None,
     ) -> None:
         self._federation = federation
+        self._rules: Rules = rules or federation.topics
         self._domain = domain
         self._live = live
         self._estimates = estimates
@@ -106,12 +109,12 @@ class Surroundings:
     def _others(self, contract: Contract, key: tuple[int, str]) -> dict[str, list[SitePath]]:
         """The paths of the contracts to keep away from; of two that avoid each other the later one moves."""
         found: dict[str, list[SitePath]] = {}
-        for place, other in enumerate(self._federation.topics.contracts):
+        for topic_class, other in self._rules.numbered():
             if other.match not in contract.apart_from or other.match in self._federation.regions:
                 continue
-            if contract.match in other.apart_from and place > key[0]:
+            if contract.match in other.apart_from and topic_class > key[0]:
                 continue
-            routes = self._sets.get((place, key[1]))
+            routes = self._sets.get((topic_class, key[1]))
             paths = list(routes.chosen) if routes is not None else []
             table = self._live.table_path(key[1])
             found[other.match] = paths or ([table] if table else [])

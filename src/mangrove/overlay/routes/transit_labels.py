@@ -21,6 +21,7 @@ import msgspec
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import site_pair
+from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.link_state import LinkStateDatabase
 from mangrove.overlay.protocol.control_messages import RouteAck, RouteMessage, RouteSetup, RouteTeardown
@@ -84,11 +85,12 @@ class TransitLabels:
         link_state: LinkStateDatabase,
         *,
         secured: bool = False,
+        rules: Rules | None = None,
     ) -> None:
         """If `secured`, set-ups are known to be their origins' own, and who brought them is remembered."""
         self._domain = domain
         self._links = {link.pair for link in federation.links}
-        self._contracts = len(federation.topics.contracts)
+        self._rules: Rules = rules or federation.topics
         self._neighbours = neighbours
         self._link_state = link_state
         self._labels: dict[LabelKey, _Label] = {}
@@ -140,7 +142,7 @@ class TransitLabels:
         sender = path[position + 1 : position + 2] if isinstance(message, RouteAck) else [path[position - 1]]
         if sender != [peer]:
             return "from a neighbour that is not next to this gateway on the path"
-        if isinstance(message, RouteSetup) and not 0 <= message.topic_class < self._contracts:
+        if isinstance(message, RouteSetup) and message.topic_class not in self._rules.known():
             return "for a contract that does not exist"
         if self._link_state.epoch_of(message.origin) not in (None, message.epoch):
             return OTHER_LIFE

@@ -8,13 +8,15 @@ from mangrove.errors import InputError
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
+from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import OutboundFlow, Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.control_messages import Goodbye, InterestUpdate
-from mangrove.overlay.protocol.frames import Frame, FrameError, Name
+from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, Name
 from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.stimuli import stimulus as st
 from mangrove.overlay.trust.recorded_trust import NotingTrust
@@ -41,6 +43,7 @@ class RecordedEngine(OverlayEngine):
         process: str = "",
         standing_by: bool = False,
         trust: Trust | None = None,
+        kept: KeptVersions | None = None,
     ) -> None:
         self._sink = record
         self._noting = None if trust is None else NotingTrust(trust)
@@ -54,6 +57,7 @@ class RecordedEngine(OverlayEngine):
             process=process,
             standing_by=standing_by,
             trust=self._noting,
+            kept=kept,
         )
 
     def plain(self) -> OverlayEngine:
@@ -100,10 +104,28 @@ class RecordedEngine(OverlayEngine):
         self._record(st.LifeBegun(epoch, reason, now), st.digest(instructions))
         return instructions
 
-    def peer_up(self, peer: str, now: float, *, successor: bool = False) -> list[Instruction]:
+    def peer_up(
+        self, peer: str, now: float, *, successor: bool = False, protocol: int = PROTOCOL_VERSION
+    ) -> list[Instruction]:
         """A greeted neighbour is there."""
-        instructions = super().peer_up(peer, now, successor=successor)
-        self._record(st.PeerCame(peer, now, successor), st.digest(instructions))
+        instructions = super().peer_up(peer, now, successor=successor, protocol=protocol)
+        self._record(st.PeerCame(peer, now, successor, protocol), st.digest(instructions))
+        return instructions
+
+    def propose(self, written: WrittenDocument, now: float) -> list[Instruction]:
+        """Somebody wants another version of the federation document."""
+        try:
+            instructions = super().propose(written, now)
+        except InputError:
+            self._forget_answers()
+            raise
+        self._record(st.VersionProposed(written, now), st.digest(instructions))
+        return instructions
+
+    def recall(self, kept: KeptVersions, now: float) -> list[Instruction]:
+        """What the other gateway of this domain has written down."""
+        instructions = super().recall(kept, now)
+        self._record(st.VersionsRecalled(kept, now), st.digest(instructions))
         return instructions
 
     def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:

@@ -13,12 +13,22 @@ import msgspec
 from mangrove.errors import MangroveError
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
+from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.forwarding.flows import Route
 from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.protocol.control_messages import InterestUpdate
-from mangrove.overlay.protocol.frames import TAG_BYTES, Frame, FrameDecoder, FrameError, FrameType, Name
+from mangrove.overlay.protocol.frames import (
+    PROTOCOL_VERSION,
+    TAG_BYTES,
+    Frame,
+    FrameDecoder,
+    FrameError,
+    FrameType,
+    Name,
+)
 from mangrove.overlay.routes.session_asks import AskRefusedError
 from mangrove.overlay.trust.recorded_trust import Answer, RecordedTrust
 
@@ -56,10 +66,33 @@ class PeerCame(msgspec.Struct, frozen=True, array_like=True, tag="up"):
     peer: str
     now: float
     successor: bool = False
+    protocol: int = PROTOCOL_VERSION
 
     def apply(self, engine: OverlayEngine) -> Outcome:
         """Tell it again."""
-        return engine.peer_up(self.peer, self.now, successor=self.successor)
+        return engine.peer_up(self.peer, self.now, successor=self.successor, protocol=self.protocol)
+
+
+class VersionProposed(msgspec.Struct, frozen=True, array_like=True, tag="propose"):
+    """`propose`."""
+
+    written: WrittenDocument
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Ask it again."""
+        return engine.propose(self.written, self.now)
+
+
+class VersionsRecalled(msgspec.Struct, frozen=True, array_like=True, tag="recall"):
+    """`recall`."""
+
+    kept: KeptVersions
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Tell it again."""
+        return engine.recall(self.kept, self.now)
 
 
 class PeerWent(msgspec.Struct, frozen=True, array_like=True, tag="down"):
@@ -386,6 +419,8 @@ Stimulus = (
     | LifeBegun
     | TrustAnswered
     | KeysRenewed
+    | VersionProposed
+    | VersionsRecalled
 )
 
 _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
@@ -412,7 +447,7 @@ def digest(outcome: Outcome) -> int:
 
 
 def _plain(outcome: object) -> object:
-    if isinstance(outcome, list):
+    if isinstance(outcome, list | tuple):
         return [_plain(each) for each in outcome]
     if isinstance(outcome, Frame):
         kept = KeptFrame.of(outcome)

@@ -43,6 +43,7 @@ MAX_APART_S = 300.0
 """How far clocks of gateways may be apart, and how long the last word of a dead one is believed."""
 
 LINK_STATE, DANGER, INTEREST, ROUTE, DATA = "link state", "notice of a region", "interest", "route", "data"
+VERSION = "notice about versions"
 """What may be refused."""
 
 

@@ -48,6 +48,12 @@ class NotingTrust:
         self._noted.append((judgement.problem, judgement.age_s))
         return judgement
 
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """Whether the authority has signed a document."""
+        problem = self._trust.approved(text, signature)
+        self._noted.append((problem, 0.0))
+        return problem
+
     def time_ns(self) -> int:
         """The time of day."""
         time_ns = self._trust.time_ns()
@@ -87,6 +93,11 @@ class RecordedTrust:
     def judge(self, origin: str, signed: Signed) -> Judgement:
         """What was thought of it then."""
         return Judgement(*self._next(tuple))
+
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """What was thought of it then."""
+        problem, _ = self._next(tuple)
+        return str(problem)
 
     def time_ns(self) -> int:
         """The time of day then."""

@@ -46,6 +46,9 @@ class Verifier(Protocol):
     def verify(self, origin: str, statement: bytes, signature: bytes, credential: bytes) -> str:
         """Empty if the gateway of `origin` has signed the statement; else why that is not believed."""
 
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """Empty if the authority has signed a federation document; else why that is not believed."""
+
 
 class Judgement(NamedTuple):
     """What is to be thought of something signed."""
@@ -64,6 +67,9 @@ class Trust(Protocol):
 
     def judge(self, origin: str, signed: Signed) -> Judgement:
         """Whether a domain has said this."""
+
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """Empty if the authority has signed a federation document; else why that is not believed."""
 
     def time_ns(self) -> int:
         """The time of day, as epochs are counted."""
@@ -103,6 +109,10 @@ class KeyTrust:
         signed_bytes = statement(self._federation, signed.at_ns, signed.said)
         problem = self._verifier.verify(origin, signed_bytes, signed.signature, signed.credential)
         return Judgement(problem, (self._time_ns() - signed.at_ns) / 1e9)
+
+    def approved(self, text: bytes, signature: bytes) -> str:
+        """Empty if the authority has signed a federation document; else why that is not believed."""
+        return self._verifier.approved(text, signature)
 
     def time_ns(self) -> int:
         """The time of day."""

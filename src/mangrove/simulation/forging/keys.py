@@ -39,6 +39,7 @@ class SimulatedAuthority:
 
     def __init__(self, domains: list[str], seed: int) -> None:
         self.secrets = {name: blake2b(f"{seed} {name}".encode()).digest() for name in domains}
+        self._secret = blake2b(f"{seed} authority".encode()).digest()
         self.keys = {name: SimulatedKeys(name, self) for name in domains}
 
     def verify(self, origin: str, statement: bytes, signed: bytes, credential: bytes) -> str:
@@ -49,6 +50,14 @@ class SimulatedAuthority:
         if secret is None or not compare_digest(signature(secret, statement), signed):
             return "the signature does not fit"
         return ""
+
+    def approve(self, text: bytes) -> bytes:
+        """Sign a federation document."""
+        return signature(self._secret, text)
+
+    def approved(self, text: bytes, signed: bytes) -> str:
+        """Empty if this authority has signed a federation document."""
+        return "" if compare_digest(self.approve(text), signed) else "no authority has signed it"
 
 
 def signature(secret: bytes, statement: bytes) -> bytes:

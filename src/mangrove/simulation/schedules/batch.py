@@ -6,7 +6,12 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mangrove.simulation.schedules.run import ScheduleResult, run_lying_schedule, run_schedule
+from mangrove.simulation.schedules.run import (
+    ScheduleResult,
+    run_changing_schedule,
+    run_lying_schedule,
+    run_schedule,
+)
 from mangrove.simulation.schedules.schedule import network_number
 from mangrove.simulation.worker_processes import play_in_processes
 
@@ -22,6 +27,7 @@ class ScheduleTotals:
     sent: int = 0
     lost: int = 0
     promised: int = 0
+    changes: int = 0
     broken: list[ScheduleResult] = field(default_factory=list)
     """Results of the schedules that broke a promise, in the order of their seeds."""
 
@@ -33,6 +39,7 @@ class ScheduleTotals:
         self.sent += result.sent
         self.lost += result.lost
         self.promised += result.promised
+        self.changes += result.changes
         if result.problems:
             insort(self.broken, result, key=lambda broken: broken.seed)
 
@@ -43,10 +50,11 @@ def run_schedules(
     workers: int = 1,
     *,
     lying: bool = False,
+    changing: bool = False,
 ) -> ScheduleTotals:
     """Play the schedules of all seeds; several workers are processes, and their results come in any order.
 
-    With `lying`, gateways have keys, and one of them lies.
+    With `lying`, gateways have keys, and one of them lies. With `changing`, contracts change meanwhile.
 
     All schedules on one network are played by one worker, so that no network is started twice.
     """
@@ -58,7 +66,7 @@ def run_schedules(
             on_result(result)
 
     seeds = list(seeds)
-    play = run_lying_schedule if lying else run_schedule
+    play = run_lying_schedule if lying else run_changing_schedule if changing else run_schedule
     groups = by_network(seeds)
     workers = min(workers, len(groups))
     if workers > 1:

@@ -56,7 +56,7 @@ def _missing(net: SimulatedOverlay, where: Setting) -> str:
         if [route.flow.destinations for route in routes] != [wanted]:
             return f"{stream.source} does not know who wants {stream.subject}"
         for name in stream.receivers if stream.topic != PLAIN else ():
-            paths = engine.active_paths(RULES.index_of(stream.subject), name)
+            paths = engine.active_paths(RULES.class_of(stream.subject), name)
             if not paths:
                 return f"no route from {stream.source} to {name} stands"
             if (

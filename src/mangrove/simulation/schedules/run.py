@@ -18,6 +18,7 @@ from functools import partial
 from mangrove.overlay.events.happenings import RouteRequested, StatementRefused
 from mangrove.simulation.forging.beliefs import false_beliefs
 from mangrove.simulation.forging.forger import FALSE_BODY, LURE, LyingGateway
+from mangrove.simulation.schedules.changes import Changes
 from mangrove.simulation.schedules.networks_at_rest import STEP_S, network_at_rest, settle
 from mangrove.simulation.schedules.schedule import (
     NODE_FAULTS,
@@ -60,12 +61,16 @@ class ScheduleResult:
     problems: tuple[str, ...]
     lying: bool = False
     """Whether a gateway lied to its neighbours."""
+    changing: bool = False
+    """Whether contracts changed meanwhile."""
+    changes: int = 0
+    """Versions that came into force."""
 
     @property
     def command(self) -> str:
         """Repeats this schedule."""
-        lying = " --lying" if self.lying else ""
-        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}{lying}"
+        mode = " --lying" if self.lying else " --changing" if self.changing else ""
+        return f"mangrove evaluate schedules --seeds 1 --seed {self.seed}{mode}"
 
     def __str__(self) -> str:
         what = [f"seed {self.seed}: {self.domains} domains, {self.links} links"]
@@ -88,8 +93,16 @@ def run_lying_schedule(seed: int) -> ScheduleResult:
     return _Run(make_schedule(seed), lying=True).play()
 
 
+def run_changing_schedule(seed: int) -> ScheduleResult:
+    """The same while contracts change, at any time and anywhere.
+
+    All promises hold beside it, and what `changes` says of versions.
+    """
+    return _Run(make_schedule(seed), changing=True).play()
+
+
 class _Run:
-    def __init__(self, schedule: Schedule, *, lying: bool = False) -> None:
+    def __init__(self, schedule: Schedule, *, lying: bool = False, changing: bool = False) -> None:
         self.schedule = schedule
         self.setting = schedule.setting
         self.net = network_at_rest(self.setting, with_keys=lying)
@@ -101,6 +114,7 @@ class _Run:
         """Deliveries that should be, of what was accepted."""
         self.sent_at: dict[bytes, float] = {}
         self.number = 0
+        self.changes = Changes(self.net, schedule.seed, TRAFFIC_S) if changing else None
 
     def play(self) -> ScheduleResult:
         for stream in self.setting.streams:
@@ -119,6 +133,8 @@ class _Run:
         self._last_messages()
         if self.schedule.seed % QUIET_EVERY == 0:
             self._stay_quiet()
+        if self.changes is not None:
+            self.problems += self.changes.check()
         self._check()
         if self.liar is not None:
             self._check_beliefs(self.liar)
@@ -223,7 +239,7 @@ class _Run:
                 (each.topic, each.destination) for each in asked if isinstance(each, RouteRequested)
             )
             for (topic, destination), count in sets.items():
-                paths = len(engine.active_paths(RULES.index_of(topic), destination))
+                paths = len(engine.active_paths(RULES.class_of(topic), destination))
                 if count > paths:
                     self.problems.append(
                         f"{name} asked for {count} routes of {topic} to {destination} although all was quiet"
@@ -326,4 +342,6 @@ class _Run:
             dropped=dict(self.net.dropped),
             problems=tuple(self.problems),
             lying=self.liar is not None,
+            changing=self.changes is not None,
+            changes=max(engine.document.version for engine in self.net.engines.values()) - 1,
         )

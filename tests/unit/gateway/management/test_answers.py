@@ -36,6 +36,7 @@ def answers(engine: ScriptedEngine) -> Answers:
         status=lambda: nothing,
         carry_out=lambda _: None,
         voucher=Voucher([], None),
+        versions=nothing,
     )
 
 

@@ -13,6 +13,7 @@ from tests.kit.waiting import eventually
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.host.ports import PortReservation
 from mangrove.model.address import Address
+from mangrove.model.versions.kept import Ballot, KeptVersions
 from mangrove.overlay.pair.messages import PairHello, Role, word_record
 from mangrove.overlay.protocol.frames import Name
 
@@ -27,6 +28,8 @@ async def test_names_and_interest_are_told_and_a_dead_one_is_followed(line: Addr
     first, second = notebook(1, line), notebook(2, line)
     async with running(first, second):
         await settled(first, second)
+        assert set(second.versions) == {KeptVersions(promised=Ballot(3, "a"))}, "told who carries, and this"
+        first.pair.tell_versions(KeptVersions(promised=Ballot(4, "a")))
         first.pair.tell_names([Name(0, 1, 1, 2), Name(0, 1, 1, 3)])
         first.pair._line._connection.close()  # type: ignore[union-attr]  # as the kernel does for the dead
 
@@ -36,6 +39,7 @@ async def test_names_and_interest_are_told_and_a_dead_one_is_followed(line: Addr
         await eventually(followed, "the second should take over")
         assert [name.sequence for name in second.names][-2:] == [2, 3]
         assert UPDATE in second.interest
+        assert second.versions[-1] == KeptVersions(promised=Ballot(4, "a"))
         assert (second.pair.status().sent_before, second.pair.status().delivered_before) == (11, 22)
         assert second.pair.epoch > 0
 

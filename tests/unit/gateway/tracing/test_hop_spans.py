@@ -7,6 +7,8 @@ from tests.kit.span_notebook import Notebook
 from mangrove.gateway.tracing import hop_spans
 from mangrove.gateway.tracing.hop_spans import HopSpans
 from mangrove.host.tracing.trace_context import TraceContext
+from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.protocol.frames import Frame, FrameType
 
 CONTEXT = TraceContext(7, 9)
@@ -19,7 +21,7 @@ def data(body: bytes, age_us: int = 0) -> Frame:
 
 def test_a_message_of_the_domain_has_waited_since_it_was_published() -> None:
     tracer = Notebook()
-    hops = HopSpans(tracer, "here", ("alert.>",))
+    hops = HopSpans(tracer, "here", RulesInForce(TopicRules((Contract(match="alert.>"),))))
     waiting = [data(b"nothing"), data(TRACED, age_us=5_000)]
     pull = hops.watching(lambda peer, now: waiting.pop(0) if waiting else None)
     while pull("there", 0.0) is not None:
@@ -34,7 +36,7 @@ def test_a_message_of_the_domain_has_waited_since_it_was_published() -> None:
 
 def test_a_message_in_transit_has_waited_since_it_came() -> None:
     tracer = Notebook()
-    hops = HopSpans(tracer, "here", ())
+    hops = HopSpans(tracer, "here", RulesInForce(TopicRules()))
     hops.arrived("before", [data(TRACED, age_us=50_000_000)])
     hops.watching(lambda peer, now: data(TRACED, age_us=50_000_000))("after", 0.0)
     hops.delivered(data(b"sealed"), TRACED)
@@ -45,7 +47,7 @@ def test_a_message_in_transit_has_waited_since_it_came() -> None:
 
 
 def test_arrivals_that_never_leave_are_forgotten() -> None:
-    hops = HopSpans(Notebook(), "here", ())
+    hops = HopSpans(Notebook(), "here", RulesInForce(TopicRules()))
     bodies = [f"traceparent: {TraceContext(n, 1)}\r\n".encode() for n in range(1, hop_spans.MAX_KNOWN + 10)]
     hops.arrived("before", map(data, bodies))
     assert len(hops._came) == hop_spans.MAX_KNOWN

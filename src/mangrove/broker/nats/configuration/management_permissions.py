@@ -24,6 +24,7 @@ from mangrove.model.agents.names import (
 )
 from mangrove.model.agents.speakers import ANY_USER, client_may_hear, client_may_publish, said_by, told_to
 from mangrove.model.questions.endangered import gateway_avoid_subject
+from mangrove.model.questions.versions_question import gateway_versions_subject
 from mangrove.model.questions.vouching import gateway_attachments_subject
 from mangrove.model.security.users import AGENT_USER, GATEWAY_USER, HOST_USER, OPERATOR_USER, User
 from mangrove.model.shared_names import (
@@ -93,6 +94,7 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
                 gateway_status_subject(domain),
                 gateway_topics_subject(domain),
                 gateway_avoid_subject(domain),
+                gateway_versions_subject(domain),
                 agent_status_subject(domain),
                 capacity_subject(domain),
                 operations_subject(domain),

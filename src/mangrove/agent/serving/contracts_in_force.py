@@ -1,0 +1,62 @@
+"""The contracts by which an agent acts: those that its domain's gateway has put in force.
+
+An agent makes much of the contracts beforehand. When others are in force it ends this life and begins
+another, in the same process: the leadership passes on as at any other end, and messages flow without agents.
+Changes that follow each other closely cost one new life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from mangrove.errors import InputError
+from mangrove.host.versions.version_store import VersionStore
+from mangrove.model.federation import Federation
+from mangrove.model.versions.document import FIRST_VERSION, in_force
+from mangrove.model.versions.kept import KeptVersions
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+SETTLED_LOOKS = 2
+"""So often the same is found before an agent acts by it."""
+
+
+class ContractsInForce:
+    """Reads what the gateway of the same machine has written down."""
+
+    def __init__(self, path: str, *, look_every_s: float = LOOK_EVERY_S) -> None:
+        """Without a path, there is nothing but the file."""
+        self._store = VersionStore(Path(path)) if path else None
+        self._look_every_s = look_every_s
+        self.version = FIRST_VERSION
+
+    def federation(self, file: Federation) -> Federation:
+        """The site's federation with the contracts in force."""
+        committed = self._read().committed
+        if committed is None:
+            return file
+        document = committed.read()
+        self.version = document.version
+        return in_force(file, document)
+
+    async def changed(self) -> None:
+        """Return when another version than the one that was read last is in force, and stays."""
+        seen, looks = self.version, 0
+        while looks < SETTLED_LOOKS:
+            await asyncio.sleep(self._look_every_s)
+            committed = self._read().committed
+            found = FIRST_VERSION if committed is None else committed.read().version
+            looks = looks + 1 if found == seen != self.version else 0
+            seen = found
+
+    def _read(self) -> KeptVersions:
+        if self._store is None:
+            return KeptVersions()
+        try:
+            return self._store.read()
+        except InputError as error:
+            log.warning("the contracts in force cannot be read: %s", error.message)
+            return KeptVersions()

@@ -1,0 +1,1 @@
+"""Changes of a running federation, from the command line."""

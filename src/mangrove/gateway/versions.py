@@ -1,0 +1,136 @@
+"""Versions of the federation document at a gateway: kept on disk, asked for, and put in force."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from mangrove.errors import InputError
+from mangrove.host.audit.audit_log import AuditLog
+from mangrove.host.versions.version_store import VersionStore
+from mangrove.model.audit.entry import AuditKind
+from mangrove.model.federation import Federation
+from mangrove.model.questions.versions_question import VersionsAnswer, VersionsRequest
+from mangrove.model.versions.checking import kinship_problem
+from mangrove.model.versions.document import FederationDocument, first_document
+from mangrove.model.versions.kept import KeptVersions
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import Instruction
+
+log = logging.getLogger(__name__)
+
+REMEDY = (
+    "start with the federation file of the version in force (mangrove history --text VERSION), or give the "
+    "site an empty run directory if the whole federation begins anew"
+)
+
+
+def kept_versions(path: str, federation: Federation) -> KeptVersions:
+    """What earlier lives have written down; InputError if that and the site's file do not belong together."""
+    if not path:
+        return KeptVersions()
+    kept = VersionStore(Path(path)).read()
+    if kept.committed is not None:
+        document = kept.committed.read()
+        if document.federation != federation.name or document.shape != federation.shape_hash():
+            raise InputError(
+                f"version {document.version} of {document.federation}, which is in force, has other domains "
+                "or links than the federation file",
+                hint=REMEDY,
+            )
+    elif kept.accepted_document is not None:
+        problem = kinship_problem(kept.accepted_document.read(), first_document(federation))
+        if problem:
+            raise InputError(f"a change that was agreed to cannot be completed: {problem}", hint=REMEDY)
+    return kept
+
+
+class Versions:
+    """Writes down what must not be forgotten, and answers what is asked."""
+
+    def __init__(self, path: str, audit: AuditLog) -> None:
+        self._store = VersionStore(Path(path)) if path else None
+        self._audit = audit
+        self._writer = ThreadPoolExecutor(1, "versions")
+        self.tell_other: Callable[[KeptVersions], None] = lambda kept: None
+        """Tells the other gateway of the domain, if there is one."""
+
+    def keep(
+        self, kept: KeptVersions, then: Callable[[], None] | None = None, *, at_once: bool = False
+    ) -> None:
+        """Write it down, and tell the other gateway; `then` do what depends on it.
+
+        A disk may take its time, in which messages flow; so a thread writes, one state after the other.
+        """
+        self.tell_other(kept)
+        if self._store is None or at_once:
+            self.keep_told(kept)
+            if then is not None:
+                then()
+            return
+        loop = asyncio.get_running_loop()
+        writing = loop.run_in_executor(self._writer, self._store.write, kept)
+        writing.add_done_callback(partial(self._written, then))
+
+    def _written(self, then: Callable[[], None] | None, writing: asyncio.Future[None]) -> None:
+        if writing.cancelled():
+            return
+        if (error := writing.exception()) is not None:
+            # What is not on disk is not said: others count this domain as one that does not answer.
+            log.error("versions cannot be written down: %s", error)
+        elif then is not None:
+            then()
+
+    def keep_told(self, kept: KeptVersions) -> None:
+        """Write down what the other gateway of the domain has written down, or what cannot wait."""
+        if self._store is not None:
+            self._writer.submit(self._store.write, kept).result()
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._writer.shutdown(wait=False, cancel_futures=True)
+
+    def adopted(self, document: FederationDocument) -> None:
+        """Another version is in force."""
+        log.info("version %d of the federation document is in force", document.version)
+        self._audit.note(
+            AuditKind.VERSION_IN_FORCE, version=document.version, by=document.by, digest=document.digest
+        )
+
+    def answer(
+        self, request: bytes, engine: OverlayEngine, carry_out: Callable[[list[Instruction]], None]
+    ) -> bytes:
+        """Answer a question, or take in what somebody proposes."""
+        try:
+            asked = msgspec.json.decode(request, type=VersionsRequest) if request else VersionsRequest()
+            if asked.propose is not None:
+                carry_out(engine.propose(asked.propose, monotonic()))
+                document = asked.propose.read()
+                self._audit.note(AuditKind.VERSION_PROPOSED, version=document.version, by=document.by)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return msgspec.json.encode(VersionsAnswer(problem=f"the request cannot be read: {error}"))
+        except InputError as error:
+            return msgspec.json.encode(VersionsAnswer(problem=error.message, hint=error.hint))
+        digest = asked.change if asked.propose is None else asked.propose.digest
+        return msgspec.json.encode(
+            VersionsAnswer(
+                domain=engine.domain,
+                document=engine.document.text(),
+                versions=engine.versions_in_force(),
+                reachable=tuple(sorted(engine.reachable_domains())),
+                change=engine.change(digest) if digest else None,
+                text=self._text_of(asked.text_of),
+            )
+        )
+
+    def _text_of(self, version: int) -> bytes:
+        if self._store is None or not version:
+            return b""
+        return next((each.text() for each in self._store.documents() if each.version == version), b"")

@@ -1,0 +1,1 @@
+"""What a site keeps of versions of the federation document."""

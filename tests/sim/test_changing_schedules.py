@@ -1,0 +1,40 @@
+"""Contracts change while links and gateways fail: all promises hold, and versions never contradict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from mangrove.overlay.versions import council
+from mangrove.simulation.schedules.batch import run_schedules
+from mangrove.simulation.schedules.run import run_changing_schedule
+
+
+def check(seeds: range, workers: int = 1) -> None:
+    totals = run_schedules(seeds, workers=workers, changing=True)
+    assert not totals.broken, "\n".join(str(result) for result in totals.broken)
+    assert totals.promised > totals.schedules, "hardly any schedule tests a promise"
+    assert totals.changes > totals.schedules, "hardly anything changes"
+
+
+def test_promises_hold_while_contracts_change() -> None:
+    check(range(1, 21))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_promises_hold_over_ten_thousand_schedules_while_contracts_change() -> None:
+    check(range(1, 10_001), workers=os.cpu_count() or 1)
+
+
+def test_without_a_quorum_two_texts_of_one_version_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anybody(domains: Collection[str], members: Sequence[str]) -> bool:
+        return bool(domains)
+
+    monkeypatch.setattr(council, "is_quorum", anybody)
+    monkeypatch.setattr(council, "PREPARE_S", 0.0)
+    problems = [each for seed in range(1, 8) for each in run_changing_schedule(seed).problems]
+    assert any("in force in two texts" in each for each in problems)
+    assert any("means two things" in each for each in problems)

@@ -1,0 +1,172 @@
+"""Versions of the federation document between production engines in virtual time."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mangrove.errors import InputError
+from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.topics import Contract, Order, Scope, TopicRules
+from mangrove.model.versions.changes import ChangeState
+from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.succession import successor
+from mangrove.overlay.stimuli.replay import replay
+from mangrove.simulation.forging.keys import SimulatedAuthority
+from mangrove.simulation.overlay_network import SimulatedOverlay
+
+ALERT = Contract(match="alert.>", deadline_ms=500)
+NAMES = ("a", "b", "c", "d")
+
+
+def ring(*contracts: Contract) -> Federation:
+    return Federation(
+        name="ring",
+        domains={name: Domain(name=name, base_port=1) for name in NAMES},
+        links=tuple(
+            Link(between=(one, other), delay_ms=5.0)
+            for one, other in zip(NAMES, (*NAMES[1:], NAMES[0]), strict=True)
+        ),
+        topics=TopicRules(contracts),
+    )
+
+
+def running(*contracts: Contract, authority: SimulatedAuthority | None = None) -> SimulatedOverlay:
+    net = SimulatedOverlay(ring(*contracts), 1, authority=authority)
+    net.run(1.0)
+    return net
+
+
+def version(net: SimulatedOverlay, name: str, *contracts: Contract) -> WrittenDocument:
+    text = successor(net.engines[name].document, contracts, by="me", at="").text()
+    return WrittenDocument(text=text, signature=b"" if net.authority is None else net.authority.approve(text))
+
+
+def versions(net: SimulatedOverlay) -> dict[str, int]:
+    return {name: engine.document.version for name, engine in net.engines.items()}
+
+
+def test_a_change_is_in_force_everywhere_after_some_round_trips_and_is_told() -> None:
+    net = running(ALERT)
+    written = version(net, "a", ALERT, Contract(match="new.>"))
+    net.propose("a", written)
+    net.run(net.now + 0.2)
+    assert versions(net) == dict.fromkeys(NAMES, 2)
+    change = net.engines["a"].change(written.digest)
+    assert change is not None
+    assert change.state is ChangeState.IN_FORCE
+    assert net.engines["c"].versions_in_force() == dict.fromkeys(NAMES, 2)
+    told = [event.happening.sentence() for event in net.engines["c"].recent_events()]
+    assert any("version 2 of me is in force, after 1: contracts: 1 new" in each for each in told)
+    net.validate()
+
+
+def test_messages_in_between_arrive_once_and_in_order_whether_their_contract_changes_or_not() -> None:
+    net = running(ALERT)
+    net.subscribe("c", "alert.>", "other.>")
+    net.run(net.now + 0.5)
+    contracts = [
+        (msgspec.structs.replace(ALERT, deadline_ms=100),),
+        (msgspec.structs.replace(ALERT, deadline_ms=100, paths=2), Contract(match="other.x", paths=2)),
+        (Contract(match="x"), ALERT),
+        (),
+        (Contract(match=">", deadline_ms=900, order=Order.PUBLISHER),),
+    ]
+    sent = 0
+    for number, each in enumerate(contracts):
+        net.propose(NAMES[number % 4], version(net, NAMES[number % 4], *each))
+        for _ in range(100):
+            for subject in ("alert.x", "other.x", "other.y"):
+                net.publish("a", subject, b"%b %d" % (subject.encode(), sent))
+            sent += 1
+            net.run(net.now + 0.002)
+        net.validate()
+    net.run(net.now + 1.0)
+    assert versions(net) == dict.fromkeys(NAMES, 1 + len(contracts))
+    assert not net.duplicates
+    assert not net.dropped
+    for told in (b"alert.x", b"other.x", b"other.y"):
+        numbers = [int(body.split()[1]) for _, body in net.delivered if body.startswith(told + b" ")]
+        assert numbers == list(range(sent)), told
+
+
+def test_a_topic_may_be_told_to_stay_at_home_and_to_travel_again() -> None:
+    net = running(ALERT)
+    net.subscribe("c", "alert.x")
+    net.run(net.now + 0.5)
+    assert net.publish("a", "alert.x", b"1")
+    home = msgspec.structs.replace(ALERT, scope=Scope.DOMAIN)
+    net.propose("b", version(net, "b", home))
+    net.run(net.now + 0.5)
+    assert not net.publish("a", "alert.x", b"2")
+    assert not net.engines["a"].wanted_elsewhere(), "what cannot come is not asked for"
+    net.propose("b", version(net, "b", ALERT))
+    net.run(net.now + 0.5)
+    assert net.publish("a", "alert.x", b"3")
+    net.run(net.now + 0.5)
+    assert [body for _, body in net.delivered] == [b"1", b"3"]
+    net.validate()
+
+
+def test_one_that_was_cut_off_or_started_again_catches_up_before_it_hears_anything_else() -> None:
+    net = running(ALERT)
+    net.subscribe("c", "new.>")
+    for peer in ("b", "d"):
+        net.black_hole("c", peer, True)
+    net.run(net.now + 3.0)
+    net.propose("a", version(net, "a", ALERT, Contract(match="new.>", paths=2)))
+    net.run(net.now + 1.0)
+    assert versions(net) == {"a": 2, "b": 2, "c": 1, "d": 2}
+    net.crash("b", silent=False)
+    net.run(net.now + 0.2)
+    net.start("b")
+    assert net.engines["b"].document.version == 2, "it is on its disk"
+    for peer in ("b", "d"):
+        net.black_hole("c", peer, False)
+    net.run(net.now + 3.0)
+    assert versions(net) == dict.fromkeys(NAMES, 2)
+    assert net.publish("a", "new.x", b"1")
+    net.run(net.now + 1.0)
+    assert net.delivered == {("c", b"1"): 1}
+    net.validate()
+
+
+def test_with_keys_only_what_the_authority_has_signed_is_put_in_force() -> None:
+    net = running(ALERT, authority=SimulatedAuthority(list(NAMES), 1))
+    good = version(net, "a", ALERT, Contract(match="new.>"))
+    with pytest.raises(InputError, match="no authority has signed it"):
+        net.propose("a", WrittenDocument(text=good.text))
+    net.propose("a", good)
+    net.run(net.now + 0.5)
+    assert versions(net) == dict.fromkeys(NAMES, 2)
+    net.renew_keys("b")
+    net.crash("d", silent=False)
+    net.run(net.now + 0.5)
+    net.disks.pop("d")
+    net.start("d")
+    net.run(net.now + 2.0)
+    assert versions(net) == dict.fromkeys(NAMES, 2)
+    net.validate()
+
+
+def test_what_a_gateway_was_told_of_versions_can_be_replayed() -> None:
+    stimuli: list[tuple[object, int]] = []
+    authority = SimulatedAuthority(list(NAMES), 1)
+    net = SimulatedOverlay(
+        ring(ALERT), 1, authority=authority, record={"b": lambda *each: stimuli.append(each)}
+    )
+    net.run(1.0)
+    net.subscribe("c", "alert.>")
+    net.propose("b", version(net, "b", ALERT, Contract(match="new.>")))
+    net.run(net.now + 0.5)
+    net.propose("a", version(net, "a", Contract(match="new.>")))
+    net.publish("a", "alert.x", b"1")
+    net.run(net.now + 0.5)
+    assert net.engines["b"].document.version == 3
+    from mangrove.overlay.engine import OverlayEngine
+    from mangrove.overlay.trust.recorded_trust import RecordedTrust
+
+    engine = OverlayEngine(net.federation, "b", net.engines["b"].epoch, trust=RecordedTrust())
+    found = replay(engine, stimuli)  # type: ignore[arg-type]
+    assert found.identical, found.differences
+    assert engine.document == net.engines["b"].document
