@@ -14,6 +14,7 @@ from tests.kit.waiting import eventually
 import mangrove
 from mangrove.broker.nats.server import nats_server
 from mangrove.client import Connection, Message, NotConnectedError, Offline, OfflineState, Outcome
+from mangrove.client import connection as connection_module
 from mangrove.client.offline.kept import Reason
 from mangrove.client.offline.spool import look_into
 from mangrove.errors import InputError
@@ -30,6 +31,12 @@ class Site:
     def __init__(self, port: int, directory: Path) -> None:
         self.url = f"nats://{HOST}:{port}"
         self.process: ManagedProcess = nats_server("site", f'listen: "{HOST}:{port}"\n', directory)
+
+
+@pytest.fixture(autouse=True)
+def no_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none that could tell of contracts, so it is not waited for as long as usual."""
+    monkeypatch.setattr(connection_module, "MEETING_S", 0.2)
 
 
 @pytest.fixture
@@ -131,7 +138,7 @@ async def test_a_broker_killed_under_load_costs_nothing(site: Site) -> None:
 
 async def test_a_broker_that_is_not_there_yet(site: Site) -> None:
     received = Received()
-    connection = await mangrove.connect(site.url, offline=Offline(settle_s=1.5))
+    connection = await mangrove.connect(site.url, offline=Offline(settle_s=1.0))
     try:
         for number in range(100):
             assert await connection.publish("early", b"%d" % number) is Outcome.KEPT
@@ -152,7 +159,7 @@ async def test_a_broker_that_is_not_there_yet(site: Site) -> None:
 async def test_what_is_urgent_goes_first_and_new_messages_go_behind_the_old(site: Site) -> None:
     """Contracts are not known here: they are given to the keeper as a gateway would."""
     received = Received()
-    async with mangrove.connect(site.url, offline=Offline(settle_s=1.5)) as connection:
+    async with mangrove.connect(site.url, offline=Offline(settle_s=1.0)) as connection:
         keeper = connection._keeper
         assert keeper is not None
         keeper.adopt(
@@ -243,7 +250,7 @@ async def test_what_waits_outlives_a_killed_program(site: Site, tmp_path: Path) 
     segment.write_bytes(whole[:-3])
     ids = [kept.head for kept in look_into(folder).waiting]
     received, heads = Received(), []
-    async with mangrove.connect(site.url, offline=Offline(directory=folder, settle_s=1.5)) as connection:
+    async with mangrove.connect(site.url, offline=Offline(directory=folder, settle_s=1.0)) as connection:
         state = connection.offline
         assert (state.recovered, state.messages) == (199, 199)
         assert state.unreadable_bytes > 0

@@ -31,6 +31,7 @@ from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
 from mangrove.cli.routing import route
+from mangrove.cli.spool import spool
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -62,6 +63,7 @@ app.add_typer(access.app, name="access")
 app.add_typer(audit.app, name="audit")
 app.add_typer(keys.app, name="keys")
 app.add_typer(plan.app, name="plan")
+app.add_typer(spool.app, name="spool")
 app.add_typer(route.app, name="route")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(evaluate.app, name="evaluate")

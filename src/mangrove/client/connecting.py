@@ -52,7 +52,7 @@ DIRECTIONS_S = 0.5
 PATIENT_S = 1.0
 """Who keeps what is published waits so long for a broker before it goes on without."""
 MEET_S = 60.0
-MEETINGS = 60
+MEETINGS = 120
 """How often the gateway of a domain whose broker is back is asked for directions, with a pause between."""
 
 Filtering = Callable[[Sequence[TopicTerms], Limits | None], PublishFilter]
@@ -255,7 +255,7 @@ async def _meet(
         directions = await _ask_directions(first)
         if directions is not None:
             break
-        await asyncio.sleep(PATIENT_S)
+        await asyncio.sleep(PATIENT_S / 2)
     urls = () if directions is None else directions.management_urls or (directions.management_url,)
     if directions is None or not any(urls):
         return

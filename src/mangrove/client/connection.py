@@ -57,6 +57,8 @@ if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain wi
 log = logging.getLogger(__name__)
 
 SUBSCRIBE_S = 10.0
+MEETING_S = 3.0
+"""Contracts that are not known so long after the first broker has come are not waited for."""
 GATEWAY_S = 10.0
 GATEWAY_TRIES = 50
 """A gateway that does not come back to a broker within about this time is not waited for."""
@@ -367,7 +369,10 @@ class Connection(PublishingConnection):
 
     async def gateway_back(self, wire: ClientConnection) -> None:
         """See `Sender`."""
-        if self._link is not None:
+        if self._meeting is not None and not self._meeting.done():
+            # Limits and deadlines are those of contracts, which it finds out about.
+            await asyncio.wait([self._meeting], timeout=MEETING_S)
+        elif self._link is not None:
             for _ in range(GATEWAY_TRIES):
                 if await _answers(wire):
                     return

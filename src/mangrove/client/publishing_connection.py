@@ -42,6 +42,9 @@ MAX_OUTLETS = 1 << 14
 """Subjects whose lines are kept, and that are counted one by one."""
 WITHHELD_A_TURN = 256
 """Who publishes in vain so often in a row lets others have their turn."""
+CATCHING_UP = 0.25
+"""What waited for a broker keeps to four fifths of a limit: at the very limit, messages that come to the
+gateway in lumps would be dropped there."""
 SENT = Outcome.SENT
 
 
@@ -322,6 +325,7 @@ class PublishingConnection:
             outcome = self._filter.judge(subject, len(kept.payload), awaited=bool(kept.reply))
             if outcome is not SENT:
                 return outcome
+            self._filter.charge(subject, CATCHING_UP, len(kept.payload))
         self.wire_of(subject).publish(subject, kept.payload, reply=kept.reply, head=kept.head)
         if not kept.again:
             self._count(subject, len(kept.payload))

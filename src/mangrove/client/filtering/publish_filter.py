@@ -129,6 +129,12 @@ class PublishFilter:
             self._client.spend(size_bytes)
         return Outcome.SENT
 
+    def charge(self, subject: str, share: float, size_bytes: int) -> None:
+        """Have a message that may be sent cost so much more than itself."""
+        gate = self.gates.get(subject)
+        if gate is not None:
+            gate.charge(share, size_bytes)
+
     def withhold(self, subject: str, outcome: Outcome, size_bytes: int) -> Outcome:
         """Count what is not sent; LimitedError if that is wished. What is kept will be sent."""
         if outcome is Outcome.KEPT:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.client.offline import spool as module
 from mangrove.client.offline.kept import Kept
 from mangrove.client.offline.settings import Offline, checked
 from mangrove.client.offline.spool import Spool, in_use, look_into
@@ -64,7 +63,7 @@ def test_a_disk_that_takes_half_a_record_hides_nothing(
         return write(descriptor, data[: len(data) // 2])
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.os, "write", half)
+        patched.setattr(os, "write", half)
         with pytest.raises(OSError, match="No space"):
             spool.keep(Kept(2, 1, "b", bytes(100)))
     spool.keep(Kept(3, 1, "c", b"x"))
