@@ -27,6 +27,7 @@ from mangrove.cli.federation import (
 from mangrove.cli.keys import keys
 from mangrove.cli.measurement import bench, evaluate
 from mangrove.cli.monitoring import metrics, monitor
+from mangrove.cli.names import names
 from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
@@ -62,6 +63,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.add_typer(access.app, name="access")
 app.add_typer(audit.app, name="audit")
 app.add_typer(keys.app, name="keys")
+app.add_typer(names.app, name="names")
 app.add_typer(plan.app, name="plan")
 app.add_typer(spool.app, name="spool")
 app.add_typer(route.app, name="route")

@@ -41,6 +41,7 @@ from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import External
+from mangrove.model.names.local_view import local_rules
 from mangrove.model.shared_names import SDK_NAME
 
 if TYPE_CHECKING:
@@ -334,7 +335,7 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]
         management_url=endpoints.management.client_url,
         management_urls=tuple(broker.client_url for broker in endpoints.managements),
         placement=runtime.federation.domains[domain].placement,
-        terms=runtime.federation.topics.terms(),
+        terms=local_rules(runtime.federation, domain).terms(),
         client_limits=runtime.federation.limits.client,
     )
     return endpoints, directions, runtime.federation.domains[domain].external

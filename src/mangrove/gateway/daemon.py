@@ -18,6 +18,7 @@ import msgspec
 
 from mangrove.broker.attachment import Places
 from mangrove.broker.kinds import kind_of
+from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.errors import MangroveError
 from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.audience.desk import AudienceDesk
@@ -32,10 +33,12 @@ from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.management.voucher import Voucher
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.names import SiteNames
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.pair.partnership import Partnership
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
+from mangrove.gateway.renamed_store import RenamedStore
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic
@@ -139,6 +142,8 @@ class Gateway:
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._border_book = BorderBook(self._audit)
+        mappings = federation.domains[settings.domain].names
+        self._names = SiteNames(mappings) if mappings else None
         self._topic_metrics = TopicMetrics()
         self._publisher = StatusPublisher(
             settings.domain, {GATEWAY_PART: self._account, TOPICS_PART: self._topics}
@@ -164,6 +169,7 @@ class Gateway:
             mark,
             self._hang_together,
             users=bool(settings.keys),
+            names=None if self._names is None else self._names.names,
         )
         self._places: Places = []
         self._mirrors = self._make_mirrors()
@@ -189,6 +195,7 @@ class Gateway:
             silence=self._desk,
             mirrors=self._mirrors,
             border_book=self._border_book,
+            names=self._names,
             directions=b"" if settings.directions is None else msgspec.json.encode(settings.directions),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -342,18 +349,24 @@ class Gateway:
             settings.federation.topics,
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
-            store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url,
-                self._name,
-                owner,
-                ours=settings.head_is_ours,
-                login=self._client_login(HEAD),
-            ),
+            store=self._retained_store,
             send=self._send_letter,
             reachable=self._reachable,
             border=self._engine.border,
             border_book=self._border_book,
         )
+
+    def _retained_store(self, owner: RetainedStoreOwner) -> RetainedStore:
+        def store(owner: RetainedStoreOwner) -> RetainedStore:
+            return kind_of(self._settings.head_kind).retained(
+                self._settings.head_client_url,
+                self._name,
+                owner,
+                ours=self._settings.head_is_ours,
+                login=self._client_login(HEAD),
+            )
+
+        return store(owner) if self._names is None else RenamedStore(self._names.names, store, owner)
 
     def _make_probe(self) -> SiteProbe:
         """Who measures how long messages are inside this domain."""
@@ -591,6 +604,7 @@ class Gateway:
             status=self.status,
             carry_out=self._carry_out,
             voucher=Voucher(self._places, login_of(self._settings.keys, GATEWAY_USER)),
+            names=None if self._names is None else self._names.names,
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(
