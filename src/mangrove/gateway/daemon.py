@@ -33,12 +33,12 @@ from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.management.voucher import Voucher
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
-from mangrove.gateway.names import SiteNames
+from mangrove.gateway.naming.renamed_store import RenamedStore
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.pair.partnership import Partnership
 from mangrove.gateway.probing.site_probe import HEAD, SiteProbe
-from mangrove.gateway.renamed_store import RenamedStore
 from mangrove.gateway.report import gateway_report
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic

@@ -29,7 +29,7 @@ from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
-from mangrove.gateway.names import SiteNames
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT

@@ -23,7 +23,9 @@ links: [{between: [berlin, lyon]}]
 
 
 def mistakes(names: str, topics: str = "") -> str:
-    text = f"federation: f\ndomains: {{a: {{names: {names}}}, b: {{}}}}\nlinks: [{{between: [a, b]}}]\n{topics}"
+    text = (
+        f"federation: f\ndomains: {{a: {{names: {names}}}, b: {{}}}}\nlinks: [{{between: [a, b]}}]\n{topics}"
+    )
     return "\n".join(map(str, parse_federation(text, "f").mistakes))
 
 
