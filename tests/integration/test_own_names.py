@@ -155,7 +155,7 @@ async def test_plain_clients_requests_and_queue_groups(named: Running) -> None:
 
 
 async def test_mqtt_topics_and_retained_messages(named: Running) -> None:
-    ports = {domain: each.head.mqtt_port for domain, each in named.launched.endpoints.items()}
+    ports = {domain: each.head.mqtt_port or 0 for domain, each in named.launched.endpoints.items()}
     berlin, lyon = PahoClient("berlin-device"), PahoClient("lyon-device")
     try:
         await lyon.connect(ports["lyon"])
