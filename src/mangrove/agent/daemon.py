@@ -65,6 +65,7 @@ from mangrove.model.agents.status import AgentStatus
 from mangrove.model.audit.entry import AuditKind
 from mangrove.model.metrics.agent import put_agent
 from mangrove.model.metrics.families import Families
+from mangrove.model.names.local_view import local_federation
 from mangrove.model.security import users
 from mangrove.model.stream.messages import AGENT_PART
 from mangrove.store.buckets import Buckets
@@ -101,7 +102,7 @@ class Agent:
         description = federation.domains[domain]
         power = computing_power() if settings.power is None else settings.power
         brain = self._brain = AgentBrain(
-            federation,
+            local_federation(federation, domain),
             domain,
             settings.agent,
             seed=seed,

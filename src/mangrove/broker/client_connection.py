@@ -9,7 +9,7 @@ loop.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -189,6 +189,9 @@ class ClientConnection(Protocol):
     async def connect(self, timeout_s: float) -> None:
         """Connect to the first broker that takes us. BrokerAwayError tells why none did."""
 
+    def begin(self) -> None:
+        """Look for a broker from now on, as if one had just been lost, if none was found so far."""
+
     def go_on_at(self, urls: Iterable[str]) -> None:
         """Try these brokers, too, when the present one is lost. ValueError if a URL is malformed."""
 
@@ -201,6 +204,9 @@ class ClientConnection(Protocol):
         While the broker is away a bounded amount waits for the next one; BrokerAwayError when that is full.
         Who publishes much waits for `drained` whenever `full`, or gets the same error. The subject is valid.
         """
+
+    def recall(self, subjects: Container[bytes]) -> None:
+        """Forget what waits for the next broker of these subjects: who published it says it again himself."""
 
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
         """A quick way to publish on a subject.

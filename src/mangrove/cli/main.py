@@ -27,10 +27,12 @@ from mangrove.cli.federation import (
 from mangrove.cli.keys import keys
 from mangrove.cli.measurement import bench, evaluate
 from mangrove.cli.monitoring import metrics, monitor
+from mangrove.cli.names import names
 from mangrove.cli.optional import missing_library
 from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
 from mangrove.cli.routing import route
+from mangrove.cli.spool import spool
 from mangrove.cli.versions import apply, contract
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
@@ -66,7 +68,9 @@ app.add_typer(contract.app, name="contract")
 app.add_typer(access.app, name="access")
 app.add_typer(audit.app, name="audit")
 app.add_typer(keys.app, name="keys")
+app.add_typer(names.app, name="names")
 app.add_typer(plan.app, name="plan")
+app.add_typer(spool.app, name="spool")
 app.add_typer(route.app, name="route")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(evaluate.app, name="evaluate")

@@ -5,6 +5,8 @@ from mangrove.client.asks import AskRefusedError
 from mangrove.client.connecting import connect
 from mangrove.client.connection import Connection
 from mangrove.client.message import Message
+from mangrove.client.offline.settings import Offline
+from mangrove.client.offline.state import OfflineState
 from mangrove.client.pending.gap import Gap, SlowSubscriberError
 from mangrove.client.publisher import Publisher
 from mangrove.client.publishing import LimitedError, Outcome
@@ -22,6 +24,8 @@ __all__ = [
     "MessageTooLargeError",
     "NotAllowedError",
     "NotConnectedError",
+    "Offline",
+    "OfflineState",
     "Outcome",
     "Publisher",
     "RateLimit",

@@ -14,6 +14,7 @@ from mangrove.broker.client_connection import (
     ClientConnection,
     ClientConnectionOwner,
     Denial,
+    LoginRefusedError,
     OnDenied,
     Subscribed,
 )
@@ -51,13 +52,15 @@ class _Watch:
 
     def lost(self, url: str, reason: str) -> None:
         """See `ClientConnectionOwner`."""
-        if self._pool.listener is not None and self.wire is not None:
-            self._pool.listener.wire_lost(self.wire)
+        for listener in (self._pool.listener, self._pool.keeper):
+            if listener is not None and self.wire is not None:
+                listener.wire_lost(self.wire)
 
     def back(self, url: str) -> None:
         """See `ClientConnectionOwner`."""
-        if self._pool.listener is not None and self.wire is not None:
-            self._pool.listener.wire_back(self.wire)
+        for listener in (self._pool.listener, self._pool.keeper):
+            if listener is not None and self.wire is not None:
+                listener.wire_back(self.wire)
 
 
 class BrokerPool:
@@ -78,6 +81,8 @@ class BrokerPool:
         self.head_urls = list(head_urls)
         self.edge_urls = list(edge_urls)
         self.listener: WireListener | None = None
+        self.keeper: WireListener | None = None
+        """Who keeps what is published while brokers are away; told after the listener, who has mirrors."""
         self.when_denied: OnDenied | None = None
         """Told what any of the brokers does not allow."""
         self._wires: list[ClientConnection] = []
@@ -102,15 +107,21 @@ class BrokerPool:
         if self.when_denied is not None:
             self.when_denied(denial, subscribed)
 
-    async def open(self, urls: list[str]) -> ClientConnection:
-        """A new connection to the first of several brokers that takes it; BrokerAwayError if none does."""
+    async def open(self, urls: list[str], *, patient_s: float | None = None) -> ClientConnection:
+        """A new connection to the first of several brokers that takes it; BrokerAwayError if none does.
+
+        With `patient_s`, after that time it is given without a broker, and goes on looking for one.
+        """
         watch = _Watch(self)
         wire = watch.wire = self._connection(urls, watch)
         try:
-            await wire.connect(CONNECT_S)
-        except BaseException:
-            await wire.close()
-            raise
+            await wire.connect(CONNECT_S if patient_s is None else patient_s)
+        except BaseException as error:
+            patient = patient_s is not None and isinstance(error, BrokerAwayError)
+            if not patient or isinstance(error, LoginRefusedError):
+                await wire.close()
+                raise
+            wire.begin()
         self._wires.append(wire)
         return wire
 

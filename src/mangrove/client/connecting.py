@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
 import logging
 import os
 import random
@@ -24,7 +27,9 @@ from mangrove.client.broker_pool import BrokerPool, same_broker
 from mangrove.client.connection import Connection
 from mangrove.client.filtering.publish_filter import OnLimit, PublishFilter, checked_callback, chosen_way
 from mangrove.client.management.link import ManagementLink
-from mangrove.client.publishing_connection import LoginError, NotConnectedError
+from mangrove.client.offline.settings import Offline, checked
+from mangrove.client.offline.state import OnOffline
+from mangrove.client.publishing_connection import Keeping, LoginError, NotConnectedError
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.keys.logins.external_login import external_login
@@ -36,6 +41,7 @@ from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import External
+from mangrove.model.names.local_view import local_rules
 from mangrove.model.shared_names import SDK_NAME
 
 if TYPE_CHECKING:
@@ -44,9 +50,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DIRECTIONS_S = 0.5
+PATIENT_S = 1.0
+"""Who keeps what is published waits so long for a broker before it goes on without."""
+MEET_S = 60.0
+MEETINGS = 120
+"""How often the gateway of a domain whose broker is back is asked for directions, with a pause between."""
 
 Filtering = Callable[[Sequence[TopicTerms], Limits | None], PublishFilter]
 """Makes the filter of what is published, once contracts are known."""
+Storing = Callable[[Sequence[TopicTerms]], Keeping]
+"""Makes who keeps what no broker takes, once contracts are known."""
 
 
 class Connecting:
@@ -82,6 +95,8 @@ def connect(
     credentials: Path | str | None = None,
     when_limited: str = "drop",
     on_limit: OnLimit | None = None,
+    offline: Offline | bool | None = None,
+    on_offline: OnOffline | None = None,
 ) -> Connecting:
     """Connect to a domain: `async with mangrove.connect(domain="seattle") as connection:`.
 
@@ -101,13 +116,29 @@ def connect(
     `Outcome.LIMITED` ("drop"), waits until it may be sent ("wait") or raises LimitedError ("raise").
     `on_limit(subject, limit)` is called in the event loop whenever the limit of a subject changes; the limit
     is None when there is none any more.
+
+    With `offline`, True or an `Offline` with bounds, what is published while no broker can be reached is
+    kept, and sent in order when one is back; `Outcome.KEPT` says so, `connection.offline` how much waits.
+    Then a broker need not be there yet, either. `on_offline(state)` is called in the event loop when
+    messages begin to wait, when the first has no room, and when all have been sent.
     """
     filtering = partial(
         PublishFilter, on_limit=checked_callback(on_limit), when_limited=chosen_way(when_limited)
     )
     folder = credentials or os.environ.get(CREDENTIALS_VARIABLE)
     place = _Place(servers, edges, domain, federation, run_dir, None if not folder else Path(folder))
-    return Connecting(_connect(place, name, identity, filtering))
+    return Connecting(_connect(place, name, identity, filtering, _storing(offline, on_offline)))
+
+
+def _storing(offline: Offline | bool | None, on_offline: OnOffline | None) -> Storing | None:
+    if on_offline is not None and (not callable(on_offline) or inspect.iscoroutinefunction(on_offline)):
+        raise InputError("on_offline must be a plain function of a state")
+    settings = checked(offline)
+    if settings is None:
+        return None
+    from mangrove.client.offline.keeper import Keeper
+
+    return lambda terms: partial(Keeper, settings, terms=terms, on_change=on_offline)
 
 
 class _Place(NamedTuple):
@@ -121,7 +152,9 @@ class _Place(NamedTuple):
     credentials: Path | None
 
 
-async def _connect(place: _Place, name: str, identity: Path | None, filtering: Filtering) -> Connection:
+async def _connect(
+    place: _Place, name: str, identity: Path | None, filtering: Filtering, storing: Storing | None
+) -> Connection:
     name = name if name.startswith(SDK_NAME) else f"{SDK_NAME} {name}".strip()
     login = None if place.credentials is None else client_login(place.credentials)
     servers, edges = place.servers, place.edges
@@ -136,24 +169,25 @@ async def _connect(place: _Place, name: str, identity: Path | None, filtering: F
         urls = edges or [each.url for each in directions.edges]
         at_brokers = external_login(external) if endpoints.head.external else login
         pool = BrokerPool(endpoints.head.kind, name, directions.head_urls, urls, at_brokers)
-        return await _open(pool, directions, name, identity, filtering, login)
+        return await _open(pool, directions, name, identity, filtering, login, storing)
     if place.domain is not None:
         raise InputError("give either servers or a domain, not both")
     given = [servers] if isinstance(servers, str) else list(servers)
     pool = BrokerPool(BrokerKind.NATS, name, given, edges, login)
     try:
-        first = await _first(pool, given)
-        told = await _ask_directions(first)
+        first = await _first(pool, given, patient=storing is not None)
+        there = first.connected
+        told = await _ask_directions(first) if there else None
         if told is not None:
             pool.head_urls = list(told.head_urls)
             pool.edge_urls = list(edges) or [each.url for each in told.edges]
             if not same_broker(first.url, told.head.url):
                 first = await _head(pool, told, first)
-            try:
-                first.go_on_at(told.head_urls)
-            except ValueError as error:
-                log.warning("who takes over from the head is not known: %s", error)
-        return await _open(pool, told, name, identity, filtering, login, first)
+            _go_on(first, told)
+        connection = await _open(pool, told, name, identity, filtering, login, storing, first)
+        if not there:
+            connection.meet(_meet(connection, pool, first, name, identity, login))
+        return connection
     except BaseException:
         await pool.close()
         raise
@@ -166,21 +200,22 @@ async def _open(
     identity: Path | None,
     filtering: Filtering,
     login: LoginSource | None,
+    storing: Storing | None,
     publisher: ClientConnection | None = None,
 ) -> Connection:
     """Connect to a head, if that has not been done, and to an edge."""
+    patient = storing is not None
     try:
-        if directions is None:
-            publishing = filtering((), None)
-        else:
-            publishing = filtering(directions.terms, directions.client_limits)
+        terms = () if directions is None else directions.terms
+        publishing = filtering(terms, None if directions is None else directions.client_limits)
+        keeping = None if storing is None else storing(terms)
         if publisher is None:
-            publisher = await _first(pool, pool.head_urls)
+            publisher = await _first(pool, pool.head_urls, patient=patient)
         subscriber = publisher
         if pool.edge_urls:
             # Subscribers spread over the edges; after a failure any edge, and at last the head, will do.
             order = random.sample(pool.edge_urls, len(pool.edge_urls))
-            subscriber = await _first(pool, [*order, *pool.head_urls])
+            subscriber = await _first(pool, [*order, *pool.head_urls], patient=patient)
         urls = () if directions is None else directions.management_urls or (directions.management_url,)
         if directions is None or not any(urls):
             return Connection(
@@ -188,21 +223,63 @@ async def _open(
                 publisher,
                 subscriber,
                 publishing=publishing,
-                terms=() if directions is None else directions.terms,
+                terms=terms,
+                keeping=keeping,
             )
         pool.at_home_in(directions.domain)
         link = ManagementLink(directions.domain, urls, name, login)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
-            connection = Connection(pool, publisher, subscriber, link, managed, publishing, directions.terms)
-            await managed.open()
+            connection = Connection(pool, publisher, subscriber, link, managed, publishing, terms, keeping)
         except BaseException:
             await link.close()
+            raise
+        try:
+            await managed.open()
+        except BaseException:
+            await connection.close()
             raise
         return connection
     except BaseException:
         await pool.close()
         raise
+
+
+async def _meet(
+    connection: Connection,
+    pool: BrokerPool,
+    first: ClientConnection,
+    name: str,
+    identity: Path | None,
+    login: LoginSource | None,
+) -> None:
+    """Find out about a domain none of whose brokers was there at the beginning, when one is."""
+    while not first.connected:
+        with contextlib.suppress(TimeoutError, BrokerAwayError):
+            await first.flush(MEET_S)
+    for _ in range(MEETINGS):  # its gateway may come later than the broker
+        directions = await _ask_directions(first)
+        if directions is not None:
+            break
+        await asyncio.sleep(PATIENT_S / 2)
+    urls = () if directions is None else directions.management_urls or (directions.management_url,)
+    if directions is None or not any(urls):
+        return
+    pool.head_urls = list(directions.head_urls)
+    pool.edge_urls = pool.edge_urls or [each.url for each in directions.edges]
+    _go_on(first, directions)
+    pool.at_home_in(directions.domain)
+    link = ManagementLink(directions.domain, urls, name, login)
+    managed = _managed(directions, link, name, identity, pool, first, first)
+    connection.met(link, managed, directions.terms, directions.client_limits)
+    await managed.open()
+
+
+def _go_on(wire: ClientConnection, directions: Directions) -> None:
+    try:
+        wire.go_on_at(directions.head_urls)
+    except ValueError as error:
+        log.warning("who takes over from the head is not known: %s", error)
 
 
 def _managed(
@@ -263,15 +340,15 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]
         management_url=endpoints.management.client_url,
         management_urls=tuple(broker.client_url for broker in endpoints.managements),
         placement=runtime.federation.domains[domain].placement,
-        terms=runtime.federation.topics.terms(),
+        terms=local_rules(runtime.federation, domain).terms(),
         client_limits=runtime.federation.limits.client,
     )
     return endpoints, directions, runtime.federation.domains[domain].external
 
 
-async def _first(pool: BrokerPool, urls: list[str]) -> ClientConnection:
+async def _first(pool: BrokerPool, urls: list[str], *, patient: bool) -> ClientConnection:
     try:
-        return await pool.open(urls)
+        return await pool.open(urls, patient_s=PATIENT_S if patient else None)
     except LoginRefusedError as error:
         raise LoginError(error.message, hint=error.hint) from None
     except BrokerAwayError as error:

@@ -6,13 +6,20 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Denial, Subscribed
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    Denial,
+    NoResponderError,
+    NotAllowedError,
+    Subscribed,
+)
 from mangrove.client.asks import Asks
 from mangrove.client.broker_pool import BrokerPool
 from mangrove.client.callbacks import Callbacks
@@ -23,13 +30,20 @@ from mangrove.client.management.link import ManagementLink
 from mangrove.client.pending.gap import OnGap
 from mangrove.client.pending.reading import Reading, reading_of
 from mangrove.client.publisher import Publisher
-from mangrove.client.publishing_connection import NotConnectedError, PublishingConnection, check_subject
+from mangrove.client.publishing_connection import (
+    Keeping,
+    NotConnectedError,
+    PublishingConnection,
+    check_subject,
+)
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.client.usefulness.user_function import UtilityFunction, UtilityThread
 from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import InputError, MangroveError
+from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.mirrors.modes import told_modes
 from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
@@ -43,6 +57,11 @@ if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain wi
 log = logging.getLogger(__name__)
 
 SUBSCRIBE_S = 10.0
+MEETING_S = 3.0
+"""Contracts that are not known so long after the first broker has come are not waited for."""
+GATEWAY_S = 10.0
+GATEWAY_TRIES = 50
+"""A gateway that does not come back to a broker within about this time is not waited for."""
 
 
 class Connection(PublishingConnection):
@@ -57,21 +76,17 @@ class Connection(PublishingConnection):
         managed: Managed | None = None,
         publishing: PublishFilter | None = None,
         terms: Sequence[TopicTerms] = (),
+        keeping: Keeping | None = None,
     ) -> None:
         """`link` leads to the domain's management broker, if that is known; `managed` to its agent.
 
-        `publishing` knows the limits that hold from the beginning, `terms` are those of all contracts.
+        `publishing` knows the limits that hold from the beginning, `terms` are those of all contracts. With
+        `keeping`, what no broker takes at the moment is kept.
         """
-        super().__init__(publisher, publishing or PublishFilter(), link, managed)
-        questions = None if link is None else GatewayQuestions(link)
-        self._link = link
-        self._questions = questions
-        self._readiness = None if questions is None else Readiness(questions)
-        self._asks = None if questions is None else Asks(questions)
+        super().__init__(publisher, publishing or PublishFilter(), link, managed, keeping)
         self._pool = pool
         pool.when_denied = self._denied
         self._subscriber = subscriber
-        self._terms = terms
         self._callbacks = Callbacks()
         self._utility_thread = UtilityThread()
         self._cut_off: set[asyncio.Task[None]] = set()
@@ -81,8 +96,46 @@ class Connection(PublishingConnection):
         """Those that `subscribe` has handed over: what befalls them is told by themselves."""
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
+        self._meeting: asyncio.Task[None] | None = None
+        self._know(link, managed, terms)
+        if self._keeper is not None:
+            pool.keeper = self._keeper
+            self._keeper.begin(self)
+
+    def _know(
+        self, link: ManagementLink | None, managed: Managed | None, terms: Sequence[TopicTerms]
+    ) -> None:
+        """What is known of the domain."""
+        questions = None if link is None else GatewayQuestions(link)
+        self._link = link
+        self._questions = questions
+        self._readiness = None if questions is None else Readiness(questions)
+        self._asks = None if questions is None else Asks(questions)
+        self._terms = terms
         if managed is not None:
             managed.begin(self._legs, self.published, self._route, self._filter, self._ids, self._respond)
+
+    def meet(self, meeting: Coroutine[None, None, None]) -> None:
+        """Find out about the domain, which could not be done at the beginning."""
+        self._meeting = asyncio.get_running_loop().create_task(meeting, name="meet the domain")
+
+    def met(
+        self,
+        link: ManagementLink,
+        managed: Managed,
+        terms: Sequence[TopicTerms],
+        client_limits: Limits,
+    ) -> None:
+        """The domain is known from now on; what is subscribed to already stays where it is."""
+        self._filter.adopt(terms, client_limits)
+        self._manage(link, managed)
+        self._know(link, managed, terms)
+        for subject in self.published():
+            managed.published(subject)
+        if self._silence is not None and self.published():
+            self._silence.begin()
+        if self._keeper is not None:
+            self._keeper.adopt(terms)
 
     @property
     def directory(self) -> Mapping[str, DirectoryRecord]:
@@ -314,6 +367,17 @@ class Connection(PublishingConnection):
             raise MangroveError(answer.problem)
         return answer.refused
 
+    async def gateway_back(self, wire: ClientConnection) -> None:
+        """See `Sender`."""
+        if self._meeting is not None and not self._meeting.done():
+            # Limits and deadlines are those of contracts, which it finds out about.
+            await asyncio.wait([self._meeting], timeout=MEETING_S)
+        elif self._link is not None:
+            for _ in range(GATEWAY_TRIES):
+                if await _answers(wire):
+                    return
+                await asyncio.sleep(GATEWAY_S / GATEWAY_TRIES)
+
     async def _ready(
         self, subject: str, queue: str, timeout: float, subscription: Subscription | None
     ) -> None:
@@ -333,6 +397,11 @@ class Connection(PublishingConnection):
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
+        if self._meeting is not None:
+            self._meeting.cancel()
+            await asyncio.gather(self._meeting, return_exceptions=True)
+        if self._keeper is not None:
+            await self._keeper.close()
         if self._spans is not None:
             await asyncio.to_thread(self._spans.close)
         self._utility_thread.close()
@@ -359,6 +428,14 @@ class Connection(PublishingConnection):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+async def _answers(wire: ClientConnection) -> bool:
+    try:
+        await wire.request(DIRECTIONS_SUBJECT, b"", timeout_s=1.0)
+    except (BrokerAwayError, NoResponderError, NotAllowedError, TimeoutError):
+        return False
+    return True
 
 
 async def _nothing() -> None:

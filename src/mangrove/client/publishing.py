@@ -19,6 +19,8 @@ class Outcome(Enum):
     """It was not sent: a limit is reached (see `Connection.limits`)."""
     UNWANTED = "unwanted"
     """It was not sent: nobody in the federation subscribes to its subject."""
+    KEPT = "kept"
+    """No broker takes it at the moment: it waits for one (see `Connection.offline`)."""
 
     def __bool__(self) -> bool:
         return self is Outcome.SENT

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mangrove.broker.client_connection import (
@@ -22,6 +22,8 @@ from mangrove.client.filtering.silence import Silence
 from mangrove.client.management.link import ManagementLink
 from mangrove.client.message import HEAD_BYTES, Message, MessageIds, stamped
 from mangrove.client.migration.paused_wire import PublishingWire
+from mangrove.client.offline.kept import Kept
+from mangrove.client.offline.state import OfflineState
 from mangrove.client.publishing import Outcome, Published, Withheld
 from mangrove.client.usefulness.headers import usefulness_headers
 from mangrove.errors import InputError, MangroveError
@@ -31,6 +33,7 @@ from mangrove.model.subjects import is_internal, subject_problem
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
     from mangrove.client.management.managed import Managed
+    from mangrove.client.offline.keeper import Keeper
     from mangrove.client.tracing.message_spans import MessageSpans
 
 log = logging.getLogger(__name__)
@@ -39,6 +42,9 @@ MAX_OUTLETS = 1 << 14
 """Subjects whose lines are kept, and that are counted one by one."""
 WITHHELD_A_TURN = 256
 """Who publishes in vain so often in a row lets others have their turn."""
+CATCHING_UP = 0.25
+"""What waited for a broker keeps to four fifths of a limit: at the very limit, messages that come to the
+gateway in lumps would be dropped there."""
 SENT = Outcome.SENT
 
 
@@ -63,6 +69,10 @@ class MessageTooLargeError(MangroveError):
         )
 
 
+Keeping = Callable[[bytes], "Keeper"]
+"""Makes a keeper of a connection whose usual heads have this form."""
+
+
 class PublishingConnection:
     """Publishes at one connection, and some subjects at others; holds back what is not to be sent."""
 
@@ -72,7 +82,9 @@ class PublishingConnection:
         publishing: PublishFilter,
         link: ManagementLink | None,
         managed: Managed | None,
+        keeping: Keeping | None = None,
     ) -> None:
+        """With `keeping`, what no broker takes at the moment is kept."""
         self._publisher = publisher
         self._elsewhere: dict[str, PublishingWire] = {}
         """Of subjects that are not published at the head."""
@@ -80,8 +92,9 @@ class PublishingConnection:
         self._filter = publishing
         self._outlets = publishing.outlets
         self._gates = publishing.gates
-        self._silence = None if link is None else Silence(link, publishing)
-        self._managed = managed
+        self._silence: Silence | None = None
+        self._managed: Managed | None = None
+        self._manage(link, managed)
         self._denials = PublishingDenials(publishing)
         self._in_vain = 0
         self._spans = self._begin_traces() if tracing_asked_for() else None
@@ -89,6 +102,18 @@ class PublishingConnection:
         """Messages that were too large to be sent, by subject."""
         self.published_elsewhere = Published()
         """What was published on subjects that are not counted one by one: replies, and beyond a limit."""
+        self._keeper: Keeper | None = None
+        if keeping is not None:
+            self._keeper = keeping(self._ids.head_form)
+            # What is sent may have to be said again: nothing takes the short way.
+            self._outlets, self._gates = {}, {}
+            vars(self).update(_publish=self._publish_or_keep)
+
+    def _manage(self, link: ManagementLink | None, managed: Managed | None) -> None:
+        """The domain's management broker is known, or not."""
+        if link is not None:
+            self._silence = Silence(link, self._filter)
+        self._managed = managed
 
     def _begin_traces(self) -> MessageSpans | None:
         """Trace some of what is published from now on; who does not ask for it has no step more."""
@@ -141,7 +166,8 @@ class PublishingConnection:
         subscribers judge it whose own function does not.
 
         Waits while the broker takes no more. What is published while the broker is away waits for its return,
-        up to a limit; then NotConnectedError. NotAllowedError if a broker has refused the subject, by the
+        up to a limit; then NotConnectedError. With `connect(offline=…)` it is kept within bounds that you
+        set, and `Outcome.KEPT` says so. NotAllowedError if a broker has refused the subject, by the
         rules of the federation; of the message that it refused first, `flush` tells.
         """
         if keywords is not None or utility is not None:
@@ -168,6 +194,8 @@ class PublishingConnection:
     async def _publish_or_withhold(
         self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
     ) -> Outcome:
+        if self._keeper is not None:
+            await self._keeper.room()
         outcome = self._publish(subject, data, headers, reply, awaited=awaited)
         if outcome is Outcome.LIMITED and self._filter.waits:
             self._filter.delay(subject, len(data))
@@ -222,10 +250,93 @@ class PublishingConnection:
             self._elsewhere.get(subject, self._publisher).publish(subject, data, reply=reply, head=head)
         except BrokerAwayError as error:
             raise NotConnectedError(f"could not publish on {subject}: {error.message}") from None
-        counted = outlet or self.published_elsewhere
-        counted.messages += 1
-        counted.size_bytes += len(data)
+        self._count(subject, len(data))
         return SENT
+
+    def _count(self, subject: str, size_bytes: int) -> None:
+        counted = self._filter.outlet(subject) or self.published_elsewhere
+        counted.messages += 1
+        counted.size_bytes += size_bytes
+
+    # -- while no broker is there ---------------------------------------------------------------------------
+
+    def _publish_or_keep(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | None, reply: str, *, awaited: bool
+    ) -> Outcome:
+        """As `_publish`; what cannot be sent now, or not before something else, is kept.
+
+        Answers, and what else has a subject of ours, are for who waits for them now: they are not kept.
+        """
+        if is_internal(subject):
+            return PublishingConnection._publish(self, subject, data, headers, reply, awaited=awaited)
+        keeper = self._keeper
+        assert keeper is not None
+        self._denials.check(subject)
+        if self._filter.outlet(subject) is None:
+            self._new_outlet(subject)
+        bare = not headers and not reply
+        self._check_size(subject, len(data) + HEAD_BYTES if bare else len(data))
+        holds = keeper.holds(subject)
+        if not holds:
+            outcome = self._filter.judge(subject, len(data), awaited=awaited)
+            if outcome is not SENT:
+                return outcome
+        outlet = self._filter.outlet(subject)
+        if bare:
+            head, count = b"", self._ids.count()
+        else:
+            head, count = encode_head(stamped(headers, self._ids)), 0
+            self._check_size(subject, len(head) + len(data))
+        at_ns = time.time_ns()
+        if not holds:
+            try:
+                if outlet is not None and bare:
+                    outlet.publish(data, count, at_ns)
+                else:
+                    head = head or self._ids.head_form % (count, at_ns)
+                    self.wire_of(subject).publish(subject, data, reply=reply, head=head)
+                    self._count(subject, len(data))
+                keeper.sent(subject, data, count, at_ns, head, reply)
+                return SENT
+            except BrokerAwayError:
+                log.debug("a message on %s is kept", subject)
+        keeper.keep(subject, data, head or self._ids.head_form % (count, at_ns), reply, at_ns)
+        return Outcome.KEPT
+
+    def wire_of(self, subject: str) -> PublishingWire:
+        """See `Sender`."""
+        return self._elsewhere.get(subject, self._publisher)
+
+    def wait_s(self, subject: str) -> float:
+        """See `Sender`."""
+        return self._filter.wait_s(subject)
+
+    def too_large(self, kept: Kept) -> bool:
+        """See `Sender`."""
+        return len(kept.head) + len(kept.payload) > self._publisher.max_payload
+
+    def send_kept(self, kept: Kept) -> Outcome:
+        """See `Sender`. What was sent before has been paid for and counted."""
+        subject = kept.subject
+        self._denials.check(subject)
+        if self._filter.outlet(subject) is None:
+            self._new_outlet(subject)
+        if not kept.again:
+            outcome = self._filter.judge(subject, len(kept.payload), awaited=bool(kept.reply))
+            if outcome is not SENT:
+                return outcome
+            self._filter.charge(subject, CATCHING_UP, len(kept.payload))
+        self.wire_of(subject).publish(subject, kept.payload, reply=kept.reply, head=kept.head)
+        if not kept.again:
+            self._count(subject, len(kept.payload))
+        return SENT
+
+    @property
+    def offline(self) -> OfflineState:
+        """What waits for a broker, since when, what was given up: nothing without `connect(offline=…)`."""
+        return OfflineState() if self._keeper is None else self._keeper.state()
+
+    # -- ways -----------------------------------------------------------------------------------------------
 
     def _new_outlet(self, subject: str) -> None:
         """An outlet for a subject that is published on for the first time, if it is worth one."""
@@ -251,6 +362,8 @@ class PublishingConnection:
             outlet = wire.outlet(subject, self._ids.head_form)
             outlet.messages, outlet.size_bytes = before.messages, before.size_bytes
             self._filter.replace(subject, outlet)
+        if self._keeper is not None:
+            self._keeper.routed()
 
     @property
     def origin(self) -> str:
@@ -332,9 +445,12 @@ class PublishingConnection:
     async def flush(self, timeout: float = 5) -> None:
         """Wait until the broker has taken everything that was published.
 
-        NotAllowedError if it refused something by the rules of the federation.
+        NotAllowedError if it refused something by the rules of the federation. What is kept for a broker's
+        return is waited for, too.
         """
         try:
+            if self._keeper is not None:
+                await self._keeper.flush(timeout)
             for wire in {*self._elsewhere.values()}:
                 await wire.flush(timeout)
             # What goes elsewhere, or to a mirror as well, does not depend on the head.

@@ -35,6 +35,7 @@ from mangrove.config.document.sites import (
     ExternalDocument,
     HostDocument,
     LinkDocument,
+    NameDocument,
     RegionDocument,
     RiskGroupDocument,
 )
@@ -60,6 +61,7 @@ from mangrove.model.federation import (
     Region,
     RiskGroup,
 )
+from mangrove.model.names.mapping import NameMapping
 from mangrove.model.plans.rules import PlanRules
 from mangrove.model.security.external import ExternalCredentials
 from mangrove.model.security.rules import Security
@@ -169,6 +171,7 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "credentials": ExternalCredentialsDocument,
         "hosts": HostDocument,
         "elastic": ElasticDocument,
+        "names": NameDocument,
         "plans": PlansDocument,
         "access": AccessDocument,
         "rules": AccessRuleDocument,
@@ -269,6 +272,10 @@ def _federation(
             gateways=domain.gateways,
             elastic=msgspec.convert(domain.elastic.model_dump(), Elastic),
             health_port=domain.health_port,
+            names=tuple(
+                NameMapping(local=each.local, federation=each.federation, direction=each.direction)
+                for each in domain.names
+            ),
         )
     return Federation(
         name=document.federation,

@@ -25,6 +25,7 @@ from mangrove.config.document.sites import (
     ExternalDocument,
     HostDocument,
     LinkDocument,
+    NameDocument,
     RegionDocument,
     RiskGroupDocument,
 )
@@ -36,6 +37,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("domains.NAME.edges[]", EdgeDocument),
     ("domains.NAME.hosts.NAME", HostDocument),
     ("domains.NAME.elastic", ElasticDocument),
+    ("domains.NAME.names[]", NameDocument),
     ("domains.NAME.external", ExternalDocument),
     ("domains.NAME.external.credentials", ExternalCredentialsDocument),
     ("links[]", LinkDocument),

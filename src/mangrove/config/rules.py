@@ -11,6 +11,7 @@ from mangrove.config.congestion_rules import congestion_mistakes
 from mangrove.config.contract_rules import contract_mistakes, prepare_mistakes, risk_group_mistakes
 from mangrove.config.host_rules import edge_slots, host_addresses, host_mistakes
 from mangrove.config.kind_rules import kind_mistakes
+from mangrove.config.name_rules import name_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.address import MAX_PORT, Address, AddressError
 from mangrove.model.endpoints import port_span
@@ -37,6 +38,7 @@ def cross_field_mistakes(raw: Any) -> Iterator[Mistake]:
     yield from kind_mistakes(domains)
     yield from _security_mistakes(raw.get("security"))
     yield from host_mistakes(domains)
+    yield from name_mistakes(domains, raw.get("topics"))
     yield from _port_mistakes(domains, raw.get("links"))
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from mangrove.broker.attachment import Places
 from mangrove.broker.kinds import kind_of
+from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.errors import MangroveError
 from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.audience.desk import AudienceDesk
@@ -32,6 +33,8 @@ from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.management.voucher import Voucher
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.naming.renamed_store import RenamedStore
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.pair.partnership import Partnership
@@ -56,6 +59,7 @@ from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.metrics.families import Families
 from mangrove.model.metrics.gateway import put_gateway
 from mangrove.model.metrics.topics import TopicMetrics
+from mangrove.model.names.local_view import local_rules
 from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
@@ -143,6 +147,8 @@ class Gateway:
         self._started = monotonic()
         self._ledger = Ledger(settings.domain, epoch)
         self._border_book = BorderBook(self._audit)
+        mappings = federation.domains[settings.domain].names
+        self._names = SiteNames(mappings) if mappings else None
         self._topic_metrics = TopicMetrics()
         self._publisher = StatusPublisher(
             settings.domain, {GATEWAY_PART: self._account, TOPICS_PART: self._topics}
@@ -169,6 +175,7 @@ class Gateway:
             mark,
             self._hang_together,
             users=bool(settings.keys),
+            names=None if self._names is None else self._names.names,
         )
         self._places: Places = []
         self._mirrors = self._make_mirrors()
@@ -194,6 +201,7 @@ class Gateway:
             silence=self._desk,
             mirrors=self._mirrors,
             border_book=self._border_book,
+            names=self._names,
             directions=self._directions(),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -351,18 +359,24 @@ class Gateway:
             self._engine.rules,
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
-            store=lambda owner: kind_of(settings.head_kind).retained(
-                settings.head_client_url,
-                self._name,
-                owner,
-                ours=settings.head_is_ours,
-                login=self._client_login(HEAD),
-            ),
+            store=self._retained_store,
             send=self._send_letter,
             reachable=self._reachable,
             border=self._engine.border,
             border_book=self._border_book,
         )
+
+    def _retained_store(self, owner: RetainedStoreOwner) -> RetainedStore:
+        def store(owner: RetainedStoreOwner) -> RetainedStore:
+            return kind_of(self._settings.head_kind).retained(
+                self._settings.head_client_url,
+                self._name,
+                owner,
+                ours=self._settings.head_is_ours,
+                login=self._client_login(HEAD),
+            )
+
+        return store(owner) if self._names is None else RenamedStore(self._names.names, store, owner)
 
     def _make_probe(self) -> SiteProbe:
         """Who measures how long messages are inside this domain."""
@@ -471,9 +485,9 @@ class Gateway:
         directions = self._settings.directions
         if directions is None:
             return b""
-        return msgspec.json.encode(
-            msgspec.structs.replace(directions, terms=self._engine.rules.rules.terms())
-        )
+        federation = msgspec.structs.replace(self._settings.federation, topics=self._engine.rules.rules)
+        terms = local_rules(federation, self._settings.domain).terms()
+        return msgspec.json.encode(msgspec.structs.replace(directions, terms=terms))
 
     def _retarget(self, frame: Frame) -> None:
         """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""
@@ -621,6 +635,7 @@ class Gateway:
             carry_out=self._carry_out,
             voucher=Voucher(self._places, login_of(self._settings.keys, GATEWAY_USER)),
             versions=self._versions,
+            names=None if self._names is None else self._names.names,
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
         return ManagementConnection(

@@ -29,6 +29,7 @@ from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
@@ -74,6 +75,7 @@ NO_INBOX = "a reply to a subject that nobody may answer to"
 MACHINERY = "a subject of the machinery, from another domain"
 NO_WAY_BACK = "its answers would lead astray: a reply subject that no gateway wrote"
 STAYS_HOME = "from another domain, on a topic that stays in its domain"
+NAMELESS = "from another domain, by a name that means something else here"
 INBOX_PREFIX = "_INBOX."
 FROM_HERE = ""
 """The origin of messages of this domain that come back to it: they pass no border."""
@@ -115,13 +117,16 @@ class HeadConnection:
         silence: Silence | None = None,
         mirrors: MirrorPlane | None = None,
         border_book: BorderBook | None = None,
+        names: SiteNames | None = None,
     ) -> None:
         """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
 
         `directions` is the answer to clients that ask for them; empty, nobody is answered. Without `silence`,
         no publisher is ever silent; without `mirrors`, no topic has second copies. What the rules of access
-        refuse is entered in the `border_book`.
+        refuse is entered in the `border_book`. With `names`, the domain calls things otherwise than the
+        federation does; here all is in the federation's names, but for lines that come from the broker.
         """
+        self._names = names
         self._mirrors = mirrors
         if mirrors is not None:
             mirrors.join(partial(self._way_of, copies=False), self._mirror_wanted)
@@ -154,6 +159,7 @@ class HeadConnection:
         self._machinery = Refused(ledger, MACHINERY)
         self._no_way_back = Refused(ledger, NO_WAY_BACK)
         self._stays_home = Refused(ledger, STAYS_HOME)
+        self._nameless = Refused(ledger, NAMELESS)
         self._too_many_groups = Refused(ledger, TOO_MANY_GROUPS)
         self._departed: list[bytes] = []
         """Messages for queue groups that have no member here any more."""
@@ -164,7 +170,7 @@ class HeadConnection:
         self._inbound_lines = OriginTables(engine.border, self._inbound, self._forget_lines)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._for_absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
-        self._attachment = attach(self)
+        self._attachment = attach(self) if names is None else names.attach(attach, self)
         self._subscriptions = HeadSubscriptions(engine, self._attachment, confirmed, self._when_known)
         self.connected = False
         self.broker = ""
@@ -411,7 +417,8 @@ class HeadConnection:
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
-        self.sorter.forget_some(subjects, self._ledger.sent)
+        at_broker = subjects if self._names is None else self._names.at_broker(subjects)
+        self.sorter.forget_some(at_broker, self._ledger.sent)
         if self._mirrors is not None:
             self._mirrors.forget_routes(subjects)
 
@@ -462,6 +469,11 @@ class HeadConnection:
             return Entry(skip, Unreadable(self._ledger, len(line) + skip))
         if message.groups:
             raise WireError(f"the broker names queue groups that were never asked for: {line[:80]!r}")
+        if self._names is not None:
+            renamed = self._names.leaving(message)
+            if renamed is None:  # what it is called there is something else's name
+                return Entry(message.skip, DISCARD)
+            message = renamed
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
             return Entry(message.skip, self._too_large)
@@ -605,6 +617,10 @@ class HeadConnection:
                 refused = MayNotEnter(self._border_book, line, message, decision, self._arriving_from)
                 return Entry(message.skip, refused, once=bool(message.reply), booked=False)
         groups = self._engine.queue_groups(message.subject)
+        if self._names is not None:
+            if self._names.entering(message) is None:
+                return Entry(message.skip, self._nameless)
+            groups = self._names.served(message.subject, groups)
         rules = self._engine.rules
         missing: tuple[str, ...] = ()
         if rules.contract_of(message.subject).queue is Queue.ONCE:

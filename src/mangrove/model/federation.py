@@ -15,6 +15,7 @@ from mangrove.model.balancing import Balancing, Placement
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
+from mangrove.model.names.mapping import NameMapping
 from mangrove.model.plans.rules import PlanRules
 from mangrove.model.security.external import ExternalCredentials
 from mangrove.model.security.rules import Security
@@ -129,6 +130,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     elastic: Elastic = Elastic()
     health_port: int | None = None
     """First of the ports where processes tell of their health; None: they do not."""
+    names: tuple[NameMapping, ...] = ()
+    """What is called otherwise here than in the federation."""
 
     @property
     def agreed(self) -> Domain:

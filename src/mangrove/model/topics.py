@@ -200,6 +200,8 @@ class TopicRules(msgspec.Struct, frozen=True):
                 slow=contract.slow,
                 always_send=contract.always_send,
                 mirror=contract.mirror.value,
+                deadline_ms=contract.deadline_ms,
+                late=contract.late.value,
             )
             for contract in self.contracts[:MAX_TERMS]
         )

@@ -10,6 +10,8 @@ from mangrove.model.access.rules import Principal
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.federation import Federation
+from mangrove.model.names.domain_names import DomainNames
+from mangrove.model.names.local_view import names_of
 from mangrove.model.security.users import EDGE_USER, GATEWAY_USER, HOST_USER, User, keys_only_replaced
 
 
@@ -101,8 +103,14 @@ class BrokerKeys:
         home = user.home or self._domain
         principal = Principal(domain=home, client=user.client_name, role=user.role)
         found = permissions_of(self._federation.access, principal)
-        return Rights(_subjects(found.publish), _subjects(found.subscribe))
+        names = names_of(self._federation, self._domain)
+        return Rights(_subjects(found.publish, names), _subjects(found.subscribe, names))
 
 
-def _subjects(lists: PatternLists) -> Subjects:
-    return Subjects(None if EVERYTHING in lists.allow else lists.allow, lists.deny)
+def _subjects(lists: PatternLists, names: DomainNames | None) -> Subjects:
+    """Rules speak the federation's names, clients those of the domain."""
+    allow, deny = lists.allow, lists.deny
+    if names is not None:
+        allow = tuple(dict.fromkeys(each for pattern in allow for each in names.allowed_here(pattern)))
+        deny = tuple(dict.fromkeys(each for pattern in deny for each in names.called_here(pattern)))
+    return Subjects(None if EVERYTHING in allow else allow, deny)

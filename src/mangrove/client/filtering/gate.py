@@ -79,6 +79,11 @@ class Gate:
             self._draw(buckets, share, size_bytes)
         return Outcome.SENT
 
+    def charge(self, share: float, size_bytes: int) -> None:
+        """Have a message that has passed cost more than itself."""
+        for bucket in self._buckets():
+            bucket.put(-share, -share * size_bytes)
+
     def settle(self) -> None:
         """Hand back what is left."""
         purse, self._purse = self._purse, None

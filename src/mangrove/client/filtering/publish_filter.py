@@ -47,20 +47,29 @@ class PublishFilter:
         """By subject; under `ALL`, subjects beyond those that are counted one by one."""
         self.limits: dict[str, RateLimit] = {}
         """In force, by subject."""
-        self._terms = _telling(tuple(terms))
-        self._positions: SubjectTrie[int] = SubjectTrie()
-        for position, each in enumerate(self._terms):
-            self._positions.add(each.match, position)
         self._on_limit = on_limit
         self._when_limited = when_limited
         self._ordered: Mapping[str, RateLimit] = {}
         self._changed = asyncio.Event()
         self._client: TokenBucket | None = None
+        self.adopt(terms, client)
+
+    def adopt(self, terms: Iterable[TopicTerms], client: Limits | None) -> None:
+        """Contracts, and what all subjects of the client may have together, as they have become known."""
+        self._terms = _telling(tuple(terms))
+        self._positions: SubjectTrie[int] = SubjectTrie()
+        for position, each in enumerate(self._terms):
+            self._positions.add(each.match, position)
         if client and is_rate(client.rate_msg_s) and is_rate(client.rate_bytes_s):
             self._client = TokenBucket(client.rate_msg_s, client.rate_bytes_s, seconds())
             self.limits[ALL] = RateLimit(
                 msg_s=client.rate_msg_s, bytes_s=client.rate_bytes_s, cause=LimitCause.CLIENT
             )
+        for gate in self.gates.values():
+            gate.settle()
+            gate.client = self._client
+        for subject in self.all_outlets():
+            self._apply(subject)
 
     @property
     def waits(self) -> bool:
@@ -120,8 +129,16 @@ class PublishFilter:
             self._client.spend(size_bytes)
         return Outcome.SENT
 
+    def charge(self, subject: str, share: float, size_bytes: int) -> None:
+        """Have a message that may be sent cost so much more than itself."""
+        gate = self.gates.get(subject)
+        if gate is not None:
+            gate.charge(share, size_bytes)
+
     def withhold(self, subject: str, outcome: Outcome, size_bytes: int) -> Outcome:
-        """Count what is not sent; LimitedError if that is wished."""
+        """Count what is not sent; LimitedError if that is wished. What is kept will be sent."""
+        if outcome is Outcome.KEPT:
+            return outcome
         self._counts(subject).add(outcome, size_bytes)
         if outcome is Outcome.LIMITED and self._when_limited is WhenLimited.RAISE:
             raise self.error(subject)
@@ -143,16 +160,18 @@ class PublishFilter:
 
     async def room(self, subject: str) -> None:
         """Wait until a message may pass, or limits have changed; others may have come first then."""
-        gate = self.gates.get(subject)
-        if gate is not None:
-            wait_s = gate.wait_s()
-        else:
-            wait_s = 0.0 if self._client is None else self._client.wait_s(seconds())
         try:
-            async with asyncio.timeout(min(wait_s, MAX_WAIT_S)):
+            async with asyncio.timeout(min(self.wait_s(subject), MAX_WAIT_S)):
                 await self._changed.wait()
         except TimeoutError:
             return
+
+    def wait_s(self, subject: str) -> float:
+        """How long until a message may pass, as far as limits go."""
+        gate = self.gates.get(subject)
+        if gate is not None:
+            return gate.wait_s()
+        return 0.0 if self._client is None else self._client.wait_s(seconds())
 
     # -- limits ---------------------------------------------------------------------------------------------
 

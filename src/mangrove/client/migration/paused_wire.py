@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Container
 from typing import NamedTuple, Protocol
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
@@ -16,6 +17,10 @@ MAX_BYTES = 1 << 22
 
 class PublishingWire(Protocol):
     """What publishing needs of a connection."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether what is published is on its way to a broker that is there."""
 
     @property
     def full(self) -> bool:
@@ -36,6 +41,12 @@ class PublishingWire(Protocol):
 
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
         """A quick way to publish on a subject."""
+
+    def recall(self, subjects: Container[bytes]) -> None:
+        """Forget what waits for a broker of these subjects: who published it says it again himself."""
+
+    def abandon(self, reason: str) -> None:
+        """Take the broker for dead, if there is nobody else who judges that."""
 
 
 class _Kept(NamedTuple):
@@ -63,13 +74,20 @@ class _Outlet:
 class PausedWire:
     """Stands for a connection while a subject changes from one to another."""
 
-    def __init__(self, subject: str, max_payload: int) -> None:
+    def __init__(self, subject: str, max_payload: int, old: ClientConnection | None = None) -> None:
+        """`old` is where the subject was published so far."""
         self.max_payload = max_payload
+        self._old = old
         self._subject = subject
         self._kept: list[_Kept] = []
         self._size_bytes = 0
         self._over = asyncio.Event()
         self._wire: ClientConnection | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker of before is there: if it is lost, the move has failed."""
+        return self._old is None or self._old.connected
 
     @property
     def full(self) -> bool:
@@ -97,6 +115,15 @@ class PausedWire:
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
         """Keeps messages."""
         return _Outlet(self, head_form)
+
+    def recall(self, subjects: Container[bytes]) -> None:
+        """Forget all that is kept, if it is of one of these subjects."""
+        if self._subject.encode() in subjects:
+            self._kept = []
+            self._size_bytes = 0
+
+    def abandon(self, reason: str) -> None:
+        """The move has its own limits of time."""
 
     def release(self, wire: ClientConnection) -> None:
         """Publish all that was kept; nothing comes here any more.

@@ -47,7 +47,7 @@ async def move_within_domain(subject: str, old: ClientConnection, new: ClientCon
     except (TimeoutError, BrokerAwayError) as error:
         new.unsubscribe(listening)
         return str(error) or "markers do not come through"
-    paused = PausedWire(subject, new.max_payload)
+    paused = PausedWire(subject, new.max_payload, old)
     route(subject, paused)
     problem, to = "", new
     try:
@@ -71,7 +71,7 @@ async def move_between_domains(
     subject: str, old: ClientConnection, new: ClientConnection, pause_s: float, route: Route
 ) -> str:
     """Publish at the head of another domain; what was sent before is given `pause_s` to arrive everywhere."""
-    paused = PausedWire(subject, new.max_payload)
+    paused = PausedWire(subject, new.max_payload, old)
     route(subject, paused)
     problem, to = "", new
     try:

@@ -20,9 +20,11 @@ _ID_AT = len(ID_START)
 class MirroredIds:
     """Pairs of subject and id in two generations, as in `RecentIds`; but each lasts for a time, not a count.
 
-    What an earlier generation held is known by the highest number of each publisher in it: counts rise over
-    all that a publisher says, so whatever comes later with a lower one is a copy that was held up, or comes
-    too late to be handed over in order. A broker that was frozen for a minute has some of those.
+    What an earlier generation held is known by the highest number of each publisher and subject in it: counts
+    rise over all that a publisher says on a subject, so whatever comes later with a lower one is a copy that
+    was held up, or comes too late to be handed over in order. A broker that was frozen for a minute has some
+    of those. Over several subjects counts need not rise: of what a publisher kept while no broker could be
+    reached, the urgent is sent first.
     """
 
     def __init__(self, one_subject: bool) -> None:
@@ -30,8 +32,8 @@ class MirroredIds:
         self._younger: set[Key] = set()
         self._older: set[Key] = set()
         self._since = -GENERATION_S
-        self._floors: dict[bytes, bytes] = {}
-        """By publisher, an id: up to it all has been forgotten."""
+        self._floors: dict[Key, bytes] = {}
+        """By publisher, and subject unless there is but one, an id: up to it all has been forgotten."""
         self.duplicates = 0
         self.late = 0
         """Of the duplicates, those that were recognised by their number alone."""
@@ -50,7 +52,7 @@ class MirroredIds:
             for message in received
             if (head := message.head).startswith(TIME_START, ID_END) and head.startswith(ID_START)
         ]
-        if len(keys) == len(messages) and not (self._floors and self._below(keys)):
+        if len(keys) == len(messages) and not (self._floors and self._below(messages, keys)):
             new: set[Key] = (
                 set(keys)
                 if self._one_subject
@@ -65,9 +67,14 @@ class MirroredIds:
                     return []
         return [message for message in received if self.note(message.subject, identity_of(message.head))]
 
-    def _below(self, keys: list[bytes]) -> bool:
+    def _below(self, messages: list[Message], keys: list[bytes]) -> bool:
         floors = self._floors
-        return any(key <= floors.get(key[:PREFIX_BYTES], b"") for key in keys)
+        if self._one_subject:
+            return any(key <= floors.get(key[:PREFIX_BYTES], b"") for key in keys)
+        return any(
+            key <= floors.get((message.subject, key[:PREFIX_BYTES]), b"")
+            for message, key in zip(messages, keys, strict=True)
+        )
 
     def note(self, subject: str, identity: bytes | None) -> bool:
         """Whether a message is new; one without an id always is."""
@@ -76,7 +83,8 @@ class MirroredIds:
         if self.knows(subject, identity):
             self.duplicates += 1
             return False
-        if len(identity) == ID_BYTES and identity <= self._floors.get(identity[:PREFIX_BYTES], b""):
+        origin = self._key(subject, identity[:PREFIX_BYTES])
+        if len(identity) == ID_BYTES and identity <= self._floors.get(origin, b""):
             self.duplicates += 1
             self.late += 1
             return False
@@ -98,7 +106,8 @@ class MirroredIds:
         for key in self._older:
             identity = key if isinstance(key, bytes) else key[1]
             if len(identity) == ID_BYTES:
-                origin = identity[:PREFIX_BYTES]
+                start = identity[:PREFIX_BYTES]
+                origin: Key = start if isinstance(key, bytes) else (key[0], start)
                 if identity > floors.get(origin, b""):
                     floors.pop(origin, None)
                     floors[origin] = identity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Protocol
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, Outlet
@@ -90,6 +90,16 @@ class MirroredWire:
         return not self._topic.wires or not self._suspicion.silent(self.primary)
 
     @property
+    def connected(self) -> bool:
+        """Whether either way leads to a broker that is there."""
+        return self.mirrored or self.primary.connected
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether a mirror takes what is published."""
+        return bool(self._topic.wires)
+
+    @property
     def full(self) -> bool:
         """Whether publishers should wait for `drained`."""
         if self.primary.full and time.monotonic() >= self._go_on_until and self._trusted:
@@ -149,6 +159,13 @@ class MirroredWire:
             if not taken:
                 raise
             topic.primary_away += 1
+
+    def recall(self, subjects: Container[bytes]) -> None:
+        """Forget what waits for the primary; mirrors that are away have nothing that waits."""
+        self.primary.recall(subjects)
+
+    def abandon(self, reason: str) -> None:
+        """Whether the primary is dead is judged by its pulse."""
 
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
         """A quick way to publish on the subject."""

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from mangrove.config.document.fields import (
     MAX_EDGES,
     MAX_HOSTS,
+    MAX_NAMES,
     Host,
     Name,
     Place,
@@ -22,6 +23,7 @@ from mangrove.config.document.fields import (
 )
 from mangrove.model.balancing import Placement
 from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.names.mapping import Direction
 
 
 class EdgeDocument(Strict):
@@ -110,6 +112,18 @@ class ElasticDocument(Strict):
     )
 
 
+class NameDocument(Strict):
+    """What a site calls otherwise than the federation: a subject, or a space of them that ends with `.>`."""
+
+    local: str = Field(description="What it is called at this site.")
+    federation: str = Field(description="What it is called everywhere else, in contracts and in rules.")
+    direction: Direction = Field(
+        default=Direction.BOTH,
+        description="Whether messages pass under these names into the site (`in`), out of it (`out`), "
+        "or `both`.",
+    )
+
+
 class DomainDocument(Strict):
     """One site."""
 
@@ -157,6 +171,9 @@ class DomainDocument(Strict):
         default=None,
         description="First of five ports for each host where its processes answer `/healthz`, `/readyz` and "
         "`/metrics`: the host itself, its gateways, its agent and the recorder. By default none do.",
+    )
+    names: Annotated[list[NameDocument], Field(max_length=MAX_NAMES)] = Field(
+        default=[], description="What the site calls otherwise than the federation does."
     )
 
 

@@ -15,11 +15,13 @@ from nats.aio.msg import Msg
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import BAD_REQUEST, Leaves
 from mangrove.model.agents.speakers import ANY_USER, speaker_of
+from mangrove.model.names.domain_names import DomainNames
 from mangrove.model.questions.audience import (
     MAX_QUESTION_BYTES,
     MAX_SILENT_CLIENTS,
     AudienceAnswer,
     AudienceRequest,
+    Wanted,
     gateway_audience_subject,
     wanted_subject,
 )
@@ -45,11 +47,14 @@ class AudienceDesk:
         completeness: Callable[[], tuple[float, str]],
         *,
         users: bool = False,
+        names: DomainNames | None = None,
     ) -> None:
         """`completeness` tells when the brokers were last seen to hang together, and what is wrong.
 
-        Where `users` log in, each asks on a subject of its own, and none can speak for another.
+        Where `users` log in, each asks on a subject of its own, and none can speak for another. With
+        `names`, publishers speak of subjects by those, and all else by the federation's.
         """
+        self._names = names
         self._domain = domain
         self._leaves = leaves
         self._mark = mark
@@ -90,9 +95,15 @@ class AudienceDesk:
         told = self._leaves.notices(monotonic())
         if told:
             # The oldest are lost if there are too many: whoever waits does so until the leave has run out.
-            self._outbox.extend((client, msgspec.json.encode(wanted)) for client, wanted in told)
+            self._outbox.extend((client, msgspec.json.encode(self._local(wanted))) for client, wanted in told)
             self._filled.set()
             self._look_later()
+
+    def _local(self, wanted: Wanted) -> Wanted:
+        if self._names is None:
+            return wanted
+        found = (self._names.entering(subject) for subject in wanted.subjects)
+        return msgspec.structs.replace(wanted, subjects=tuple(each for each in found if each is not None))
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -174,7 +185,13 @@ class AudienceDesk:
             self._leaves.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)
         now = monotonic()
+        renamed = {} if self._names is None else _by_federation_name(self._names, asked.subjects)
+        if self._names is not None:
+            asked = msgspec.structs.replace(asked, subjects=tuple(renamed))
         answer = self._leaves.ask(asked, now, *self._completeness())
+        if self._names is not None:
+            unwanted = tuple(renamed[subject] for subject in answer.unwanted)
+            answer = msgspec.structs.replace(answer, unwanted=unwanted)
         if answer.unwanted:
             self._mark.note(now)
         self._look_later()
@@ -190,3 +207,16 @@ class AudienceDesk:
             awaited=leaves.awaited,
             refused=dict(leaves.counts),
         )
+
+
+def _by_federation_name(names: DomainNames, subjects: Iterable[str]) -> dict[str, str]:
+    """Local names by the federation's; without those that do not pass both ways.
+
+    Who in the domain wants the others is not known by a name of the federation, so they are always sent.
+    """
+    found = {}
+    for subject in subjects:
+        there = names.leaving(subject)
+        if there is not None and names.entering(there) == subject:
+            found[there] = subject
+    return found

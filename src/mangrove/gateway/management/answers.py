@@ -16,6 +16,7 @@ from mangrove.gateway.versions import Versions
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.speakers import ANY_USER
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
+from mangrove.model.names.domain_names import DomainNames
 from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
@@ -49,7 +50,10 @@ class Answers:
         carry_out: Callable[[list[Instruction]], None],
         voucher: Voucher,
         versions: Versions,
+        names: DomainNames | None = None,
     ) -> None:
+        """With `names`, who asks speaks of subjects by those."""
+        self._names = names
         self._engine = engine
         self._head = head
         self._ledger = ledger
@@ -91,12 +95,23 @@ class Answers:
             asked = msgspec.json.decode(request, type=AskRequest)
             if user:
                 asked = msgspec.structs.replace(asked, session=f"{user}/{asked.session}")
-            self._carry_out(self._engine.ask(asked, monotonic()))
+            self._carry_out(self._engine.ask(self._renamed(asked), monotonic()))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return AskAnswer(refused=f"this cannot be asked for: {error}")
         except AskRefusedError as error:
             return AskAnswer(refused=error.message, hint=error.hint)
         return AskAnswer()
+
+    def _renamed(self, asked: AskRequest) -> AskRequest:
+        if self._names is None or asked.end or not asked.subject:
+            return asked
+        found = self._names.called_there(asked.subject)
+        if len(found) != 1:
+            raise AskRefusedError(
+                f"{asked.subject} has {len(found) or 'no'} names outside of {self._engine.domain}",
+                hint="ask for one of them; `mangrove names explain` tells them",
+            )
+        return msgspec.structs.replace(asked, subject=found[0])
 
     def _avoid(self, request: bytes) -> AvoidAnswer:
         """An operator's word about an endangered region."""
@@ -118,7 +133,10 @@ class Answers:
             return AccessAnswer(problem=f"the question cannot be read: {error}")
         if problem := subject_problem(subject, wildcards=False):
             return AccessAnswer(problem=f"that is no subject: {problem}")
-        return AccessAnswer(refused=self._engine.refusals(subject))
+        there = subject if self._names is None else self._names.leaving(subject)
+        if there is None:
+            return AccessAnswer(problem=f"{subject} has no name outside of {self._engine.domain}")
+        return AccessAnswer(refused=self._engine.refusals(there))
 
     def _limit(self, request: bytes) -> GatewayLimited:
         """The agent says how much may enter the domain."""
@@ -126,7 +144,7 @@ class Answers:
             limits = msgspec.json.decode(request, type=GatewayLimits)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return GatewayLimited(epoch=-1, problem=f"the limits cannot be read: {error}")
-        return self._head.arrivals.order(limits, monotonic())
+        return self._head.arrivals.order(self._renamed_limits(limits), monotonic())
 
     def _awareness(self, request: bytes) -> InterestAnswer:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
@@ -136,10 +154,28 @@ class Answers:
             return InterestAnswer(stamp=None)
         stamp = asked.stamp
         if stamp is None or stamp[0] != self._engine.epoch:
-            stamp = self._engine.interest_stamp(asked.subject, asked.group)
+            stamp = self._stamp(asked.subject, asked.group)
         if stamp is None:
             return InterestAnswer(stamp=None)
         return InterestAnswer(stamp=stamp, missing=self._engine.unaware(stamp))
+
+    def _renamed_limits(self, limits: GatewayLimits) -> GatewayLimits:
+        """The agent speaks the domain's names; limits hold for what enters, by the federation's."""
+        if self._names is None:
+            return limits
+        found = {
+            there: each for local, each in limits.limits.items() for there in self._names.wanted_here(local)
+        }
+        return msgspec.structs.replace(limits, limits=found)
+
+    def _stamp(self, subject: str, group: str) -> tuple[int, int] | None:
+        """A version of the own interest that holds all that a local pattern asks for."""
+        wanted = (subject,) if self._names is None else self._names.wanted_here(subject)
+        stamps = [self._engine.interest_stamp(each, group) for each in wanted]
+        told = [stamp for stamp in stamps if stamp is not None]
+        if len(told) < len(stamps):
+            return None
+        return max(told) if told else (self._engine.epoch, 0)  # nothing of it ever enters
 
     def _topic_counts(self, request: bytes) -> TopicCounts:
         """What was counted since the reader's cursor; a request that cannot be read has none."""

@@ -13,6 +13,7 @@ from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation
+from mangrove.model.names.local_view import local_rules
 
 DIRECTIONS_SUBJECT = "_MGR._WHERE"
 """Asked on any data broker; the domain's own gateway answers. It never leaves the domain."""
@@ -106,7 +107,7 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         management_url=url(endpoints.management),
         management_urls=tuple(map(url, endpoints.managements)),
         placement=domain.placement.value,
-        terms=federation.topics.terms(),
+        terms=local_rules(federation, domain.name).terms(),
         client_limits=federation.limits.client,
     )
 

@@ -26,6 +26,9 @@ class TopicTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     always_send: bool = False
     mirror: str = "none"
     """A value of `Mirror`."""
+    deadline_ms: float | None = None
+    late: str = "deliver"
+    """A value of `Late`."""
 
 
 MAX_TERMS = 2_000

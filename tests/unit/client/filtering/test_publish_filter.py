@@ -60,7 +60,7 @@ async def test_beyond_the_limit_it_is_told_and_counted() -> None:
 
 
 async def test_only_sent_is_true() -> None:
-    assert [bool(outcome) for outcome in Outcome] == [True, False, False]
+    assert [bool(outcome) for outcome in Outcome] == [True, False, False, False]
 
 
 async def test_the_agents_limit_comes_and_goes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 
 from mangrove.broker.client_connection import Outlet
 from mangrove.client.mirroring.mirrored_wire import MirroredTopic, MirroredWire
@@ -33,6 +34,16 @@ class Wire:
         raise NotImplementedError
 
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
+        raise NotImplementedError
+
+    @property
+    def connected(self) -> bool:
+        raise NotImplementedError
+
+    def recall(self, subjects: Container[bytes]) -> None:
+        raise NotImplementedError
+
+    def abandon(self, reason: str) -> None:
         raise NotImplementedError
 
 

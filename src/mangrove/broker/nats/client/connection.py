@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -176,6 +176,12 @@ class NatsClientConnection:
         if not self.connected:
             tried = ", ".join(map(str, self._servers))
             raise type(failed)(f"cannot connect to {tried}: {failed.message}", hint=failed.hint) from None
+
+    def begin(self) -> None:
+        """Look for a broker from now on."""
+        if self._state is State.NEW:
+            self._state = State.AWAY
+            self._returning = asyncio.get_running_loop().create_task(self._come_back(), name="first connect")
 
     def go_on_at(self, urls: Iterable[str]) -> None:
         """Try these, too, when the broker is lost."""
@@ -407,6 +413,10 @@ class NatsClientConnection:
         size_bytes = len(head) + len(payload)
         line = f"HPUB {to} {len(head)} {size_bytes}\r\n" if head else f"PUB {to} {size_bytes}\r\n"
         self._outgoing.add(b"".join((line.encode(), head, payload, b"\r\n")))
+
+    def recall(self, subjects: Container[bytes]) -> None:
+        """Forget what waits for the next broker of these subjects."""
+        self._outgoing.recall(subjects)
 
     def outlet(self, subject: str, head_form: bytes) -> Outlet:
         """A quick way to publish on a subject."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Container
 
 from mangrove.broker.client_connection import BrokerAwayError, ConnectionCounts
 
@@ -83,6 +84,12 @@ class Outgoing:
         self._bound = MAX_AWAY_BYTES
         self._end_wait()
 
+    def recall(self, subjects: Container[bytes]) -> None:
+        """Forget messages on these subjects, if no broker is there; all else goes on waiting."""
+        if self._transport is None:
+            self._waiting = [line for line in self._waiting if _subject_of(line) not in subjects]
+            self._size_bytes = sum(map(len, self._waiting))
+
     def pause(self) -> None:
         """The transport cannot take more for now."""
         self._paused = True
@@ -137,6 +144,11 @@ class Outgoing:
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
+
+
+def _subject_of(line: bytes) -> bytes:
+    """What is published there; empty for a line that publishes nothing."""
+    return line.split(b" ", 2)[1] if line.startswith((b"HPUB ", b"PUB ")) else b""
 
 
 class NatsOutlet:

@@ -1,0 +1,1 @@
+"""What clients keep on disk for a broker that is away."""
