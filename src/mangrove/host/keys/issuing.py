@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from mangrove.host.keys.certificates import Authority, certificate_pem, key_pem
 from mangrove.host.keys.directory import ClientKeys, DomainKeys
 from mangrove.host.keys.files.change import KeyChange
+from mangrove.host.keys.logins.salted_hash import salted_sha256
 from mangrove.host.keys.nkey import UserKey
-from mangrove.host.keys.salted_hash import salted_sha256
 from mangrove.model.security.identity import Identity, Role
 from mangrove.model.security.users import DomainUsers, User
 

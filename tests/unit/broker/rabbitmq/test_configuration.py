@@ -10,7 +10,7 @@ from tests.kit.keyed import made
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.broker.rabbitmq.hosting.configuration import broker_files
 from mangrove.broker.rabbitmq.hosting.passwords import password_of
-from mangrove.host.keys.salted_hash import salted_sha256
+from mangrove.host.keys.logins.salted_hash import salted_sha256
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import fixed_endpoints, shown_locally
 from mangrove.model.federation import Domain, Federation, Link

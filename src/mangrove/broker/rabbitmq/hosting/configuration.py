@@ -13,7 +13,7 @@ from mangrove.broker.rabbitmq.hosting.passwords import password_of
 from mangrove.broker.rabbitmq.hosting.topic_permissions import topic_permission
 from mangrove.broker.rabbitmq.hosting.users import DEFINITIONS, HOST_ACCESS, HostAccess, read_access
 from mangrove.broker.security import BrokerSecurity, Rights
-from mangrove.host.keys.salted_hash import salted_sha256
+from mangrove.host.keys.logins.salted_hash import salted_sha256
 from mangrove.model.address import Address
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.security.users import GATEWAY_USER, HOST_USER
