@@ -25,7 +25,7 @@ from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.ports import PortReservation
 
 WORKERS = (1, 2, 4)
-FULL = (200, 43200)
+FULL = (1000, 43200)
 QUICK = (40, 7200)
 SERIAL_BAR = 0.15
 PATIENCE_S = 120

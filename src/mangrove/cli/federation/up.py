@@ -95,6 +95,7 @@ async def _up(
     from rich.markup import escape
 
     from mangrove.agent.recording import Recording
+    from mangrove.cli.versions.superseded import superseded
     from mangrove.config import read_federation
     from mangrove.host.audit.operator_audit import note_operator
     from mangrove.host.run_directory import RunDirectory, default_run_directory
@@ -117,7 +118,8 @@ async def _up(
     console.print(_intention(federation, domain))
     if not secured:
         warn_of_no_security(console)
-    for warning in federation_warnings(federation):
+    own = (domain,) if domain else tuple(federation.domains)
+    for warning in (*federation_warnings(federation), *superseded(federation, run, own)):
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     launched = _launcher(
         federation,

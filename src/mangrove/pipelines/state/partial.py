@@ -65,7 +65,7 @@ class Partial:
         self._spark, self._recipe, self._state, self._period = spark, recipe, state, period
         self._all = rows
         if state is not None:
-            state.refresh(rows, lambda frame: recipe.compute(frame, ("date",)))
+            state.refresh(rows, lambda stale: recipe.compute(stale.dated, ("date",)))
 
     @property
     def rows(self) -> Rows | None:

@@ -64,8 +64,11 @@ class State:
         """All rows of a table of the state's lake; footers of files seen before are not read again."""
         return Rows(spark, self.source, table, columns=columns, known=self._table(table).files)
 
-    def refresh(self, rows: Rows, partial: Callable[[DataFrame], DataFrame]) -> tuple[Part, ...]:
-        """Compute the parts whose files changed; returns them. Nothing is published yet."""
+    def refresh(self, rows: Rows, partial: Callable[[Rows], DataFrame]) -> tuple[Part, ...]:
+        """Compute the parts whose files changed, to which `rows` are restricted; returns them.
+
+        Nothing is published yet.
+        """
         name = rows.table.name
         old = self._table(rows.table)
         run = self.manifest.runs + 1
@@ -76,7 +79,7 @@ class State:
             stale[:] = self._stale(rows)
             rows.restrict(stale)
             if stale:
-                frame = partial(rows.dated)
+                frame = partial(rows)
                 frame.write.mode("overwrite").partitionBy("date", "domain").parquet(str(written))
 
         unharmed(compute, rows)
