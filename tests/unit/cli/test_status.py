@@ -57,6 +57,19 @@ def test_everything_that_was_counted_is_shown() -> None:
     assert "dropped on other topics: late" in also
 
 
+def test_contracts_that_are_not_those_of_the_file_are_told() -> None:
+    assert "version" not in shown(gateway())
+    assert "Contracts of version 3 are in force" in shown(gateway(version=3))
+    console = Console(width=80, force_terminal=False)
+    domains = tuple(
+        DomainStatus(domain=name, brokers=(), gateway=gateway(domain=name, version=version))
+        for name, version in (("a", 3), ("b", 2), ("c", 3))
+    )
+    with console.capture() as capture:
+        show_status(FederationStatus(federation="f", domains=domains), console)
+    assert "Contracts differ in their version: 3 at a, c; 2 at b" in capture.get()
+
+
 def test_both_gateways_of_a_domain_are_shown_with_their_roles() -> None:
     pair = PairStatus(
         number=2, process="a-gateway2", role="active", other="standby", takeovers=31, fences=32,

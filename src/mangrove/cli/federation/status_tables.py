@@ -30,6 +30,7 @@ from mangrove.cli.tables.table import (
     word_column,
 )
 from mangrove.model.shared_names import gateway_process
+from mangrove.model.versions.document import FIRST_VERSION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +66,8 @@ def show_status(found: FederationStatus, console: Console) -> None:
         table = make(found)
         if table:
             table.show(console)
+    if versions := _versions(found):
+        console.print(escape(versions), highlight=False)
     for domain in found.domains:
         if domain.hosts:
             console.print(escape(f"{domain.domain} has {domain.loss_of_a_host}."), highlight=False)
@@ -76,6 +79,20 @@ def show_status(found: FederationStatus, console: Console) -> None:
         console.print(escape(f"{names} has {alone[0].loss_of_a_host}."), highlight=False)
     for warning in found.warnings:
         console.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+
+
+def _versions(found: FederationStatus) -> str:
+    """Which contracts hold where, once they are not everywhere those of the file."""
+    at: dict[int, list[str]] = {}
+    for domain in found.domains:
+        if domain.gateway is not None:
+            at.setdefault(domain.gateway.version, []).append(domain.domain)
+    if not at or max(at) == FIRST_VERSION:
+        return ""
+    if len(at) == 1:
+        return f"Contracts of version {max(at)} are in force (`mangrove history`)."
+    told = [f"{version} at {', '.join(domains)}" for version, domains in sorted(at.items(), reverse=True)]
+    return f"Contracts differ in their version: {'; '.join(told)} (`mangrove history`)."
 
 
 def _hosts(found: FederationStatus) -> Table:
