@@ -80,6 +80,7 @@ READY_WITHIN_S = 2.0
 FOLLOWER_PAUSE_S = 0.2
 """So much later a follower answers questions, so that the leader's answer is first if there is one."""
 MAX_LATER = 1_000
+CANCEL_AGAIN_S = 1.0
 LONG_S = 0.02
 """A registration of thousands of wishes takes longer; then others get time for a whole exchange."""
 PAUSE_S = 0.01
@@ -371,6 +372,17 @@ async def _serve(settings: AgentSettings) -> None:
         log.info("agent stopped")
 
 
+async def _ended(serving: asyncio.Task[None]) -> None:
+    """Cancel a life of the agent until it has ended: a library may take one cancellation for its own."""
+    if serving.done():
+        return
+    while not serving.done():
+        serving.cancel()
+        await asyncio.wait((serving,), timeout=CANCEL_AGAIN_S)
+    if not serving.cancelled() and (error := serving.exception()) is not None:
+        log.error("the agent ended badly", exc_info=error)
+
+
 async def _serve_by_contracts(settings: AgentSettings, audit: AuditLog, tracer: Tracer | None) -> None:
     """One life of the agent after the other, each under the contracts in force."""
     contracts = ContractsInForce(settings.versions_path)
@@ -384,9 +396,8 @@ async def _serve_by_contracts(settings: AgentSettings, audit: AuditLog, tracer: 
             if serving.done():
                 return await serving
         finally:
-            for task in (changed, serving):
-                task.cancel()
-            await asyncio.gather(changed, serving, return_exceptions=True)
+            changed.cancel()
+            await _ended(serving)
         log.info("other contracts than those of version %d are in force", contracts.version)
 
 
