@@ -14,6 +14,9 @@ from tests.kit.mutation import CORPUS
 from mangrove.config import parse_federation
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
+from mangrove.model.topics import Contract
+from mangrove.model.versions.document import WrittenDocument, first_document
+from mangrove.model.versions.succession import successor
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.control_messages import (
     Goodbye,
@@ -86,7 +89,7 @@ def recorded() -> dict[str, list[bytes]]:
 
 
 def _live(network: SimulatedOverlay, federation: Federation) -> None:
-    """A ring starts, carries, loses a link and heals."""
+    """A ring starts, carries, changes a contract, loses a link and heals."""
     network.run(1.0)
     for name in federation.domains:
         network.subscribe(name, f"alert.{name}", f"jobs.{name}", "sensor.*.level")
@@ -97,6 +100,7 @@ def _live(network: SimulatedOverlay, federation: Federation) -> None:
         network.publish("d", "sensor.1.level", message("sensor.1.level", b"7", reply="_INBOX.d.1"))
     network.manage("a", "b", b'{"type":"load"}')
     network.avoid("b", AvoidRequest(name="coast", centre=(28.0, -81.0), radius_km=200.0))
+    network.propose("a", _change(network, federation))
     network.run(3.0)
     network.black_hole("a", "b", True)
     network.run(4.0)
@@ -104,6 +108,14 @@ def _live(network: SimulatedOverlay, federation: Federation) -> None:
     for name in federation.domains:
         network.unsubscribe(name, f"alert.{name}")
     network.run(8.0)
+
+
+def _change(network: SimulatedOverlay, federation: Federation) -> WrittenDocument:
+    """One more contract, approved where there is an authority."""
+    contracts = (*federation.topics.contracts, Contract(match="sensor.>", deadline_ms=900.0))
+    text = successor(first_document(federation), contracts, by="operator", at="now").text()
+    approve = None if network.authority is None else network.authority.approve
+    return WrittenDocument(text=text, signature=b"" if approve is None else approve(text))
 
 
 def _say_the_rest(said: dict[str, list[bytes]], federation: Federation) -> None:

@@ -105,9 +105,8 @@ def _print(directory: Path, content: SpoolContent, waiting: list[Kept], used: bo
 
     console = stdout_console()
     by = "a client uses it" if used else "no client uses it"
-    console.print(
-        f"{escape(str(directory))}: {len(waiting):,} messages, {content.size_bytes:,} bytes of files, {by}"
-    )
+    console.print(f"{escape(str(directory))}:", soft_wrap=True)
+    console.print(f"{len(waiting):,} messages, {content.size_bytes:,} bytes of files, {by}")
     if content.unreadable_bytes:
         console.print(f"{content.unreadable_bytes:,} bytes at the end of files cannot be read")
     if not waiting:

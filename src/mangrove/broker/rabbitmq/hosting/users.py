@@ -46,7 +46,7 @@ def read_access(home: Path) -> HostAccess | None:
     """What was written when the broker was set up; None if it has not been, or is damaged."""
     try:
         return msgspec.json.decode((home / HOST_ACCESS).read_bytes(), type=HostAccess)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError):
         return None
 
 
@@ -70,6 +70,6 @@ async def tell_users(process: ManagedProcess) -> str:
                 name = quote(user.name, safe="")
                 await fetch(address, f"/api/users/{name}", tls, method="DELETE")
                 await fetch(address, f"/api/connections/username/{name}", tls, method="DELETE")
-    except (PageError, OSError, msgspec.DecodeError) as error:
+    except (PageError, OSError, ValueError) as error:
         return str(error)
     return ""
