@@ -29,7 +29,7 @@ from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.shared_names import gateway_process
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.control_messages import Hello, control_frame
-from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameType
+from mangrove.overlay.protocol.frames import LOWEST_PROTOCOL, PROTOCOL_VERSION, Frame, FrameType
 from mangrove.testbed.local_federation import LocalFederation
 
 
@@ -244,7 +244,8 @@ async def send_to_gateway(chain: Running, domain: str, data: bytes) -> bytes:
 
 def stranger_hello(chain: Running, **changes: object) -> bytes:
     fields: dict[str, object] = {
-        "protocol": PROTOCOL_VERSION,
+        "protocol": LOWEST_PROTOCOL,
+        "newest": PROTOCOL_VERSION,
         "federation": "chain",
         "topology": chain.launched.federation.topology_hash(),
         "domain": "denver",
