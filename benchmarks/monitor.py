@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Sequence
 from multiprocessing.connection import Connection
+from operator import truediv
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -318,7 +319,8 @@ async def _in_turns(pair: GatewayPair, run: RunDirectory, quick: bool) -> dict[s
         "gateway_msg_s": medians,
         "gateway_rounds_msg_s": rates,
         "gateway_cpu_us": {name: statistics.median(found) for name, found in spent_us.items()},
-        "watched_ratio": medians["watched"] / medians["alone"],
+        # Round by round: what disturbs the machine for a while disturbs both of a round.
+        "watched_ratio": statistics.median(map(truediv, rates["watched"], rates["alone"])),
     }
 
 

@@ -39,6 +39,8 @@ topics:
 """
 RATE = 1000
 """Messages a second, of each of several topics."""
+SETTLED_S = 0.3
+PATIENCE_S = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -136,10 +138,12 @@ class Stream:
         await self._task
         await self._connections[0].flush()
         await self._connections[1].flush()
-        last = -1
-        while last != self.came.total():
+        # What is late is not lost: it ends when all is there, or when nothing has come for a good while.
+        last, silent_s = self.came.total(), 0.0
+        while silent_s < (PATIENCE_S if self.lost else SETTLED_S):
+            await asyncio.sleep(0.1)
+            silent_s = silent_s + 0.1 if last == self.came.total() else 0.0
             last = self.came.total()
-            await asyncio.sleep(0.3)
         for connection in self._connections:
             await connection.close()
 
