@@ -16,6 +16,7 @@ from mangrove.errors import InputError
 from mangrove.lake.schemas import arrow_schema
 from mangrove.lake.writer import write_whole
 from mangrove.model.telemetry import EVENTS, TOPIC_RATES
+from mangrove.pipelines.reading.rows import Rows
 from mangrove.pipelines.reading.source import Source, lake
 from mangrove.pipelines.state.state import open_state
 
@@ -40,8 +41,8 @@ def write(root: Path, name: str, kinds: Sequence[str | None], *, day: int = 0, d
     return folder / f"{name}.parquet"
 
 
-def partial(frame: DataFrame) -> DataFrame:
-    return frame.groupBy("date", "domain", "kind").agg(f.count("*").alias("events"))
+def partial(rows: Rows) -> DataFrame:
+    return rows.dated.groupBy("date", "domain", "kind").agg(f.count("*").alias("events"))
 
 
 def refreshed(spark: SparkSession, root: Path, state: Path) -> tuple[set[str], dict[str, int]]:
