@@ -32,7 +32,7 @@ from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
 from mangrove.broker.rabbitmq.address import RabbitAddress
 from mangrove.broker.rabbitmq.exchange.management import fetch
-from mangrove.broker.rabbitmq.hosting.server import environment, has_rabbitmq
+from mangrove.broker.rabbitmq.hosting.server import environment
 from mangrove.broker.rabbitmq.hosting.users import read_access
 from mangrove.config import parse_federation
 from mangrove.host.keys.directory import DomainKeys
@@ -43,8 +43,6 @@ from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.subjects import matches
 from mangrove.testbed.local_federation import LocalFederation
-
-pytestmark = pytest.mark.skipif(not has_rabbitmq(), reason="needs RabbitMQ; see scripts/setup")
 
 FEDERATION = """
 federation: mixed

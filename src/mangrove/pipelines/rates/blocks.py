@@ -260,19 +260,16 @@ def _laid_out(columns: list[NDArray[Any]], length_s: int, width: int) -> tuple[N
     key, _, *values = columns
     shape = length_s // MINUTE_S, MINUTE_S, width
 
+    def laid_out(each: NDArray[Any]) -> NDArray[Any]:
+        cells = np.zeros(length_s * width, dtype=each.dtype)
+        cells[key] = each
+        return cells
+
     def minutes(cells: NDArray[Any]) -> IntArray:
         return np.asarray(cells.reshape(shape).sum(axis=1, dtype=np.int64)).reshape(-1)
 
-    there = np.zeros(length_s * width, dtype=np.uint8)
-    there[key] = 1
-    planes = [minutes(there)]
-    messages = there
-    for place, each in enumerate(values):
-        cells = np.zeros(length_s * width, dtype=each.dtype)
-        cells[key] = each
-        planes.append(minutes(cells))
-        messages = messages if place else cells
-    return messages, planes
+    rows, messages = laid_out(np.ones(len(key), dtype=np.uint8)), laid_out(values[0])
+    return messages, [minutes(rows), minutes(messages), *(minutes(laid_out(each)) for each in values[1:])]
 
 
 def _counted(columns: list[NDArray[Any]], length_s: int, width: int) -> tuple[NDArray[Any], list[IntArray]]:

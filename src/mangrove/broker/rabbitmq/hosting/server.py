@@ -19,8 +19,8 @@ from mangrove.host.run_directory import RunDirectory
 
 READY_TEXT = "Server startup complete"
 READY_S = 90.0
-NOBODYS_PORT = 1
 """Its first start takes ten seconds on an idle machine, six of which its MQTT plugin waits for a cluster."""
+NOBODYS_PORT = 1
 SCRIPT_PLACES = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server")
 PLUGINS = (
     "rabbitmq_event_exchange",
@@ -31,20 +31,10 @@ PLUGINS = (
 )
 
 
-def has_rabbitmq() -> bool:
-    """Whether one can be started on this machine."""
-    return _found_script() is not None
-
-
-def _found_script() -> str | None:
-    """The script that starts a RabbitMQ as whoever calls it: Debian's command wants to be root."""
-    here = (place for place in SCRIPT_PLACES if Path(place).exists())
-    return next(here, None) or shutil.which("rabbitmq-server")
-
-
 def rabbitmq_script() -> str:
-    """Path of that script, or InputError."""
-    found = _found_script()
+    """The script that starts a RabbitMQ as whoever calls it, or InputError: Debian's command wants root."""
+    here = (place for place in SCRIPT_PLACES if Path(place).exists())
+    found = next(here, None) or shutil.which("rabbitmq-server")
     if found is None:
         raise InputError(
             "the program rabbitmq-server was not found",
