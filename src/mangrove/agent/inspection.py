@@ -138,9 +138,11 @@ async def gateway_status(endpoints: DomainEndpoints) -> GatewayStatus | None:
 async def brokers_follow(endpoints: DomainEndpoints, gateway: GatewayStatus) -> bool:
     """Whether a domain's brokers know of everything that its gateway has asked for, and of nothing else.
 
-    Only then does what is published there leave the domain. Brokers without a monitoring page are not asked,
-    nor is a RabbitMQ, whose pages do not tell.
+    Only then does what is published there leave the domain. The head has confirmed it to the gateway; edges
+    are asked by their monitoring pages, and so is a head of NATS: its edges must know the same as it does.
     """
+    if not gateway.head_follows:
+        return False
     asked: frozenset[str] = frozenset()
     if endpoints.head.monitor_url is not None and endpoints.head.kind is BrokerKind.NATS:
         found = await gateway_subscriptions(endpoints.head)

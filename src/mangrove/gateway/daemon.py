@@ -682,6 +682,7 @@ class Gateway:
             now=monotonic(),
             uptime_s=monotonic() - self._started,
             head_connected=self._head.connected,
+            head_follows=self._head.follows,
             head_broker=self._head.broker,
             inside=None if self._probe is None else self._probe.latency(),
             limits=LimitFigures(

@@ -397,6 +397,11 @@ class HeadConnection:
         if self._mirrors is not None:
             self._mirrors.change_subscriptions(add, remove)
 
+    @property
+    def follows(self) -> bool:
+        """Whether the broker has taken all that was asked of it."""
+        return self._subscriptions.taken
+
     def confirm(self, applied: Applied) -> None:
         """Have the broker confirm that it has taken the subscriptions so far."""
         self._subscriptions.confirm(applied)

@@ -45,6 +45,13 @@ class HeadSubscriptions:
         """What is still to be told to a broker that is back."""
         self._next_slice: asyncio.Handle | None = None
 
+    @property
+    def taken(self) -> bool:
+        """Whether the broker has taken all that was asked of it."""
+        if not self._attached or self._confirming or self._left:
+            return False
+        return self._engine.standing_by or not self._to_confirm
+
     def attached(self, own: list[str]) -> None:
         """The broker is there, and knows nothing; `own` is what the gateway wants for itself."""
         self._attached = True

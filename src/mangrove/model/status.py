@@ -331,6 +331,9 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[LinkStatus, ...]
     interest: dict[str, int]
     subscribed: int
+    """What is wanted elsewhere, and so asked of the head broker."""
+    head_follows: bool = True
+    """Whether the broker has taken all of it: what is published from then on leaves the domain."""
     sent: int
     delivered: int
     duplicates: int

@@ -20,7 +20,9 @@ def test_what_was_ignored_refused_and_dropped_is_reported() -> None:
     links = Links(engine, ("b", "c"), carry_out=lambda _: None, attached=lambda: None)
 
     def status() -> GatewayStatus:
-        return gateway_report(engine, links, ledger, now=1.0, uptime_s=1.0, head_connected=True)
+        return gateway_report(
+            engine, links, ledger, now=1.0, uptime_s=1.0, head_connected=True, head_follows=True
+        )
 
     assert (status().ignored, status().refused_connections, status().dropped) == ({}, 0, {})
 
