@@ -290,14 +290,14 @@ class LinkConnection(asyncio.Protocol):
         assert self._link is not None
         self._note_displacement(frames)
         self._link.frames_in += len(frames)
+        before = 0
         if self.proof is not None:
             for index, frame in enumerate(frames):
                 if frame.type is FrameType.RENEWAL:
-                    self._links.received(self._link.peer, frames[:index])
+                    self._links.received(self._link.peer, frames[before:index])
                     self._renewal(frame)
-                    frames = frames[index + 1 :]
-                    break
-        self._links.received(self._link.peer, frames)
+                    before = index + 1
+        self._links.received(self._link.peer, frames[before:] if before else frames)
 
     def _renewal(self, frame: Frame) -> None:
         """The peer asks for another connection, or has said its last word on this one."""

@@ -20,7 +20,7 @@ from mangrove.host.keys.making import make_keys, revoke
 from mangrove.host.keys.ring import KeyRing
 from mangrove.host.keys.rotation import rotate
 from mangrove.model.address import Address
-from mangrove.overlay.protocol.control_messages import Hello, control_frame
+from mangrove.overlay.protocol.control_messages import Hello, Renewal, RenewalStep, control_frame
 from mangrove.overlay.protocol.frames import PROTOCOL_VERSION
 
 CHAIN = federation(("a", "b"), ("b", "c"))
@@ -243,6 +243,22 @@ async def test_a_link_of_a_revoked_gateway_is_closed_and_the_others_go_on(tmp_pa
         assert b.links["a"].connects == 1
         failed = [event for event in b.engine.take_events() if "certificate" in str(event)]
         assert failed, "the story tells why"
+
+
+async def test_two_words_about_renewal_in_one_go_leave_the_link_up(chain: dict[str, LinkedGateway]) -> None:
+    """Both sides have other keys: one asks to be called while the other's call is under way."""
+    asked = control_frame(Renewal(step=RenewalStep.ASKED)).encode()
+    link = chain["b"].links["a"]
+    assert link.connection is not None
+    link.connection.write([asked, asked])
+    sent = await load(chain["a"], "b", lambda: link.renewals > 0)
+
+    async def arrived() -> bool:
+        return len(b"".join(chain["b"].delivered)) >= 6 * sent
+
+    await eventually(arrived, "all should arrive")
+    assert b"".join(chain["b"].delivered) == b"".join(b"%06d" % n for n in range(sent))
+    assert link.connects == 1, "the link was not lost"
 
 
 async def test_the_last_word_may_come_before_the_greeting_that_it_follows(tmp_path: Path) -> None:
