@@ -131,7 +131,8 @@ async def test_keys_do_not_end_while_somebody_is_connected_by_them(two: Running,
         done = await asyncio.to_thread(command, "--domain", "here", "--client", "client")
         assert done.exit_code == 0, done.stderr
         early = await asyncio.to_thread(command, "--finish", "--wait", "0")
-        assert early.exit_code != 0, "whether brokers have taken them over by now or not"
+        # Whether brokers have taken them over by now or not.
+        assert early.exit_code != 0, early.stderr
         await eventually(brokers_have_them, "the brokers know the new key")
         refused = await asyncio.to_thread(command, "--finish", "--wait", "0", "--json")
         assert refused.exit_code == 1

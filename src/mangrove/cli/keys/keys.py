@@ -221,9 +221,14 @@ def _cut_off(
 
     found = left_behind(federation, directory, wait_s, waiting)
     if found.not_asked:
-        console.print(f"  not asked, as they do not answer here: {', '.join(found.not_asked)}", markup=False)
-    if not (found.logins or found.behind):
+        console.print(f"  not asked, as they do not run here: {', '.join(found.not_asked)}", markup=False)
+    if not (found.logins or found.silent or found.behind):
         return {}
+    if found.silent and not force:
+        raise MangroveError(
+            f"{', '.join(found.silent)} does not say who is connected: not every host answers",
+            hint="`mangrove status` tells which; --force goes on, and cuts off whoever has an old key there",
+        )
     if found.behind and not force:
         raise MangroveError(
             f"the brokers of {', '.join(found.behind)} have not taken over the present keys yet",

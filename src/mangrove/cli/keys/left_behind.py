@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mangrove.model.hosting.supervision import OldLogin
 
 LOOK_S = 1.0
+SILENT_S = 5.0
+"""A host that runs here may be busy: it is asked for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ class LeftBehind:
     logins: tuple[tuple[str, OldLogin], ...] = ()
     """With the site of each."""
     not_asked: tuple[str, ...] = ()
+    """Sites that do not run here."""
+    silent: tuple[str, ...] = ()
+    """Sites that run here, and of which not every host answers."""
     behind: tuple[str, ...] = ()
     """Sites whose brokers have older keys than the directory: who they know is not what counts."""
 
@@ -72,23 +77,26 @@ async def _asked_until(
     runtime: Runtime, generation: int, wait_s: float, waiting: Callable[[int], None]
 ) -> LeftBehind:
     loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
+    began = loop.time()
     while True:
         found = await _asked(runtime, generation)
-        if not (found.logins or found.behind) or loop.time() >= until:
+        took_s = loop.time() - began
+        waits = (found.logins or found.behind) and took_s < wait_s
+        if not waits and not (found.silent and took_s < max(wait_s, SILENT_S)):
             return found
         waiting(sum(each.connections for _, each in found.logins))
         await asyncio.sleep(LOOK_S)
 
 
 async def _asked(runtime: Runtime, generation: int) -> LeftBehind:
+    not_asked: list[str] = []
     behind: list[str] = []
     logins: list[tuple[str, OldLogin]] = []
     silent: list[str] = []
     for name, domain in runtime.federation.domains.items():
         endpoints = runtime.domains.get(name)
         if endpoints is None:
-            silent.append(name)
+            not_asked.append(name)
             continue
         expected = max(len(domain.hosts), 1)
         async with ManagementConnection(endpoints) as management:
@@ -98,7 +106,7 @@ async def _asked(runtime: Runtime, generation: int) -> LeftBehind:
             silent.append(name)
         if any(answer.keys_generation < generation for answer in answers):
             behind.append(name)
-    return LeftBehind(tuple(logins), tuple(silent), tuple(behind))
+    return LeftBehind(tuple(logins), tuple(not_asked), tuple(silent), tuple(behind))
 
 
 def _runtime(federation: Federation, keys: Path) -> Runtime | None:
