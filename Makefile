@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 LIVE := mqtt_matrix command_line client_connection federated_messaging queue_groups store session_asks \
 	recorder_process recorder_sources broker_system readme plan_offers agent_mail leave_to_be_silent directions \
 	limits_at_the_gateway replay gateway_counts calibrate
-SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_base_package.py \
+SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_spark_ends.py \
+	tests/integration/test_pipeline_run.py tests/integration/test_base_package.py \
 	$(LIVE:%=tests/integration/test_%.py) tests/sim tests/property tests/unit tests/test_architecture.py \
 	tests/test_documentation.py
 # Hundreds of processes are started by the tests: none shall compile its modules anew.

@@ -123,6 +123,7 @@ def render(result: dict[str, Any], console: Console) -> None:
     console.print("two gateways under full load, in turns:")
     for name in rates:
         console.print(f"  {name}: {rates[name]:,.0f} msg/s, {cpu[name]:.2f} µs of both gateways a message")
+    console.print(f"  who listens takes {result['listener_cores']:.1%} of a core")
     console.print(f"  ratio of watched to alone: {result['watched_ratio']:.3f}")
 
 
@@ -305,19 +306,25 @@ async def _in_turns(pair: GatewayPair, run: RunDirectory, quick: bool) -> dict[s
     gateways = [pid for name, pid in pair.pids.items() if name.startswith("gateway")]
     rates: dict[str, list[float]] = {name: [] for name in TURNS}
     spent_us: dict[str, list[float]] = {name: [] for name in TURNS}
+    watching: list[float] = []
     await asyncio.to_thread(run_between_accounts, "mangrove", pair.clients, load)  # everything is warm
     for number in range(2 if quick else ROUNDS):
         for name in TURNS if number % 2 else reversed(TURNS):
-            async with _listening(run) if name == "watched" else contextlib.nullcontext():
-                before = sum(map(cpu_seconds, gateways))
+            async with _listening(run) if name == "watched" else contextlib.nullcontext() as watcher:
+                before, began_s = sum(map(cpu_seconds, gateways)), time.perf_counter()
+                watched_s = 0.0 if watcher is None else cpu_seconds(watcher)
                 outcome = await asyncio.to_thread(run_between_accounts, "mangrove", pair.clients, load)
                 spent = sum(map(cpu_seconds, gateways)) - before
+                if watcher is not None:
+                    took_s = time.perf_counter() - began_s
+                    watching.append((cpu_seconds(watcher) - watched_s) / took_s)
             rates[name].append(outcome.rate_msg_s)
             spent_us[name].append(1e6 * spent / load.messages)
     medians = {name: statistics.median(found) for name, found in rates.items()}
     return {
         "gateway_msg_s": medians,
         "gateway_rounds_msg_s": rates,
+        "listener_cores": statistics.median(watching),
         "gateway_cpu_us": {name: statistics.median(found) for name, found in spent_us.items()},
         # Round by round: what disturbs the machine for a while disturbs both of a round.
         "watched_ratio": statistics.median(map(truediv, rates["watched"], rates["alone"])),
@@ -325,8 +332,8 @@ async def _in_turns(pair: GatewayPair, run: RunDirectory, quick: bool) -> dict[s
 
 
 @contextlib.asynccontextmanager
-async def _listening(run: RunDirectory) -> AsyncIterator[None]:
-    """A process that hears both gateways as a monitor does; it ends with the block."""
+async def _listening(run: RunDirectory) -> AsyncIterator[int]:
+    """A process that hears both gateways as a monitor does; it ends with the block. Its number."""
     import re
     import sys
 
@@ -343,6 +350,7 @@ async def _listening(run: RunDirectory) -> AsyncIterator[None]:
                 if await fetch(f"{told[-1]}/readyz") is not None:
                     break
                 await asyncio.sleep(0.1)
-        yield
+        assert process.pid is not None
+        yield process.pid
     finally:
         await process.stop()

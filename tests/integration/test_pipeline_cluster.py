@@ -5,7 +5,6 @@ Master, workers and server are real, started from the pyspark package, each as a
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -14,16 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.kit.spark_processes import (
-    CONNECT,
-    HOME,
-    MASTER,
-    PATIENCE_S,
-    WORKER,
-    environment,
-    running,
-    wait_for,
-)
+from tests.kit.spark_cluster import PATIENCE_S, connect_server, environment, standalone
 
 from mangrove.host.ports import PortReservation
 from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
@@ -102,46 +92,19 @@ def local(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
 def test_standalone_cluster_gives_the_same_bytes(
     lake: Path, local: dict[str, bytes], port: int, tmp_path: Path
 ) -> None:
-    url = f"spark://127.0.0.1:{port}"
-    run_class = str(HOME / "bin" / "spark-class")
-    master_log = tmp_path / "master.log"
-    with contextlib.ExitStack() as stack:
-        master = stack.enter_context(
-            running(
-                master_log,
-                *(run_class, MASTER, "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
-            )
-        )
-        wait_for("I have been elected leader", master_log, master)
-        for number in range(2):
-            options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0")
-            place = ("--work-dir", str(tmp_path / f"work{number}"))
-            stack.enter_context(
-                running(tmp_path / f"worker{number}.log", run_class, WORKER, *options, *place, url)
-            )
-        wait_for("Registering worker", master_log, master, times=2)
-        assert planned(lake, tmp_path / "out", "--master", url) == local
+    with standalone(tmp_path, port) as cluster:
+        assert planned(lake, tmp_path / "out", "--master", cluster.url) == local
         # Both workers took part.
-        assert "Launching executor" in master_log.read_text()
+        assert "Launching executor" in (tmp_path / "master.log").read_text()
         assert all(any((tmp_path / f"work{number}").glob("app-*/*/stderr")) for number in range(2))
 
 
 def test_spark_connect_gives_the_same_bytes(
     lake: Path, outages: Path, local: dict[str, bytes], port: int, tmp_path: Path
 ) -> None:
-    log = tmp_path / "connect.log"
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
-    }
-    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    command = [str(HOME / "bin" / "spark-submit"), "--class", CONNECT, "--master", "local[2]", *options]
-    with running(log, *command) as server:
-        wait_for("Spark Connect server started", log, server)
-        assert planned(lake, tmp_path / "out", "--remote", f"sc://127.0.0.1:{port}") == local
-        there = ("--remote", f"sc://127.0.0.1:{port}", "--state", str(tmp_path / "state"))
+    with connect_server(tmp_path, port) as url:
+        assert planned(lake, tmp_path / "out", "--remote", url) == local
+        there = ("--remote", url, "--state", str(tmp_path / "state"))
         assert available(outages, tmp_path / "there", *there) == available(
             outages, tmp_path / "here", "--master", "local[2]"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -13,16 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.kit.endless_jobs import endless_job, gone, java_of, job_command, nothing_written, of_spark
-from tests.kit.spark_processes import (
-    CONNECT,
-    HOME,
-    MASTER,
-    PATIENCE_S,
-    WORKER,
-    environment,
-    running,
-    wait_for,
-)
+from tests.kit.spark_cluster import PATIENCE_S, connect_process, environment, standalone
 
 from mangrove.host.ports import PortReservation
 
@@ -79,23 +69,13 @@ def test_a_killed_driver_leaves_nothing_that_the_next_run_does_not_clear(tmp_pat
 
 
 def test_a_cluster_that_goes_away_is_a_message(port: int, tmp_path: Path) -> None:
-    url = f"spark://127.0.0.1:{port}"
-    run_class = str(HOME / "bin" / "spark-class")
     (tmp_path / "results").mkdir()
-    with contextlib.ExitStack() as stack:
-        options = ("--host", "127.0.0.1", "--webui-port", "0")
-        log = tmp_path / "master.log"
-        master = stack.enter_context(running(log, run_class, MASTER, *options, "--port", str(port)))
-        wait_for("I have been elected leader", log, master)
-        place = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
-        worker = stack.enter_context(
-            running(tmp_path / "worker.log", run_class, WORKER, *options, *place, url)
-        )
-        wait_for("Registering worker", log, master)
+    with standalone(tmp_path, port, workers=1) as cluster:
+        url = cluster.url
         with endless_job(tmp_path / "results", "--master", url) as process:
             java = java_of(process)
-            worker.kill()
-            master.kill()
+            cluster.workers[0].kill()
+            cluster.master.kill()
             _, said = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 1
     assert f"error: the cluster at {url} has had no machine for the job for 3 s" in said
@@ -107,19 +87,9 @@ def test_a_cluster_that_goes_away_is_a_message(port: int, tmp_path: Path) -> Non
 
 @pytest.mark.soak
 def test_a_connect_server_that_goes_away_is_a_message(port: int, tmp_path: Path) -> None:
-    log = tmp_path / "connect.log"
     (tmp_path / "results").mkdir()
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
-    }
-    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    command = [str(HOME / "bin" / "spark-submit"), "--class", CONNECT, "--master", "local[2]", *options]
-    url = f"sc://127.0.0.1:{port}"
-    with running(log, *command) as server:
-        wait_for("Spark Connect server started", log, server)
+    with connect_process(tmp_path, port) as server:
+        url = server.url
         # Out of time: the server is told, so that its tasks end.
         limited = job_command(tmp_path / "results", "--remote", url, "--time-limit", "4")
         ended = subprocess.run(
@@ -130,7 +100,7 @@ def test_a_connect_server_that_goes_away_is_a_message(port: int, tmp_path: Path)
         assert nothing_written(tmp_path / "results")
         (tmp_path / "results" / "out.running").unlink(missing_ok=True)
         with endless_job(tmp_path / "results", "--remote", url) as process:
-            os.kill(server.pid, signal.SIGKILL)
+            server.process.kill()
             _, said = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 1
     assert f"error: Spark at {url} failed while the job was running" in said

@@ -88,8 +88,7 @@ def repeat(path: Path, first: int, count: int, name: str) -> None:
 @pytest.mark.parametrize(
     ("job", "numbers"),
     [
-        (slo, (1, 16)),
-        pytest.param(slo, (3, 64), marks=pytest.mark.soak),
+        pytest.param(slo, (1, 3, 16, 64), marks=pytest.mark.soak),
         (availability.run, (1, 3, 16, 64)),
     ],
 )
