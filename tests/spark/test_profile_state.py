@@ -139,6 +139,15 @@ def test_a_state_day_by_day_gives_the_bytes_of_a_full_run(
     assert again == {path.name: path.read_bytes() for path in (tmp_path / "full").iterdir()}
     assert broken.stat().st_size > 0
     assert set((state / "sums").glob("*.npz")) == set(files)
+    # So it is with facts, also if they are asked for by domain.
+    south = ProfileSettings(domains=frozenset({"south"}))
+    facts = {path.name: path.stat().st_size for path in (state / "facts").iterdir()}
+    for name in facts:
+        (state / "facts" / name).write_bytes(b"ARROW1")
+    kept = written(profile(spark, str(lake), south, state=state), tmp_path / "kept")
+    assert kept == written(profile(spark, str(lake), south), tmp_path / "full")
+    assert written(profile(spark, str(lake), state=state), tmp_path / "kept") == full
+    assert {path.name: path.stat().st_size for path in (state / "facts").iterdir()} == facts
 
 
 def test_a_stream_keeps_the_state_and_goes_on_after_a_crash(

@@ -22,6 +22,7 @@ from mangrove.pipelines.rates.brokers import Brokers
 from mangrove.pipelines.rates.cube import cubes, in_parts, row_count, tuned
 from mangrove.pipelines.rates.day_sums import DaySums, keepable
 from mangrove.pipelines.rates.facts import Facts, facts_of
+from mangrove.pipelines.rates.kept_facts import KeptFacts
 from mangrove.pipelines.rates.peaks import find_peaks, periods
 from mangrove.pipelines.rates.settings import ProfileSettings
 from mangrove.pipelines.rates.statistics import RateStatistics, statistics
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["JOB", "Brokers", "Profile", "ProfileSettings", "profile", "refresh", "write_profile"]
 
 STATE_VERSION = 1
-SUMS = "sums"
+SUMS, FACTS = "sums", "facts"
 # A Gram matrix of more topics than this does not fit beside others in a worker's memory: they become items.
 MAX_TOPICS = 6000
 NEGATIVE = "left out: a negative count (a counter was reset)"
@@ -109,8 +110,12 @@ def _from_state(
         if settings.until_s is not None:
             cube = cube.where(f"start_s < {settings.until_s} AND date <= '{day(settings.until_s - 1)}'")
         with tuned(spark, row_count(rows)):
-            kept = DaySums(state.directory / SUMS, state.runs(TOPIC_RATES))
-            return profile_of_cube(spark, cube, rows, settings, progress, kept)
+            runs = state.runs(TOPIC_RATES)
+            facts = None
+            if not settings.bounded:
+                facts = KeptFacts(state.directory / FACTS, runs).of(cube, settings.domains)
+            kept = DaySums(state.directory / SUMS, runs)
+            return profile_of_cube(spark, cube, rows, settings, progress, facts, kept)
 
 
 def _from_rows(
@@ -137,10 +142,11 @@ def profile_of_cube(
     rows: Rows,
     settings: ProfileSettings,
     progress: Callable[[str], None],
+    facts: Facts | None = None,
     kept: DaySums | None = None,
 ) -> Profile:
     """The figures of a cube; sums of days come from those that are kept, if there are any."""
-    facts = facts_of(cube)
+    facts = facts or facts_of(cube)
     skipped = [each for each in rows.report() if settings.concerns(each.path)] + faults(rows, facts)
     _check(rows, facts, skipped, settings)
     peaks = {

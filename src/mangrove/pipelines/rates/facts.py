@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Stream = tuple[str, str, str]
 """(domain, broker, topic)"""
+SUMMED = ("rows", "repeated", "differing", "negative")
 
 
 @dataclass(slots=True)
@@ -38,29 +40,37 @@ class Facts:
 
 def facts_of(cube: DataFrame) -> Facts:
     """Found by Spark from the small columns."""
+    return facts_of_rows(rows_of_facts(cube))
+
+
+def rows_of_facts(cube: DataFrame) -> pa.Table:
+    """What Spark finds: a row for each part, day and set of streams."""
     from pyspark.sql import functions as f
 
     # Blocks of a day that have the same streams are one row.
     day = f.floor(f.col("start_s") / 86400).alias("day")
-    summed = ("rows", "repeated", "differing", "negative")
-    table = (
+    return (
         cube.groupBy("date", "domain", day, f.xxhash64("brokers", "topics"))
         .agg(
             *(f.first(name).alias(name) for name in ("brokers", "topics")),
             *(f.flatten(f.collect_list(name)).alias(name) for name in ("minute", "load")),
-            *(f.sum(name).alias(name) for name in summed),
+            *(f.sum(name).alias(name) for name in SUMMED),
             f.min("first_s").alias("first_s"),
             f.max("last_s").alias("last_s"),
         )
         .toArrow()
     )
+
+
+def facts_of_rows(table: pa.Table) -> Facts:
+    """The rows of all parts put together."""
     found = Facts()
     streams: set[Stream] = set()
     parts: dict[str, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
     for number, (date, domain) in enumerate(
         zip(table["date"].to_pylist(), table["domain"].to_pylist(), strict=True)
     ):
-        row = {name: table[name][number].as_py() for name in (*summed, "day", "brokers", "topics")}
+        row = {name: table[name][number].as_py() for name in (*SUMMED, "day", "brokers", "topics")}
         streams |= {(domain, *pair) for pair in zip(row["brokers"], row["topics"], strict=True)}
         parts.setdefault(domain, []).append(
             (table["minute"][number].values.to_numpy(), table["load"][number].values.to_numpy())
