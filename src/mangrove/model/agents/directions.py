@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mangrove.model.address import Address
-from mangrove.model.broker_kinds import BROKER_URLS
+from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
@@ -42,6 +42,8 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[TopicTerms, ...] = ()
     """Of contracts, in the order in which the first that matches counts."""
     client_limits: Limits = Limits()
+    selectors: bool = False
+    """Whether the gateway understands queue groups that stand for selectors."""
 
     @property
     def head_urls(self) -> tuple[str, ...]:
@@ -109,7 +111,17 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         placement=domain.placement.value,
         terms=local_rules(federation, domain.name).terms(),
         client_limits=federation.limits.client,
+        selectors=understands_selectors(federation, endpoints),
     )
+
+
+def understands_selectors(federation: Federation, endpoints: DomainEndpoints) -> bool:
+    """Whether subscribers of a domain tell its gateway what they select by headers.
+
+    Where names are changed at the broker's door, a queue group may be wanted under fewer names than plainly.
+    """
+    nats = endpoints.head.kind is BrokerKind.NATS
+    return nats and not federation.domains[endpoints.domain].names
 
 
 def _is_wildcard(host: str) -> bool:
