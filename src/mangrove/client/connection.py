@@ -229,7 +229,7 @@ class Connection(PublishingConnection):
     ) -> Subscription:
         """Subscribe to a subject or pattern, alone or as a member of a queue group.
 
-        With `where`, only to messages whose headers meet a condition, as `severity >= 3 AND zone IN ('a', 'b')`;
+        With `where`, only to messages whose headers meet a condition (`severity >= 3 AND zone = 'north'`);
         what nobody in a domain wants is not sent there. SelectorError tells where it cannot be read.
 
         With a deadline, a number of paths or a resiliency all domains send here with more than the contract

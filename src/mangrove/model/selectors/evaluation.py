@@ -49,7 +49,7 @@ def test_of(condition: Condition) -> Test:
             compare = _COMPARE[sign]
             return _of_value(name, value, lambda found: compare(found, value))
         case Between(name, low, high):
-            return _of_value(name, low, lambda found: low <= found <= high)  # type: ignore[operator]
+            return _of_value(name, low, lambda found: low <= found <= high)
         case OneOf(name, values):
             wanted = frozenset(values)
             return _of_value(name, values[0], lambda found: found in wanted)

@@ -133,9 +133,11 @@ class _Reader:
         if not (self._word.kind is Kind.SIGN and self._word.text in SIGNS):
             raise self._unexpected("a comparison")
         sign = SIGNS[self._take().text]
-        if self._word.kind is not Kind.NAME:
+        name = self._word
+        if name.kind is not Kind.NAME:
             raise self._unexpected("the name of a header")
-        return Comparison(str(self._take().value), sign, value.value)
+        self._take()
+        return Comparison(str(name.value), sign, value.value)
 
     def _asked_of(self, name: str) -> Condition:
         if self._takes(Kind.KEYWORD, "BETWEEN"):
