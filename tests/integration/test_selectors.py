@@ -1,4 +1,4 @@
-"""Selectors on real brokers: what nobody in a domain selects does not go there, and nobody misses anything."""
+"""Selectors on real brokers: what nobody in a domain selects does not go there; nobody misses anything."""
 
 from __future__ import annotations
 

@@ -253,7 +253,6 @@ class HeadConnection:
 
     def _told_all(self, attached: int) -> None:
         self._all_told = attached == self._attached
-        self._open_queue()
 
     def doubted(self, doubted: bool) -> None:
         """Hold what comes in while the broker may be about to be lost."""
@@ -291,12 +290,9 @@ class HeadConnection:
     def _open_queue(self) -> None:
         """Let messages through, unless the broker is back but its edges and clients are not yet.
 
-        A broker that has just restarted would throw away what comes before its subscribers have returned;
-        and those who select by headers get what names them, so they must be known.
+        A broker that has just restarted would throw away what comes before its subscribers have returned.
         """
-        if not (self.connected and self._all_told):
-            return
-        if self._writable and self._engine.head_settled and not self._doubted:
+        if self.connected and self._writable and self._engine.head_settled and not self._doubted:
             self._queue.open()
             self._release_markers()
 

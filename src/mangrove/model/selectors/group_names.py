@@ -29,14 +29,16 @@ def selecting_group(tag: str, selector: Selector) -> str:
     return f"{PREFIX}{tag}.{encoded}" if len(encoded) <= MAX_ENCODED_BYTES else ""
 
 
-@lru_cache(maxsize=1 << 12)
 def selector_in(group: str) -> Selector | None:
     """The selector that a queue group stands for; None if it is an ordinary one."""
     if not group.startswith(PREFIX):
         return None
     _, _, encoded = group[len(PREFIX) :].partition(".")
-    if not encoded or len(encoded) > MAX_ENCODED_BYTES:
-        return None
+    return _decoded(encoded) if 0 < len(encoded) <= MAX_ENCODED_BYTES else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _decoded(encoded: str) -> Selector | None:
     try:
         selector = Selector(unquote_plus(encoded, errors="strict"))
     except (SelectorError, UnicodeDecodeError):
