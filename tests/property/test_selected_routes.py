@@ -1,4 +1,4 @@
-"""Whatever subscribers come and go, a message goes wherever somebody wants it, by one flow for each domain."""
+"""Whatever subscribers come and go, messages go wherever somebody wants them, by one flow for each domain."""
 
 from __future__ import annotations
 
