@@ -35,12 +35,7 @@ from mangrove.host.keys.login import LoginSource
 from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.logins.user_login import CREDENTIALS_VARIABLE, client_login, local_login
 from mangrove.host.runtime_file import find_running
-from mangrove.model.agents.directions import (
-    DIRECTIONS_SUBJECT,
-    BrokerDirection,
-    Directions,
-    understands_selectors,
-)
+from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
@@ -351,7 +346,7 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]
         placement=runtime.federation.domains[domain].placement,
         terms=local_rules(runtime.federation, domain).terms(),
         client_limits=runtime.federation.limits.client,
-        selectors=understands_selectors(runtime.federation, endpoints),
+        selectors=True,
     )
     return endpoints, directions, runtime.federation.domains[domain].external
 

@@ -111,17 +111,8 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         placement=domain.placement.value,
         terms=local_rules(federation, domain.name).terms(),
         client_limits=federation.limits.client,
-        selectors=understands_selectors(federation, endpoints),
+        selectors=endpoints.head.kind is BrokerKind.NATS,
     )
-
-
-def understands_selectors(federation: Federation, endpoints: DomainEndpoints) -> bool:
-    """Whether subscribers of a domain tell its gateway what they select by headers.
-
-    Where names are changed at the broker's door, a queue group may be wanted under fewer names than plainly.
-    """
-    nats = endpoints.head.kind is BrokerKind.NATS
-    return nats and not federation.domains[endpoints.domain].names
 
 
 def _is_wildcard(host: str) -> bool:

@@ -20,6 +20,7 @@ from mangrove.model.selectors.words import SelectorError
 PREFIX = "_MGW."
 MAX_ENCODED_BYTES = 160
 """Longer ones are known to the subscriber alone: every message from another domain names these groups."""
+_OTHER = "~"
 _AS_IT_IS = "<>=()',$.*/:|@!~-_"
 
 
@@ -45,6 +46,15 @@ def _decoded(encoded: str) -> Selector | None:
         return None
     # There is one way to write it, or else one want would be withdrawn by the name of another.
     return selector if quote_plus(selector.text, safe=_AS_IT_IS) == encoded else None
+
+
+def beside(group: str) -> str:
+    """Another name for what a group stands for, to have both for a moment; any other group's own name."""
+    if selector_in(group) is None:
+        return group
+    tag, _, encoded = group[len(PREFIX) :].partition(".")
+    other = tag.removesuffix(_OTHER) if tag.endswith(_OTHER) else tag + _OTHER
+    return f"{PREFIX}{other}.{encoded}"
 
 
 def told_group(domain: str, group: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.kit.attachments import Head, message
+from tests.kit.attachments import FakeAttachment, Head, message
 from tests.kit.leaf_nodes import INFO, Attached
 
+from mangrove.broker.attachment import AttachmentOwner
+from mangrove.gateway.naming.site_names import RenamedAttachment, SiteNames
 from mangrove.model.congestion.rate_limit import Limits
+from mangrove.model.names.mapping import NameMapping
 from mangrove.model.selectors.group_names import selecting_group
 from mangrove.model.selectors.selector import Selector
 from mangrove.overlay.instructions import ForgetRoutes
@@ -125,3 +128,20 @@ async def test_whoever_selects_is_known_before_a_storm_of_subscriptions_is_diges
     attached.wire.take()
     attached.head.connection.deliver(message("x"))
     assert f"LMSG x | {group('1')} 1\r\nx\r\n".encode() in attached.wire.take()
+
+
+async def test_under_other_names_who_selects_is_asked_for_like_any_subscriber() -> None:
+    site = SiteNames([NameMapping(local="plant.>", federation="site.>")])
+    brokers: list[FakeAttachment] = []
+
+    def attach(owner: AttachmentOwner) -> FakeAttachment:
+        brokers.append(FakeAttachment(owner))
+        return brokers[-1]
+
+    def told(group: str) -> set[str]:
+        head = Head(attach=lambda owner: RenamedAttachment(site, attach, owner))
+        brokers[-1].owner.attached()
+        brokers[-1].subscribers((">", group, True))
+        return {want.partition(" ")[0] for want in head.interest[-1][0]}
+
+    assert told(group("1")) == told("") != told("workers")
