@@ -260,7 +260,7 @@ class Connection(PublishingConnection):
             on_gap=on_gap,
         )
         # Second copies of mirrored topics come for everybody, so that nothing is gained by telling.
-        told = self._selects and not told_modes(self._terms).of(subject)
+        told = where is not None and self._selects and not told_modes(self._terms).of(subject)
         selection = selection_of(where, queue, told=told)
         quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
         end = await self._take(Role.SUBSCRIBER, subject, quality)

@@ -42,7 +42,7 @@ class Inlet:
 
     @property
     def shares(self) -> bool:
-        """Whether other members of its queue group get what it does not; not so where it selects by headers."""
+        """Whether other members of its queue group get what it does not; who selects by headers is alone."""
         return bool(self.queue) and selector_in(self.queue) is None
 
     @property
@@ -52,7 +52,7 @@ class Inlet:
 
     @property
     def line_beside(self) -> bytes:
-        """What it is told by another socket, so that both get all that either gets, where it does not share."""
+        """What it is told by another socket: who does not share gets everything by both."""
         return self._line(beside(self.queue))
 
     def _line(self, queue: str) -> bytes:
