@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.kit.flow_tables import flow_table
 
 from mangrove.gateway.selecting.selected_flow import Way
-from mangrove.model.selectors.group_names import selecting_group, selector_in
+from mangrove.gateway.selecting.selecting_subscribers import SelectingSubscribers
+from mangrove.model.selectors.group_names import selecting_group, selector_in, told_group
 from mangrove.model.selectors.selector import Selector
 from mangrove.model.subjects import covers
 from mangrove.model.topics import TopicRules
@@ -54,3 +55,36 @@ def test_a_message_goes_where_somebody_wants_it_and_nowhere_else(
     assert all(count == 1 for count in by_domain.values()), "so what it gets keeps its order"
     assert table.subjects() == {pattern for _, pattern, _ in wants}
     assert table.wanted == len(wants)
+
+
+LEGS = st.sampled_from(
+    [selecting_group(tag, Selector(where)) for tag in ("1", "2") for where in ("n > 1", "n = 9")]
+)
+EVENTS = st.lists(st.tuples(PATTERNS, LEGS, st.booleans()) | st.none(), max_size=30)
+
+
+@given(EVENTS, SUBJECTS)
+def test_the_others_hear_of_whoever_is_there_and_messages_name_them(
+    events: list[tuple[str, str, bool] | None], subject: str
+) -> None:
+    """None: the broker is lost. Then it tells anew who is there, and what it had told of does not count."""
+    here = SelectingSubscribers("a")
+    there: set[tuple[str, str]] = set()
+    told: set[tuple[str, str]] = set()
+    for event in events:
+        if event is None:
+            here.lost()
+            there.clear()
+            told.clear()
+            continue
+        pattern, leg, wanted = event
+        (there.add if wanted else there.discard)((pattern, leg))
+        change = here.change(pattern, leg, wanted)
+        assert change is not None
+        assert change.changed == (((pattern, change.group) in told) != change.wanted)
+        (told.add if change.wanted else told.discard)((pattern, change.group))
+        assert told == {(each, told_group("a", leg)) for each, leg in there}
+        assert {leg for each, leg in there if covers(each, subject)} <= set(here.named(subject))
+    here.lost()
+    here.lost()
+    assert (len(here), here.named(subject)) == (0, ()), "who does not come back is forgotten"
