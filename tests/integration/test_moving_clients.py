@@ -60,8 +60,9 @@ async def in_force(connection: Connection, subscription: Subscription) -> None:
             return
 
 
+@pytest.mark.parametrize(("where", "moves"), [(None, 20), ("Mangrove-Id IS NULL OR Mangrove-Id > ''", 8)])
 async def test_a_subscription_moves_back_and_forth_under_load(
-    domain: DomainOfBrokers, agent: OrderingAgent
+    domain: DomainOfBrokers, agent: OrderingAgent, where: str | None, moves: int
 ) -> None:
     got: list[bytes] = []
 
@@ -72,7 +73,7 @@ async def test_a_subscription_moves_back_and_forth_under_load(
         mangrove.connect(domain.url("head")) as subscriber,
         mangrove.connect(domain.url("head")) as publisher,
     ):
-        subscription = await subscriber.subscribe("load.*", callback=take)
+        subscription = await subscriber.subscribe("load.*", callback=take, where=where)
         assert broker_of(subscriber, subscription) == domain.url("edge1")
         client = agent.registrations[-1].client
         await heard(publisher, "load.s", got)
@@ -82,10 +83,13 @@ async def test_a_subscription_moves_back_and_forth_under_load(
         for name, each in plain.items():
             tasks.append(asyncio.create_task(load.publish(name, partial(each.publish, "load.p"), 400)))
         outcomes = []
-        for number in range(20):
+        for number in range(moves):
             to = "edge2" if number % 2 == 0 else "edge1"
             outcomes.append(await agent.move("s1", to, client=client))
             assert broker_of(subscriber, subscription) == domain.url(to)
+        leg = subscriber._legs.of(subscription)
+        assert leg is not None
+        assert bool(leg.handle.queue) == (where is not None), "the broker is told of it wherever it is"
         load.running = False
         await asyncio.gather(*tasks)
         await publisher.flush()
@@ -94,10 +98,10 @@ async def test_a_subscription_moves_back_and_forth_under_load(
         await received(got, load)
         for each in plain.values():
             await each.close()
-    assert [each.problem for each in outcomes] == [""] * 20
+    assert [each.problem for each in outcomes] == [""] * moves
     assert load.problems(got) == []
     assert sum(each.repeated for each in outcomes) > 0, "copies came both ways, and were left out"
-    assert min(load.sent.values()) > 100
+    assert min(load.sent.values()) > 5 * moves
 
 
 async def test_readers_do_not_notice(domain: DomainOfBrokers, agent: OrderingAgent) -> None:

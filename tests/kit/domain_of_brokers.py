@@ -71,6 +71,7 @@ class DomainOfBrokers:
             management_url=self.url("management"),
             placement=self.placement,
             terms=self.terms,
+            selectors=True,
         )
 
     async def kill(self, broker: str) -> None:

@@ -11,6 +11,7 @@ from mangrove.client.callbacks import Callbacks
 from mangrove.client.message import Message, MessageIds, stamped
 from mangrove.client.pending.reading import reading_of
 from mangrove.client.publishing import Outcome
+from mangrove.client.selection import selection_of
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.client.usefulness.user_function import UtilityThread
 from mangrove.client.usefulness.votes import Votes
@@ -33,7 +34,13 @@ class Fed:
     """A subscription without a broker: messages are fed by hand."""
 
     def __init__(
-        self, subject: str = "s", callback: Callback | None = None, *, voting: bool = False, **reading: Any
+        self,
+        subject: str = "s",
+        callback: Callback | None = None,
+        *,
+        voting: bool = False,
+        where: str | None = None,
+        **reading: Any,
     ) -> None:
         self.dropped: Counter[str] = Counter()
         self.ended: list[Subscription] = []
@@ -58,6 +65,7 @@ class Fed:
             made,
             cut_off=self.cut_off.append,
             votes=Votes(made.judge) if voting else None,
+            selection=selection_of(where, "", told=True),
         )
 
     def feed(self, *messages: Message) -> None:

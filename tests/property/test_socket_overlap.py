@@ -11,6 +11,8 @@ from mangrove.broker.client_connection import RawMessage
 from mangrove.broker.message_ids import ID_START
 from mangrove.broker.nats.client.overlap import SocketOverlap
 from mangrove.broker.nats.client.scanner import Inlet
+from mangrove.model.selectors.group_names import beside, selecting_group, selector_in
+from mangrove.model.selectors.selector import Selector
 
 HEAD = ID_START + b"%b\r\n\r\n"
 MARKER = "marker"
@@ -133,6 +135,21 @@ def test_members_of_queue_groups_take_all_that_comes() -> None:
     overlap.new(inlet, [same], 1)
     overlap.release()
     assert taken == [same, same]
+
+
+def test_who_selects_is_a_group_alone_and_has_another_name_at_each_socket() -> None:
+    taken: list[RawMessage] = []
+    group = selecting_group("tag", Selector("n > 1"))
+    inlet = Inlet(1, "a", group, lambda messages, _: taken.extend(messages), RawMessage, None)
+    assert inlet.sub_line == f"SUB a {group} 1\r\n".encode()
+    assert inlet.line_beside == f"SUB a {beside(group)} 1\r\n".encode()
+    assert selector_in(beside(group)) == selector_in(group)
+    assert (beside(group) == group, beside(beside(group)) == group) == (False, True)
+    overlap = SocketOverlap(marked=False)
+    overlap.old(inlet, [message(0, 0, with_id=True)], 1)
+    overlap.new(inlet, [message(0, 0, with_id=True), message(1, 0, with_id=True)], 2)
+    overlap.release()
+    assert taken == [message(0, 0, with_id=True), message(1, 0, with_id=True)]
 
 
 def test_what_is_held_is_made_anew_for_who_listens_by_then() -> None:

@@ -13,6 +13,7 @@ from mangrove.client.publishing import LimitedError, Outcome
 from mangrove.client.publishing_connection import LoginError, MessageTooLargeError, NotConnectedError
 from mangrove.client.subscription import Subscription
 from mangrove.model.congestion.rate_limit import RateLimit
+from mangrove.model.selectors.words import SelectorError
 
 __all__ = [
     "AskRefusedError",
@@ -29,6 +30,7 @@ __all__ = [
     "Outcome",
     "Publisher",
     "RateLimit",
+    "SelectorError",
     "SlowSubscriberError",
     "Subscription",
     "connect",

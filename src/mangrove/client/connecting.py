@@ -207,6 +207,7 @@ async def _open(
     patient = storing is not None
     try:
         terms = () if directions is None else directions.terms
+        selects = directions is not None and directions.selectors
         publishing = filtering(terms, None if directions is None else directions.client_limits)
         keeping = None if storing is None else storing(terms)
         if publisher is None:
@@ -225,12 +226,15 @@ async def _open(
                 publishing=publishing,
                 terms=terms,
                 keeping=keeping,
+                selects=selects,
             )
         pool.at_home_in(directions.domain)
         link = ManagementLink(directions.domain, urls, name, login)
         try:
             managed = _managed(directions, link, name, identity, pool, publisher, subscriber)
-            connection = Connection(pool, publisher, subscriber, link, managed, publishing, terms, keeping)
+            connection = Connection(
+                pool, publisher, subscriber, link, managed, publishing, terms, keeping, selects=selects
+            )
         except BaseException:
             await link.close()
             raise
@@ -271,7 +275,7 @@ async def _meet(
     pool.at_home_in(directions.domain)
     link = ManagementLink(directions.domain, urls, name, login)
     managed = _managed(directions, link, name, identity, pool, first, first)
-    connection.met(link, managed, directions.terms, directions.client_limits)
+    connection.met(link, managed, directions.terms, directions.client_limits, selects=directions.selectors)
     await managed.open()
 
 
@@ -342,6 +346,7 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]
         placement=runtime.federation.domains[domain].placement,
         terms=local_rules(runtime.federation, domain).terms(),
         client_limits=runtime.federation.limits.client,
+        selectors=True,
     )
     return endpoints, directions, runtime.federation.domains[domain].external
 

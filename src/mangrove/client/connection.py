@@ -37,6 +37,7 @@ from mangrove.client.publishing_connection import (
     check_subject,
 )
 from mangrove.client.readiness import Readiness
+from mangrove.client.selection import Selection, selection_of
 from mangrove.client.subscription import Callback, Subscription
 from mangrove.client.usefulness.user_function import UtilityFunction, UtilityThread
 from mangrove.client.usefulness.votes import Votes
@@ -77,11 +78,13 @@ class Connection(PublishingConnection):
         publishing: PublishFilter | None = None,
         terms: Sequence[TopicTerms] = (),
         keeping: Keeping | None = None,
+        *,
+        selects: bool = False,
     ) -> None:
         """`link` leads to the domain's management broker, if that is known; `managed` to its agent.
 
         `publishing` knows the limits that hold from the beginning, `terms` are those of all contracts. With
-        `keeping`, what no broker takes at the moment is kept.
+        `keeping`, what no broker takes at the moment is kept. `selects`: the gateway understands selectors.
         """
         super().__init__(publisher, publishing or PublishFilter(), link, managed, keeping)
         self._pool = pool
@@ -97,13 +100,13 @@ class Connection(PublishingConnection):
         self.dropped: Counter[str] = Counter()
         """Messages that this client could not keep up with, by subject."""
         self._meeting: asyncio.Task[None] | None = None
-        self._know(link, managed, terms)
+        self._know(link, managed, terms, selects)
         if self._keeper is not None:
             pool.keeper = self._keeper
             self._keeper.begin(self)
 
     def _know(
-        self, link: ManagementLink | None, managed: Managed | None, terms: Sequence[TopicTerms]
+        self, link: ManagementLink | None, managed: Managed | None, terms: Sequence[TopicTerms], selects: bool
     ) -> None:
         """What is known of the domain."""
         questions = None if link is None else GatewayQuestions(link)
@@ -112,6 +115,7 @@ class Connection(PublishingConnection):
         self._readiness = None if questions is None else Readiness(questions)
         self._asks = None if questions is None else Asks(questions)
         self._terms = terms
+        self._selects = selects
         if managed is not None:
             managed.begin(self._legs, self.published, self._route, self._filter, self._ids, self._respond)
 
@@ -125,11 +129,13 @@ class Connection(PublishingConnection):
         managed: Managed,
         terms: Sequence[TopicTerms],
         client_limits: Limits,
+        *,
+        selects: bool = False,
     ) -> None:
         """The domain is known from now on; what is subscribed to already stays where it is."""
         self._filter.adopt(terms, client_limits)
         self._manage(link, managed)
-        self._know(link, managed, terms)
+        self._know(link, managed, terms, selects)
         for subject in self.published():
             managed.published(subject)
         if self._silence is not None and self.published():
@@ -207,6 +213,7 @@ class Connection(PublishingConnection):
         subject: str,
         *,
         queue: str = "",
+        where: str | None = None,
         callback: Callback | None = None,
         deadline_ms: float | None = None,
         paths: int | None = None,
@@ -221,6 +228,9 @@ class Connection(PublishingConnection):
         on_gap: OnGap | None = None,
     ) -> Subscription:
         """Subscribe to a subject or pattern, alone or as a member of a queue group.
+
+        With `where`, only to messages whose headers meet a condition (`severity >= 3 AND zone = 'north'`);
+        what nobody in a domain wants is not sent there. SelectorError tells where it cannot be read.
 
         With a deadline, a number of paths or a resiliency all domains send here with more than the contract
         owes, within its `limits`, until the subscription ends. AskRefusedError names what is possible.
@@ -249,10 +259,15 @@ class Connection(PublishingConnection):
             utility=utility,
             on_gap=on_gap,
         )
+        # Second copies of mirrored topics come for everybody, so that nothing is gained by telling.
+        told = where is not None and self._selects and not told_modes(self._terms).of(subject)
+        selection = selection_of(where, queue, told=told)
         quality = Quality(deadline_ms=deadline_ms, paths=paths, resiliency=resiliency)
         end = await self._take(Role.SUBSCRIBER, subject, quality)
         try:
-            return await self._subscribe(subject, queue, callback, end, deadline_ms, weight, reading)
+            return await self._subscribe(
+                subject, queue, callback, end, deadline_ms, weight, reading, selection
+            )
         except BaseException:
             await end()
             raise
@@ -274,6 +289,7 @@ class Connection(PublishingConnection):
         deadline_ms: float | None,
         weight: float,
         reading: Reading,
+        selection: Selection | None,
     ) -> Subscription:
         async def ended(subscription: Subscription) -> None:
             await self._leave(subscription)
@@ -298,6 +314,7 @@ class Connection(PublishingConnection):
             reading,
             cut_off=cut_off,
             votes=None if self._managed is None else Votes(reading.judge),
+            selection=selection,
         )
         subscription.spans = self._spans
         if self._silence is not None:
@@ -389,11 +406,12 @@ class Connection(PublishingConnection):
         if readiness is None:
             raise _unknown_gateway("tells who is ready")
         wire = self._subscriber if leg is None else leg.wire
+        group = queue if leg is None else leg.handle.queue
 
         async def ask(subject: str, timeout: float) -> None:
             await wire.request(subject, b"", timeout_s=timeout)
 
-        await readiness.wait(subject, queue, timeout, ask)
+        await readiness.wait(subject, group, timeout, ask)
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""

@@ -75,7 +75,7 @@ class Legs:
         handle = wire.subscribe(
             subscription.subject,
             sink_of(subscription),
-            queue=subscription.queue,
+            queue=subscription.new_group(),
             form=Message,
             origin=self._respond,
         )

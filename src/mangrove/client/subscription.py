@@ -18,6 +18,7 @@ from mangrove.client.pending.lag import LagMeter
 from mangrove.client.pending.reading import Reading
 from mangrove.client.publishing import Published
 from mangrove.client.recent_ids import RecentIds
+from mangrove.client.selection import Selection
 from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import MangroveError
 from mangrove.model.agents.usefulness import Lag
@@ -53,8 +54,12 @@ class Subscription:
         *,
         cut_off: Callable[[Subscription], None],
         votes: Votes | None = None,
+        selection: Selection | None = None,
     ) -> None:
-        """`cut_off` is called when the policy ends the subscription; `votes` samples what comes."""
+        """`cut_off` is called when the policy ends the subscription; `votes` samples what comes.
+
+        Of what comes, only the `selection` is read.
+        """
         one_subject = not has_wildcard(subject)
         self.subject = subject
         """What was subscribed to."""
@@ -72,6 +77,7 @@ class Subscription:
         """Traces sampled messages, if that is asked for."""
         self.votes = votes
         """What is said of publishers; None if nobody asks."""
+        self._selection = selection
         self._callback = callback
         self._callbacks = callbacks
         self._in_turn = False
@@ -116,6 +122,12 @@ class Subscription:
             self._take(fresh, size_bytes)
 
     def _take(self, fresh: list[Message], size_bytes: int) -> None:
+        if self._selection is not None:
+            selected = self._selection.of(fresh)
+            size_bytes = size_bytes * len(selected) // len(fresh)
+            fresh = selected
+            if not fresh:
+                return
         if self.spans is not None:
             self.spans.arrived(fresh)
         if self.votes is not None:
@@ -128,6 +140,20 @@ class Subscription:
         elif not self._in_turn:
             self._in_turn = True
             self._callbacks.add(self)
+
+    def new_group(self) -> str:
+        """The queue group by which a broker is to serve it; the name says what it selects, if anything."""
+        return self.queue if self._selection is None else self._selection.new_group()
+
+    @property
+    def where(self) -> str:
+        """What it selects by headers; empty if everything."""
+        return "" if self._selection is None else self._selection.text
+
+    @property
+    def unselected(self) -> int:
+        """Messages that came and were left out, because they are not selected."""
+        return 0 if self._selection is None else self._selection.left_out
 
     # -- how they come a second time ----------------------------------------------------------------------
 

@@ -30,9 +30,12 @@ from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.naming.site_names import SiteNames
+from mangrove.gateway.selecting.selected_flow import SelectedFlow, Way
+from mangrove.gateway.selecting.selecting_subscribers import SelectingSubscribers
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
+from mangrove.model.selectors.group_names import selector_in
 from mangrove.model.subjects import (
     LETTER_SUBJECT,
     READY_QUESTION,
@@ -139,6 +142,7 @@ class HeadConnection:
         self._buffer_done = buffer_done
         self._regrouped: dict[str, None] = {}
         """Subjects whose queue groups changed while the present buffer was read."""
+        self.selecting = SelectingSubscribers(engine.domain)
         self._letters: Flow = DISCARD if letters is None else _Letters(self._arriving_from, letters)
         self._markers = markers
         self._directions = directions
@@ -265,6 +269,7 @@ class HeadConnection:
         self.connected = self._listening = False
         self._onlookers.clear()
         self._at_head.clear()
+        self.selecting.lost()
         self._waiting_markers.clear()
         self._subscriptions.lost()
         self._queue.shut()
@@ -308,6 +313,12 @@ class HeadConnection:
             if wanted:
                 self.ignored(ODD_GROUP)
             return
+        told = self.selecting.change(subject, group, wanted) if group else None
+        if told is not None:
+            self._regrouped[subject] = None
+            if not told.changed:
+                return
+            group, wanted = told.group, told.wanted
         if self._mirrors is not None and not group:
             wanted = self._wanted_anywhere(self._mirrors, subject, wanted)
         if self._engine.change_local_interest(subject, group, wanted):
@@ -507,6 +518,7 @@ class HeadConnection:
             return Entry(message.skip, self._no_inbox, once=True)
         if reply and not reply.startswith(REPLY_PREFIX):
             reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
+        selected = any(route.selectors for route in routes)
         flows = [self._way_out(line, message, subject, reply, routes)] if routes else []
         if refused:
             flows.append(MayNotLeave(self._border_book, line, message, subject, refused))
@@ -514,7 +526,9 @@ class HeadConnection:
         if subject is not message.subject:
             return Entry(message.skip, flow_out, once=True)
         if routes:
-            entry = self.departures.entry(line, message, flow_out, request=bool(reply))
+            entry = self.departures.entry(
+                line, message, flow_out, request=bool(reply), booked_behind=selected
+            )
         else:
             entry = Entry(message.skip, flow_out, once=bool(reply), booked=False)
         if copies and self._mirrors is not None and self._mirrors.mirrored(subject):
@@ -539,13 +553,27 @@ class HeadConnection:
     ) -> Flow:
         """The flows of some routes as one, each with the line that it needs. Most often there is only one."""
         flows: list[Flow] = []
-        for flow, groups in routes:
+        ways: list[Way] = []
+        for flow, groups, selectors in routes:
             if len(groups) > MAX_GROUPS:
                 groups = groups[:MAX_GROUPS]
                 flows.append(self._too_many_groups)
+                ways.append(Way(self._too_many_groups, (), 0))
             new_line = message.line(subject, reply, groups)
             flows.append(flow if new_line == line else Rewrite(line, new_line, message.skip, flow))
+            ways.append(Way(flows[-1], selectors, flow.destinations.bit_count()))
+        if any(way.selectors for way in ways):
+            book = partial(self._book_selected, subject, request=bool(reply))
+            return SelectedFlow(line, message, ways, book)
         return flows[0] if len(flows) == 1 else FanOut(flows)
+
+    def _book_selected(self, subject: str, sent: int, kept_back: int, *, request: bool) -> None:
+        if request:
+            self._ledger.sent.requests += sent
+        elif sent:
+            self._ledger.sent.add(subject, sent)
+        if kept_back:
+            self._ledger.keep_back(subject, kept_back)
 
     # -- inward -------------------------------------------------------------------------------------------
 
@@ -629,8 +657,10 @@ class HeadConnection:
         rules = self._engine.rules
         missing: tuple[str, ...] = ()
         if rules.contract_of(message.subject).queue is Queue.ONCE:
-            missing = tuple(group for group in message.groups if group not in groups)
-            groups = tuple(group for group in message.groups if group in groups)
+            named = [group for group in message.groups if selector_in(group) is None]
+            missing = tuple(group for group in named if group not in groups)
+            groups = tuple(group for group in named if group in groups)
+        groups += self.selecting.named(message.subject)
         once = bool(message.reply) or is_internal(message.subject)
         if not once and self._engine.awaited(message.subject):
             return Entry(message.skip, self._for_absent)
@@ -639,8 +669,8 @@ class HeadConnection:
         if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
             outlet, booked = limited, False
         if missing:
-            named = message.line(message.subject, message.reply, missing)
-            elsewhere = Rewrite(line, named, message.skip, Gathered(self._departed))
+            new_line = message.line(message.subject, message.reply, missing)
+            elsewhere = Rewrite(line, new_line, message.skip, Gathered(self._departed))
             outlet = FanOut((outlet, elsewhere))
         if once:
             return Entry(message.skip, outlet, once=True, booked=booked)

@@ -27,6 +27,8 @@ class Ledger:
         """What the head broker, or somebody at the management broker, said that was left out."""
         self.sent_on = 0
         """Messages for queue groups that another domain should have served; they may be served twice."""
+        self.kept_back = Tally()
+        """Copies that were not sent, because nobody in the domain that they were for wants them."""
         self._dropped_by_topic: Counter[tuple[str, str]] = Counter()
         self._logged: set[str] = set()
 
@@ -39,6 +41,10 @@ class Ledger:
     def delivered(self) -> Tally:
         """Where to book what arrived in this domain."""
         return self.history.current.delivered
+
+    def keep_back(self, topic: str, count: int) -> None:
+        """Book copies that subscribers elsewhere do not select: that is no loss."""
+        self.kept_back.add(topic, count)
 
     def drop_body(self, body: bytes, reason: str) -> None:
         """Book the loss of all messages in a frame's body."""

@@ -75,6 +75,8 @@ def gateway_report(
         requests_sent=totals.sent.requests,
         requests_delivered=totals.delivered.requests,
         sent_on=ledger.sent_on,
+        kept_back=ledger.kept_back.total,
+        kept_back_by_topic=dict(ledger.kept_back.topics.most_common(MAX_BUSIEST)),
         malformed_bodies=totals.malformed_bodies,
         refused_connections=links.refusals.total,
         refused_by_reason=dict(links.refusals.counts),

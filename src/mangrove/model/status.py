@@ -354,6 +354,10 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     requests_delivered: int = 0
     sent_on: int = 0
     """Messages for queue groups that went to another domain than first chosen; some may be served twice."""
+    kept_back: int = 0
+    """Copies that did not leave, because nobody in the domain that they were for selects them. No loss."""
+    kept_back_by_topic: dict[str, int] = {}
+    """Of those, the most."""
     malformed_bodies: int = 0
     """Bodies of frames that could not be read to the end; what came before was delivered."""
     refused_connections: int = 0

@@ -54,8 +54,8 @@ class SimulatedJobs(SimulatedOverlay):
         engine = self.engines[name]
         for group in engine.queue_groups(subject):
             self.served[name, group, payload] += 1
-        for flow, groups in engine.route(subject):
-            flow.take(_message(subject, payload, groups))
+        for route in engine.route(subject):
+            route.flow.take(_message(subject, payload, route.groups))
         self._carry_out(name, engine.flush(self.now))
 
     def _carry_out(self, name: str, instructions: list[Instruction]) -> None:

@@ -20,6 +20,7 @@ from mangrove.broker.attachment import AttachmentOwner
 from mangrove.broker.nats.mqtt import STORE_INTEREST, MqttStore
 from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.sockets import prepare
+from mangrove.model.selectors.group_names import PREFIX
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ RUNS_PER_BUFFER = 64
 _RUN = re.compile(rb"(?:LS[+-] [^\r\n]*\r\n)+")
 
 _STORE_INTEREST = STORE_INTEREST.encode()
+_SELECTING = f" {PREFIX}".encode()
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -165,6 +167,10 @@ class LeafProtocol(asyncio.Protocol):
                     continue
                 if b" " in subscription:  # what follows a group is how many members it has
                     subscription = b" ".join(subscription.split(b" ", 2)[:2])
+                    if _SELECTING in subscription:
+                        # Nor these: a message reaches nobody of them who is not known, and so not named.
+                        self._interest(subscription, line.startswith(b"LS+"))
+                        continue
                 self._interest_waiting[subscription] = line.startswith(b"LS+")
 
     def _take_interest(self) -> None:

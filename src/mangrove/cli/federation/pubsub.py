@@ -100,6 +100,9 @@ def sub(
     count: Annotated[int, typer.Option(min=0, help="Stop after so many messages; 0 means never.")] = 0,
     timeout: Annotated[float, typer.Option(min=0, help="Stop after so many seconds; 0 means never.")] = 0.0,
     queue: Annotated[str, typer.Option(help="Queue group to join.")] = "",
+    where: Annotated[
+        str | None, typer.Option(help="Only messages whose headers meet a condition: severity >= 3")
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Say when the subscription is known in every reachable domain.")
     ] = False,
@@ -108,10 +111,13 @@ def sub(
     """Print the messages of a subject as they arrive. With --count, exit code 1 if fewer came in time."""
     seen = 0
 
+    from mangrove.client.selection import selection_of
+
     async def receive() -> None:
         nonlocal seen
+        selection_of(where, queue, told=False)  # a mistake is told before anything is connected to
         async with _connecting(server, domain, federation, run_dir, credentials) as connection:
-            subscription = await connection.subscribe(subject, queue=queue)
+            subscription = await connection.subscribe(subject, queue=queue, where=where)
             stderr_console().print(f"subscribed to {subject}; Ctrl-C stops")
             if wait:
                 await _wait_until_ready(subscription)

@@ -342,6 +342,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "requests and replies sent": gateway.requests_sent,
         "requests and replies delivered": gateway.requests_delivered,
         "messages for queue groups sent on to another domain": gateway.sent_on,
+        "copies kept back, as nobody there selects them by their headers": gateway.kept_back,
         "bodies refused: malformed, or not as they were sealed": gateway.malformed_bodies,
         "bodies of confidential topics sealed": gateway.sealing.sealed,
         "bodies of confidential topics opened": gateway.sealing.opened,

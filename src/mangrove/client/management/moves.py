@@ -132,8 +132,12 @@ class SubscriptionMoves:
                 target = await self._pool.at(url)
                 away = order.domain not in ("", self._home.domain)
                 crossing = away or subscription in self._abroad
-                in_force = self._in_force(subscription, order, target) if crossing else None
-                move = SubscriptionMove(subscription, self._legs, self._head, target, in_force=in_force)
+                # Whether another domain understands selectors is not known.
+                group = "" if away else subscription.new_group()
+                in_force = self._in_force(subscription, group, order, target) if crossing else None
+                move = SubscriptionMove(
+                    subscription, self._legs, self._head, target, in_force=in_force, group=group
+                )
                 self._present[subscription] = move
                 try:
                     await move.run()
@@ -159,7 +163,7 @@ class SubscriptionMoves:
         return "" if leg is None else self._name_of(leg.wire)
 
     def _in_force(
-        self, subscription: Subscription, order: Order, target: ClientConnection
+        self, subscription: Subscription, group: str, order: Order, target: ClientConnection
     ) -> Callable[[], Awaitable[float]]:
         """Waits until the gateway of the target's domain says that everybody sends there."""
         link = self._foreign.get(order.domain)
@@ -178,7 +182,7 @@ class SubscriptionMoves:
             await target.request(subject, b"", timeout_s=timeout)
 
         async def wait() -> float:
-            await readiness.wait(subscription.subject, subscription.queue, READY_S, ask)
+            await readiness.wait(subscription.subject, group, READY_S, ask)
             return pause_s
 
         return wait

@@ -45,9 +45,9 @@ class InOrder:
         self._came: list[Message | Marker] = []
         self._markers: Subscribed | None = None
 
-    def subscribe(self, subject: str) -> Subscribed:
+    def subscribe(self, subject: str, group: str) -> Subscribed:
         """Subscribe, and take what comes."""
-        return self.wire.subscribe(subject, self._hand_over, form=self._note)
+        return self.wire.subscribe(subject, self._hand_over, queue=group, form=self._note)
 
     def take_over(self, handle: Subscribed) -> None:
         """Take what comes for a subscription that is there already."""

@@ -52,8 +52,12 @@ class SubscriptionMove:
         target: ClientConnection,
         *,
         in_force: InForce | None = None,
+        group: str = "",
     ) -> None:
-        """With `in_force` the target is in another domain, to which markers do not go."""
+        """With `in_force` the target is in another domain, to which markers do not go.
+
+        The `group` tells the target's broker what the subscription selects.
+        """
         self.subscription = subscription
         old = legs.of(subscription)
         assert old is not None, "a subscription that is served"
@@ -61,6 +65,7 @@ class SubscriptionMove:
         self._legs = legs
         self._old = old
         self._in_force = in_force
+        self._group = group
         self._wires = {Origin.HEAD: head, Origin.OLD: old.wire, Origin.NEW: target}
         self._marker_subject = f"{MOVE_PREFIX}{secrets.token_hex(8)}"
         self.hand_over: HandOver[Message] = HandOver(
@@ -104,7 +109,8 @@ class SubscriptionMove:
         if self._in_force is None:
             self._from_old.listen(self._marker_subject)
         self._from_old.take_over(self._old.handle)
-        self._new = Leg(self.target, self._from_new.subscribe(self.subscription.subject))
+        handle = self._from_new.subscribe(self.subscription.subject, self._group)
+        self._new = Leg(self.target, handle)
         if self._in_force is None:
             self._from_new.listen(self._marker_subject)
 

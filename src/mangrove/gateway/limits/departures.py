@@ -141,13 +141,22 @@ class DepartureLimits:
         """How many clients have limits of their own at present."""
         return len(self._clients)
 
-    def entry(self, line: bytes, message: Message, flow: Flow, *, request: bool) -> Entry:
-        """What a line on a topic means that leads to a flow; who sends a request must keep to limits too."""
+    def entry(
+        self, line: bytes, message: Message, flow: Flow, *, request: bool, booked_behind: bool = False
+    ) -> Entry:
+        """What a line on a topic means that leads to a flow; who sends a request must keep to limits too.
+
+        With `booked_behind` the flow itself books what leaves the domain.
+        """
         subject = message.subject
         gate = self._gate(subject) if self._any else None
+        if gate is None and booked_behind:
+            return Entry(message.skip, flow, once=request, booked=False)
         if gate is None:
             return Entry(message.skip, flow, once=True) if request else Entry(message.skip, flow, subject)
         passed = self._request_passed if request else partial(self._passed, subject)
+        if booked_behind:
+            passed = _nothing
         limited = LimitedFlow(line, message, flow, gate, passed)
         return Entry(message.skip, limited, once=request, booked=False)
 
@@ -183,3 +192,7 @@ class DepartureLimits:
 
     def _request_passed(self, count: int) -> None:
         self._ledger.sent.requests += count
+
+
+def _nothing(count: int) -> None:
+    """They are booked elsewhere."""

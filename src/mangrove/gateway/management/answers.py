@@ -170,6 +170,7 @@ class Answers:
 
     def _stamp(self, subject: str, group: str) -> tuple[int, int] | None:
         """A version of the own interest that holds all that a local pattern asks for."""
+        group = self._head.selecting.told_as(group)
         wanted = (subject,) if self._names is None else self._names.wanted_here(subject)
         stamps = [self._engine.interest_stamp(each, group) for each in wanted]
         told = [stamp for stamp in stamps if stamp is not None]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mangrove.broker.attachment import Attachment, AttachmentOwner, Sorter
 from mangrove.model.names.domain_names import DomainNames
 from mangrove.model.names.mapping import NameMapping
+from mangrove.model.selectors.group_names import selector_in
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.topics import overlaps
 from mangrove.overlay.protocol.bodies import DISCARD, Flow, Message, Rewrite
@@ -166,7 +167,8 @@ class RenamedAttachment:
         if group:
             self._site.member(subject, group, here=wanted)
         for each in self._site.names.wanted_here(subject):
-            if group and each == subject and self._site.reaches_over(subject):
+            shared = group and selector_in(group) is None
+            if shared and each == subject and self._site.reaches_over(subject):
                 continue  # jobs would be sent here, or kept here, for which there is no member
             key = each, group
             if known != wanted:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mangrove.model.address import Address
-from mangrove.model.broker_kinds import BROKER_URLS
+from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
@@ -42,6 +42,8 @@ class Directions(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[TopicTerms, ...] = ()
     """Of contracts, in the order in which the first that matches counts."""
     client_limits: Limits = Limits()
+    selectors: bool = False
+    """Whether the gateway understands queue groups that stand for selectors."""
 
     @property
     def head_urls(self) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
         placement=domain.placement.value,
         terms=local_rules(federation, domain.name).terms(),
         client_limits=federation.limits.client,
+        selectors=endpoints.head.kind is BrokerKind.NATS,
     )
 
 

@@ -60,6 +60,7 @@ CATALOGUE: dict[str, Metric] = {
         _counter("messages_delivered", "Messages of other domains that were delivered here.", *_D),
         _counter("messages_duplicate", "Copies that had arrived before and were left out.", *_D),
         _counter("messages_dropped", "Messages that ended before they arrived.", "domain", "reason"),
+        _counter("messages_kept_back", "Copies not sent: nobody there selects them. No loss.", *_D),
         _counter("delivery_gaps", "Times that messages were delivered without what comes before.", *_D),
         _counter("topic_sent", "Messages of a topic that left the domain since it is told apart.", *_T),
         _counter("topic_delivered", "Messages of a topic that were delivered here since then.", *_T),

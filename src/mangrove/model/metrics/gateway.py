@@ -29,6 +29,7 @@ def put_gateway(families: Families, domain: str, status: GatewayStatus | None) -
     families.put("messages_delivered_total", status.delivered, domain)
     families.put("messages_duplicate_total", status.duplicates, domain)
     families.count_by("messages_dropped_total", status.dropped, MAX_REASONS, domain)
+    families.put("messages_kept_back_total", status.kept_back, domain)
     families.put("delivery_gaps_total", status.gaps, domain)
     families.count_by("connections_refused_total", status.refused_by_reason, MAX_REASONS, domain)
     refused: dict[str, int] = {}

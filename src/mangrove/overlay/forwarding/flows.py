@@ -10,17 +10,22 @@ predecessors: the last frames of the flows of its topic class that were in use b
 A queue group that has members in several domains is served once: by its own domain's, else by the nearest
 domain's (`nearest`). So a subject may need several flows, one for each domain that serves groups of it, whose
 messages name them, and one for all domains that have plain subscribers only.
+
+A domain all of whose subscribers select by headers gets what one of them selects, by a flow that it shares
+with those domains alone that select the same. So what a domain gets of a subject comes by one flow, in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, KeysView
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
+from typing import Any, NamedTuple
 
 from mangrove.model.access.evaluation import Decision
+from mangrove.model.selectors.group_names import selector_in
+from mangrove.model.selectors.selector import Selector
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
-from mangrove.model.topics import Order, Queue, Scope
+from mangrove.model.topics import Contract, Order, Queue, Scope
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
@@ -29,6 +34,8 @@ from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Pred
 HOP_LIMIT = 32
 MAX_FLOWS = 4096
 MAX_PREDECESSORS = 32
+MAX_SELECTORS = 16
+"""A domain that selects in more ways on a subject gets everything: each costs time with every message."""
 IN_USE_S = 2.0
 """Frames that were sent longer ago need not be waited for: longer than any hold, and a way besides."""
 
@@ -99,6 +106,35 @@ class Route(NamedTuple):
 
     flow: OutboundFlow
     groups: tuple[str, ...]
+    selectors: tuple[Selector, ...] = ()
+    """If there are any: nobody there wants what none of them selects."""
+
+
+class _Wanting(NamedTuple):
+    """Who wants a literal subject: domains, as bits."""
+
+    plain: int
+    """With plain subscribers."""
+    members: dict[str, int]
+    """With members of each queue group."""
+    selecting: dict[str, int]
+    """With subscribers that select by headers, by the group that stands for what they select."""
+
+    def within(self, allowed: int) -> _Wanting:
+        """Of those, some."""
+        members = {group: bits & allowed for group, bits in self.members.items() if bits & allowed}
+        selecting = {group: bits & allowed for group, bits in self.selecting.items() if bits & allowed}
+        return _Wanting(self.plain & allowed, members, selecting)
+
+    @property
+    def in_any_way(self) -> int:
+        """All of them."""
+        return self.unselected | _union(self.members)
+
+    @property
+    def unselected(self) -> int:
+        """All that have subscribers of their own, whatever these select."""
+        return self.plain | _union(self.selecting)
 
 
 class _Lane:
@@ -166,7 +202,8 @@ class FlowTable:
         """The domains, as bits, with plain subscribers to a subject or pattern; none where only groups want
         it. Most are literal, and only looked up."""
         self._members: dict[str, dict[str, int]] = {}
-        """The domains, as bits, that have members of queue groups for a subject or pattern."""
+        """The domains, as bits, that have members of queue groups for a subject or pattern; subscribers that
+        select are groups too, of their own kind (`mangrove.model.selectors.group_names`)."""
         self._patterns: SubjectTrie[str] = SubjectTrie()
         self._flows: dict[FlowKey, OutboundFlow] = {}
         self._by_id: dict[int, OutboundFlow] = {}
@@ -262,14 +299,31 @@ class FlowTable:
         contract = self._rules.contract_at(topic_class)
         if is_internal(subject) or contract.scope is Scope.DOMAIN:
             return ()
-        plain, members = self._served(subject)
+        wanting = self._served(subject)
+        selected = _selected(wanting, contract) if wanting.selecting else {}
         key = FlowKey(0, topic_class, confidential=contract.confidential)
+        routes = self._unselected(
+            subject, wanting.unselected & ~_union(selected), wanting.members, key, at_home
+        )
+        return routes + tuple(
+            Route(self._flow(key._replace(destinations=bits)), (), selectors)
+            for selectors, bits in selected.items()
+        )
+
+    def _unselected(
+        self,
+        subject: str,
+        plain: int,
+        members: dict[str, int],
+        key: FlowKey,
+        at_home: Callable[[str], Collection[str]],
+    ) -> tuple[Route, ...]:
+        """The flows to domains that get everything."""
         if not members:
             return (Route(self._flow(key._replace(destinations=plain)), ()),) if plain else ()
         serving: dict[int, list[str]] = {}
-        if contract.queue is Queue.LOCAL_EACH:
-            for bits in members.values():
-                plain |= bits
+        if self._rules.contract_at(key.topic_class).queue is Queue.LOCAL_EACH:
+            plain |= _union(members)
         else:
             for group in sorted(members.keys() - at_home(subject)):
                 serving.setdefault(self._nearest.of(members[group]), []).append(group)
@@ -283,7 +337,8 @@ class FlowTable:
         Where nobody else can be reached the messages wait for one that has members. Plain subscribers in
         the domains `away` are still to get the message; those elsewhere had their own copy.
         """
-        plain, members = self._served(subject)
+        wanting = self._served(subject)
+        plain, members = wanting.unselected, wanting.members
         serving: dict[int, list[str]] = {}
         waiting: dict[int, list[str]] = {}
         lost: list[str] = []
@@ -311,34 +366,30 @@ class FlowTable:
             return ()
         if self._rules.contract_of(subject).scope is Scope.DOMAIN:
             return ()
-        plain, members = self._wanting(subject)
-        for bits in members.values():
-            plain |= bits
+        wanting = self._wanting(subject).in_any_way
         refused = self._border.leaving(subject).refused
         return tuple(
-            (name, refused[bit]) for name, bit in self._bit_of.items() if bit & plain and bit in refused
+            (name, refused[bit]) for name, bit in self._bit_of.items() if bit & wanting and bit in refused
         )
 
-    def _served(self, subject: str) -> tuple[int, dict[str, int]]:
+    def _served(self, subject: str) -> _Wanting:
         """Of the domains that want a literal subject, those that may have it."""
-        plain, members = self._wanting(subject)
-        if self._border is None:
-            return plain, members
-        allowed = self._border.leaving(subject).allowed
-        left = {group: bits & allowed for group, bits in members.items() if bits & allowed}
-        return plain & allowed, left
+        wanting = self._wanting(subject)
+        return wanting if self._border is None else wanting.within(self._border.leaving(subject).allowed)
 
-    def _wanting(self, subject: str) -> tuple[int, dict[str, int]]:
-        """The domains with plain subscribers to a literal subject, and those with members of each group."""
+    def _wanting(self, subject: str) -> _Wanting:
+        """The domains that want a literal subject, and how."""
         plain = self._wanted_by.get(subject, 0)
         found = [self._members.get(subject, {})]
         for pattern in self._patterns.match(subject) if self._patterns else ():
             plain |= self._wanted_by[pattern]
             found.append(self._members.get(pattern, {}))
         members: dict[str, int] = {}
+        selecting: dict[str, int] = {}
         for group, bits in (item for groups in found for item in groups.items()):
-            members[group] = members.get(group, 0) | bits
-        return plain, members
+            kind = members if selector_in(group) is None else selecting
+            kind[group] = kind.get(group, 0) | bits
+        return _Wanting(plain, members, selecting)
 
     def _routes(self, plain: int, serving: dict[int, list[str]], key: FlowKey) -> tuple[Route, ...]:
         """One flow for each domain that serves groups, and one for all that have plain subscribers only."""
@@ -424,3 +475,31 @@ class FlowTable:
             flow = self._flows[key] = OutboundFlow(self._last_id, key, self._touched)
             self._by_id[flow.id] = flow
         return flow
+
+
+def _selected(wanting: _Wanting, contract: Contract) -> dict[tuple[Selector, ...], int]:
+    """The domains all of whose subscribers select, by what they select. In doubt a domain is not among them.
+
+    Of mirrored topics everything goes everywhere: their second copies are for whoever misses the first.
+    """
+    found: dict[tuple[Selector, ...], int] = {}
+    if contract.mirror:
+        return found
+    rest = _union(wanting.selecting) & ~wanting.plain & ~_union(wanting.members)
+    while rest:
+        bit = rest & -rest
+        rest &= ~bit
+        groups = [group for group, bits in wanting.selecting.items() if bits & bit]
+        selectors = {each for group in groups if (each := selector_in(group)) is not None}
+        if len(selectors) <= MAX_SELECTORS:
+            key = tuple(sorted(selectors, key=lambda each: each.text))
+            found[key] = found.get(key, 0) | bit
+    return found
+
+
+def _union(domains: Mapping[Any, int]) -> int:
+    """All domains of a table."""
+    union = 0
+    for bits in domains.values():
+        union |= bits
+    return union

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from itertools import chain
 
+from mangrove.model.selectors.group_names import selector_in
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import patterns_over
 from mangrove.overlay.interest.snapshots import first_slice
@@ -79,8 +80,8 @@ class LocalInterest:
         return len(self._wanted) + len(self._stale)
 
     def groups_for(self, subject: str) -> tuple[str, ...]:
-        """The queue groups that want a literal subject."""
-        return tuple(sorted(self._groups.match(subject)))
+        """The queue groups that want a literal subject; those that stand for selectors are no such groups."""
+        return tuple(sorted(group for group in self._groups.match(subject) if selector_in(group) is None))
 
     def wants(self, subject: str) -> bool:
         """Whether anybody wants a literal subject, plainly or in a queue group."""

@@ -31,7 +31,7 @@ def test_a_message_goes_to_those_who_want_it() -> None:
     assert ChangeSubscriptions(("x.*",), ()) in learn(source, "c", ["x.*"], "b")
     assert source.route("y") == ()
     assert source.route("home.x") == ()
-    ((flow, _),) = source.route("x.1")
+    ((flow, *_),) = source.route("x.1")
     assert flow is not None
     flow.take(b"LMSG x.1 0\r\n\r\n")
     (sent,) = data(source, source.flush(1.0))
@@ -90,7 +90,7 @@ def test_unacknowledged_frames_go_another_way_when_their_link_dies() -> None:
     shape = federation(("a", "b"), ("a", "c"), ("b", "c"))
     source = with_links(shape, "a")
     learn(source, "c", ["x"], "b")
-    ((flow, _),) = source.route("x")
+    ((flow, *_),) = source.route("x")
     assert flow is not None
     for number in range(3):
         flow.take(b"%d" % number)

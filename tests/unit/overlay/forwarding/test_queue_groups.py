@@ -57,11 +57,11 @@ def test_local_each_sends_to_all_who_want_it_and_names_nobody() -> None:
 def test_a_flow_that_begins_to_name_groups_comes_after_the_one_before() -> None:
     source = with_links(STAR, "a")
     learn(source, "b", ["x"], "b")
-    ((before, _),) = source.route("x")
+    ((before, *_),) = source.route("x")
     before.take(b"1")
     source.flush(1.0)
     source.receive("b", learn_again("b", ["x", "x g"]), 1.1)
-    ((after, groups),) = source.route("x")
+    ((after, groups, _),) = source.route("x")
     assert (after is not before, groups) == (True, ("g",))
     after.take(b"2")
     frames = [each.frame for each in data(source, source.flush(1.2), 1.2) if isinstance(each, SendFrame)]
@@ -104,7 +104,7 @@ def test_messages_turn_to_the_next_nearest_or_wait_or_are_lost() -> None:
         (0b1000, ("h",), 8),
         (0b0001, ("g",), 7),
     ]
-    (waiting, _), _ = turned.routes
+    (waiting, *_), _ = turned.routes
     waiting.take(b"LMSG x | h 0\r\n\r\n")
     assert data(holder, holder.flush(1.1)) == [], "it waits, and does not turn again at once"
     late = let_time_pass(holder, 1.1, 12.0, heard=["a"])

@@ -246,7 +246,7 @@ def test_interest_and_data_share_a_link_by_bytes() -> None:
     own = with_links(shape, "a")
     own.receive("b", control_frame(whole(1, ["x"])), 1.0)
     for size_bytes in (100, 100, 20_000, 100, 100):
-        ((flow, _),) = own.route("x")
+        ((flow, *_),) = own.route("x")
         flow.take(b"LMSG x %d\r\n%b\r\n" % (size_bytes, bytes(size_bytes)))
         own.flush(1.0)
     for number in range(2 * SLICE_SUBJECTS):
@@ -312,7 +312,7 @@ def test_interest_does_not_wait_for_data_that_waits_for_acknowledgements() -> No
     own.receive("b", control_frame(whole(1, ["x"])), 1.0)
 
     def publish() -> None:
-        ((flow, _),) = own.route("x")
+        ((flow, *_),) = own.route("x")
         flow.take(b"LMSG x 9000\r\n%b\r\n" % bytes(9000))
         own.flush(1.0)
 

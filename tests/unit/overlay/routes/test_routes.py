@@ -58,7 +58,7 @@ def test_two_disjoint_paths_are_asked_for_and_used_once_acknowledged() -> None:
     source = with_links(federation(*SQUARE, topics=TWO_PATHS), "a")
     asked = setups(learn(source, "d", ["x"], "b"))
     assert {tuple(setup.path) for setup in asked} == {("a", "b", "d"), ("a", "c", "d")}
-    ((flow, _),) = source.route("x")
+    ((flow, *_),) = source.route("x")
     assert flow is not None
     flow.take(b"before")
     assert len(data(source, source.flush(1.0))) == 1, "by table until the routes stand"
@@ -112,7 +112,7 @@ def test_a_contract_that_cannot_be_met_is_reported_and_served_best_effort() -> N
     established(engine)
     assert all("best achievable delay is 2.0 ms" in route.unmet for route in engine.status(1.0).routes)
     assert "ContractUnmet" in [event.kind for event in engine.take_events()]
-    ((flow, _),) = engine.route("x")
+    ((flow, *_),) = engine.route("x")
     assert flow is not None
     flow.take(b"still flows")
     assert data(engine, engine.flush(1.0))

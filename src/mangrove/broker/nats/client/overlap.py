@@ -95,7 +95,7 @@ class SocketOverlap:
     def _hand_over(self, taken: _Held) -> None:
         inlet = taken.inlet
         fresh = taken.messages
-        if not inlet.queue:
+        if not inlet.shares:
             fresh = [each for each in taken.messages if self._is_new(inlet.sid, each, taken.round)]
         self.repeated += len(taken.messages) - len(fresh)
         if fresh:
@@ -147,7 +147,7 @@ class _Gate:
             part = messages[place:end]
             if not part:
                 continue
-            if not inlet.queue:
+            if not inlet.shares:
                 ids: set[Key] = set()
                 for message in part:
                     identity, digest = _name(message)

@@ -16,6 +16,7 @@ from mangrove.broker.client_connection import BrokerAwayError, Form, RawMessage,
 from mangrove.broker.nats.client.overlap import SocketOverlap
 from mangrove.broker.nats.client.protocol import ClientProtocol
 from mangrove.broker.nats.client.scanner import Inlet, no_sink
+from mangrove.model.selectors.group_names import beside
 
 if TYPE_CHECKING:
     from mangrove.broker.nats.client.connection import NatsClientConnection
@@ -90,7 +91,7 @@ class Renewal:
                 self._markers.append(self._connection.inlet(self._marker, no_sink, self._marking(gate)))
             await self._old.say_directly(b"SUB %b %d\r\n" % (self._marker.encode(), self._markers[0].sid))
         self._told = {sid: each for sid, each in self._inlets.items() if each not in self._markers[:1]}
-        await self._new.say_directly(b"".join(each.sub_line for each in self._told.values()))
+        await self._new.say_directly(b"".join(each.line_beside for each in self._told.values()))
         try:
             async with asyncio.timeout(MARKED_S):
                 for number in range(1, MAX_MARKERS + 1):
@@ -122,6 +123,8 @@ class Renewal:
         """Leave the old socket, and go on with the new one when nothing more comes or goes by the old."""
         old, new = self._old, self._new
         self._leaving = True
+        for each in self._told.values():
+            each.queue = beside(each.queue)
         self._connection.hold_for(new)
         old.retire()
         leave = b"".join(b"UNSUB %d\r\n" % sid for sid in self._inlets)

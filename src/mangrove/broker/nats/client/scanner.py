@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mangrove.broker.client_connection import Denial, Form, Sink
+from mangrove.model.selectors.group_names import beside, selector_in
 from mangrove.overlay.protocol.bodies import CRLF, MAX_CONTROL_LINE_BYTES, WireError
 
 MAX_KNOWN_LINES = 1 << 15
@@ -40,9 +41,22 @@ class Inlet:
         self.size_bytes = 0
 
     @property
+    def shares(self) -> bool:
+        """Whether other members of its queue group get what it does not; who selects by headers is alone."""
+        return bool(self.queue) and selector_in(self.queue) is None
+
+    @property
     def sub_line(self) -> bytes:
         """What a server is told of it."""
-        to = f"{self.subject} {self.queue}" if self.queue else self.subject
+        return self._line(self.queue)
+
+    @property
+    def line_beside(self) -> bytes:
+        """What it is told by another socket: who does not share gets everything by both."""
+        return self._line(beside(self.queue))
+
+    def _line(self, queue: str) -> bytes:
+        to = f"{self.subject} {queue}" if queue else self.subject
         return f"SUB {to} {self.sid}\r\n".encode()
 
 

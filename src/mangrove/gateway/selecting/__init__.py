@@ -1,0 +1,1 @@
+"""Subscribers that select by headers: who they are here, and what is kept back for those elsewhere."""

@@ -1,0 +1,1 @@
+"""Selectors: conditions on the headers of messages, as `where="severity >= 3"` in a subscription."""
