@@ -17,6 +17,8 @@ from functools import partial
 from time import monotonic
 from typing import Protocol
 
+import msgspec
+
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.absent import ForAbsent
 from mangrove.gateway.access.border_book import BorderBook
@@ -28,6 +30,7 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
+from mangrove.gateway.mediation.mediation import Mediation, Way
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
@@ -118,6 +121,7 @@ class HeadConnection:
         mirrors: MirrorPlane | None = None,
         border_book: BorderBook | None = None,
         names: SiteNames | None = None,
+        mediation: Mediation | None = None,
     ) -> None:
         """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
 
@@ -125,7 +129,9 @@ class HeadConnection:
         no publisher is ever silent; without `mirrors`, no topic has second copies. What the rules of access
         refuse is entered in the `border_book`. With `names`, the domain calls things otherwise than the
         federation does; here all is in the federation's names, but for lines that come from the broker.
+        Without `mediation`, no message is transformed.
         """
+        self._mediation = mediation
         self._names = names
         self._mirrors = mirrors
         if mirrors is not None:
@@ -168,6 +174,11 @@ class HeadConnection:
         self.arrivals = ArrivalLimits(engine.rules, federation.congestion, ledger, self._limits_changed)
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = OriginTables(engine.border, self._inbound, self._forget_lines)
+        self._mediated_lines: dict[Way, OriginTables] = {}
+        """Of messages that are to be transformed."""
+        self._mediated_out = LineTable(self._on_its_way, self._forget_lines)
+        if mediation is not None:
+            mediation.join(self._deliver_mediated, self._send_mediated, engine.queue_groups)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._for_absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
         self._attachment = attach(self) if names is None else names.attach(attach, self)
@@ -381,13 +392,13 @@ class HeadConnection:
         self._offer_again()
         if not self.connected:
             self._given_up = True
-            for body, hop_limit, origin in self._queue.take_out():
-                self.deliver(body, hop_limit, origin=origin)
+            for body, hop_limit, origin, way in self._queue.take_out():
+                self._enqueue(body, hop_limit, origin, way)
 
     def _offer_again(self) -> None:
         """What waits for absent subscribers goes out as far as they are back."""
-        for body, hop_limit, origin in self._for_absent.take_out():
-            self._queue.send(body, hop_limit, origin)
+        for waiting in self._for_absent.take_out():
+            self._queue.send(*waiting)
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
@@ -419,29 +430,40 @@ class HeadConnection:
         if self._mirrors is not None:
             self._mirrors.contracts_changed()
         self._forget_lines()
+        if self._mediation is not None:
+            self._mediation.contracts_changed()
+            self._mediated_lines.clear()
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
         at_broker = subjects if self._names is None else self._names.at_broker(subjects)
         self.sorter.forget_some(at_broker, self._ledger.sent)
+        self._mediated_out.forget_some(subjects, self._ledger.sent)
         if self._mirrors is not None:
             self._mirrors.forget_routes(subjects)
 
     def _limits_changed(self, subjects: tuple[str, ...]) -> None:
         """Other subjects than before are limited on their way in."""
-        self._inbound_lines.forget_some(subjects, self._ledger.delivered)
+        self._forget_inbound(subjects)
+
+    def _forget_inbound(self, subjects: tuple[str, ...]) -> None:
+        for lines in (self._inbound_lines, *self._mediated_lines.values()):
+            lines.forget_some(subjects, self._ledger.delivered)
 
     def _forget_lines(self) -> None:
         """What lines mean has changed: book their counts and learn them anew."""
         if self._mirrors is not None:
             self._mirrors.forget_lines()
         self.sorter.forget(self._ledger.sent)
-        self._inbound_lines.forget(self._ledger.delivered)
+        self._mediated_out.forget(self._ledger.sent)
+        for lines in (self._inbound_lines, *self._mediated_lines.values()):
+            lines.forget(self._ledger.delivered)
 
     def book(self) -> None:
         """Bring the ledger up to date."""
         self.sorter.book(self._ledger.sent)
-        self._inbound_lines.book(self._ledger.delivered)
+        for lines in (self._inbound_lines, *self._mediated_lines.values()):
+            lines.book(self._ledger.delivered)
 
     # -- outward ------------------------------------------------------------------------------------------
 
@@ -451,7 +473,7 @@ class HeadConnection:
             regrouped = tuple(self._regrouped)
             self._regrouped.clear()
             self.forget_routes(regrouped)
-            self._inbound_lines.forget_some(regrouped, self._ledger.delivered)
+            self._forget_inbound(regrouped)
             self._offer_again()
         self.sorter.book_requests(self._ledger.sent)
         self._buffer_done()
@@ -507,7 +529,14 @@ class HeadConnection:
             return Entry(message.skip, self._no_inbox, once=True)
         if reply and not reply.startswith(REPLY_PREFIX):
             reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
-        flows = [self._way_out(line, message, subject, reply, routes)] if routes else []
+        way = None
+        if self._mediation is not None and routes and subject is message.subject:
+            way = self._mediation.way_out(subject)
+        if way is not None:
+            leaving = msgspec.structs.replace(message, subject=subject, reply=reply)
+            flows: list[Flow] = [way.flow(line, leaving, lambda: FROM_HERE)]
+        else:
+            flows = [self._way_out(line, message, subject, reply, routes)] if routes else []
         if refused:
             flows.append(MayNotLeave(self._border_book, line, message, subject, refused))
         flow_out = flows[0] if len(flows) == 1 else FanOut(flows)
@@ -558,12 +587,34 @@ class HeadConnection:
         """
         if self._mirrors is not None and topic_class is not None:
             body = self._mirrors.arrived(body, topic_class, origin)
+        way = None
+        if self._mediation is not None and topic_class is not None:
+            way = self._mediation.way_in(topic_class)
+        self._enqueue(body, hop_limit, origin, way)
+
+    def _enqueue(self, body: bytes, hop_limit: int, origin: str, way: Way | None) -> None:
         if self._given_up:
             body, jobs = jobs_apart(body)
             if jobs:
                 self.retarget(jobs, self._engine.own_bit, hop_limit, origin)
         if body:
-            self._queue.send(body, hop_limit, origin)
+            self._queue.send(body, hop_limit, origin, way)
+
+    def _deliver_mediated(self, body: bytes, origin: str) -> None:
+        """What was transformed comes in like all else, but goes nowhere else: there it would be again."""
+        self._enqueue(body, 1, origin, None)
+
+    def _send_mediated(self, body: bytes) -> None:
+        """What was transformed leaves by the routes that there are now."""
+        self._mediated_out.take(body)
+        self._buffer_done()
+
+    def _on_its_way(self, line: bytes) -> Entry:
+        """Where a message goes that was transformed here: it was judged, and booked, before."""
+        message = parse_message_line(line)
+        routes = self._engine.route(message.subject)
+        flow = self._way_out(line, message, message.subject, message.reply, routes) if routes else DISCARD
+        return Entry(message.skip, flow, once=bool(message.reply), booked=False)
 
     def retarget(self, body: bytes, away: int, hop_limit: int, origin: str = FROM_HERE) -> bool:
         """Send messages for queue groups to whoever has members, as the domains `away` do not serve them.
@@ -585,14 +636,20 @@ class HeadConnection:
         self._buffer_done()
         return True
 
-    def _hand_over(self, body: bytes, hop_limit: int, origin: str) -> None:
-        self._for_absent.hop_limit, self._for_absent.origin = hop_limit, origin
+    def _hand_over(self, body: bytes, hop_limit: int, origin: str, way: Way | None = None) -> None:
+        self._for_absent.hop_limit, self._for_absent.origin, self._for_absent.way = hop_limit, origin, way
+        lines = self._inbound_lines
+        if way is not None:
+            if way not in self._mediated_lines:
+                judge = partial(self._inbound, way=way)
+                self._mediated_lines[way] = OriginTables(self._engine.border, judge, self._forget_lines)
+            lines = self._mediated_lines[way]
         try:
-            self._inbound_lines.take(origin, body)
+            lines.take(origin, body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
-        self._inbound_lines.book_requests(self._ledger.delivered)
+        lines.book_requests(self._ledger.delivered)
         if self._departed:
             departed = b"".join(self._departed)
             self._departed.clear()
@@ -600,10 +657,10 @@ class HeadConnection:
 
     def _arriving_from(self) -> str:
         """The domain whose frame is being handed over."""
-        return self._inbound_lines.origin
+        return self._for_absent.origin
 
-    def _inbound(self, origin: str, line: bytes) -> Entry:
-        """Where a message from another domain goes."""
+    def _inbound(self, origin: str, line: bytes, way: Way | None = None) -> Entry:
+        """Where a message from another domain goes; with a `way`, before it is transformed."""
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
@@ -613,7 +670,7 @@ class HeadConnection:
             return Entry(message.skip, self._machinery, once=True, booked=False)
         if message.reply and not self._leads_back(message.reply):
             return Entry(message.skip, self._no_way_back, once=True, booked=False)
-        if self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
+        if origin != FROM_HERE and self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
             return Entry(message.skip, self._stays_home)
         crosses = origin != FROM_HERE and not is_internal(message.subject)
         if self._engine.border is not None and crosses:
@@ -634,9 +691,14 @@ class HeadConnection:
         once = bool(message.reply) or is_internal(message.subject)
         if not once and self._engine.awaited(message.subject):
             return Entry(message.skip, self._for_absent)
-        outlet = self._attachment.outlet(line, message, groups)
-        booked = True
-        if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
+        booked = way is None or not way.concerns(message.subject)
+        if way is not None and not booked:
+            served = groups if rules.contract_of(message.subject).queue is Queue.ONCE else message.groups
+            entering = msgspec.structs.replace(message, groups=served)
+            outlet: Flow = way.flow(line, entering, self._arriving_from)
+        else:
+            outlet = self._attachment.outlet(line, message, groups)
+        if booked and self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
             outlet, booked = limited, False
         if missing:
             named = message.line(message.subject, message.reply, missing)
