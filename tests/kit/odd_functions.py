@@ -1,4 +1,4 @@
-"""Functions for transforms, good and bad, as a user might write them; written where gateways can import them."""
+"""Functions for transforms, good and bad, as a user might write them, where gateways can import them."""
 
 from __future__ import annotations
 

@@ -691,15 +691,16 @@ class HeadConnection:
         once = bool(message.reply) or is_internal(message.subject)
         if not once and self._engine.awaited(message.subject):
             return Entry(message.skip, self._for_absent)
-        booked = way is None or not way.concerns(message.subject)
-        if way is not None and not booked:
+        booked = True
+        if way is not None and way.concerns(message.subject):
             served = groups if rules.contract_of(message.subject).queue is Queue.ONCE else message.groups
             entering = msgspec.structs.replace(message, groups=served)
             outlet: Flow = way.flow(line, entering, self._arriving_from)
+            booked = False
         else:
             outlet = self._attachment.outlet(line, message, groups)
-        if booked and self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
-            outlet, booked = limited, False
+            if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
+                outlet, booked = limited, False
         if missing:
             named = message.line(message.subject, message.reply, missing)
             elsewhere = Rewrite(line, named, message.skip, Gathered(self._departed))

@@ -24,7 +24,7 @@ LETTER_SUBJECT = "_MGL"
 
 
 DEAD_LETTER_PREFIX = "dead.letter."
-"""What could not be transformed is told under this prefix and its own subject, in the domain where it failed."""
+"""What could not be transformed is told under this prefix and its own subject, where that was tried."""
 
 
 MARKER_PREFIX = "$MGV."

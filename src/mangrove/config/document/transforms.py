@@ -50,7 +50,8 @@ class TransformUseDocument(Strict):
 
     use: Name = Field(description="A name under `transforms`.")
     at: Place = Field(
-        default=Place.RECEIVING, description="The gateway that transforms: the subscribers' or the publisher's."
+        default=Place.RECEIVING,
+        description="The gateway that transforms: the subscribers' or the publisher's.",
     )
 
 

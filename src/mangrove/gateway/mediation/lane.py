@@ -1,9 +1,9 @@
 """The way of one contract's messages through its transform: a bounded queue, and a process at its end.
 
-Everything in it is in order. Messages are given to the process as they come, and its answers handed on as they
-come; a task looks after the process: starts it when there is something to do, ends it when there has been
-nothing for long, and kills it when it makes no progress. The message that it hangs in, or died of, is a dead
-letter; all others that it was given are given again.
+Everything in it is in order. Messages are given to the process as they come, and its answers handed on as
+they come; a task looks after the process: starts it when there is something to do, ends it when there has
+been nothing for long, and kills it when it makes no progress. The message that it hangs in, or died of, is a
+dead letter; all others that it was given are given again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which messages a gateway transforms, and what becomes of them.
 
-What is to be transformed where it is received is told by the class of its frame, so a message is dealt with by
-the contract under which it was sent, whatever holds meanwhile; what is transformed where it is sent, by the
-contract that holds then. Everything else passes as if there were no transforms: all that it costs is one question
-for each frame, or for each new line.
+What is to be transformed where it is received is told by the class of its frame, so a message is dealt with
+by the contract under which it was sent, whatever holds meanwhile; what is transformed where it is sent, by
+the contract that holds then. Everything else passes as if there were no transforms: all that it costs is one
+question for each frame, or for each new line.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Mediation:
         self.contracts_changed()
 
     def contracts_changed(self) -> None:
-        """Other contracts hold. Messages of a class are served as before, behind one another by their match."""
+        """Other contracts hold. Messages of a class are served as before, in one lane for each match."""
         known = self._rules.known()
         transformed = {each.match for each in known.values() if self._use(each.transform, Place.RECEIVING)}
         self._ways_in = {

@@ -1,7 +1,7 @@
 """The process in which a transform runs: takes messages, answers each, and keeps to its memory.
 
-Started by `worker_process`; what hangs or dies here is found out there. Results are sent when a portion is done,
-or as soon as it has taken a moment; how many messages are done is written down after each.
+Started by `worker_process`; what hangs or dies here is found out there. Results are sent when a portion is
+done, or as soon as it has taken a moment; how many messages are done is written down after each.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def transformed(given: Given, apply: Apply, max_bytes: int, *, headers: bool) ->
         return _NO_MEMORY
     except UnfitMessageError as error:
         return Result(Outcome.FAILED, b"", Failure.RAISED, error.message[:MAX_DETAIL])
-    except BaseException as error:  # noqa: B036 (SystemExit of a function must not end the process silently)
+    except BaseException as error:  # not even SystemExit ends the process
         return Result(Outcome.FAILED, b"", Failure.RAISED, _told(error))
     if payload is None:
         return _LEFT_OUT

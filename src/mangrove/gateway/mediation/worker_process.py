@@ -8,10 +8,10 @@ import mmap
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 
@@ -40,15 +40,15 @@ class WorkerFailedError(MangroveError):
 class WorkerProcess:
     """One process with one transform.
 
-    `results` takes what it answers, in the order in which it was given, unless it cannot be true; `lost` is told
-    once when it can answer no more, be it that it ended or that it said what no worker says.
+    `results` takes what it answers, in the order in which it was given, unless it cannot be true; `lost` is
+    told once when it can answer no more, be it that it ended or that it said what no worker says.
     """
 
     def __init__(
         self, settings: WorkerSettings, results: Callable[[list[Result]], bool], lost: Callable[[], None]
     ) -> None:
         self._settings = settings
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._counter: mmap.mmap | None = None
         self._channel = _Channel(results, lost)
         self._encode = msgspec.msgpack.Encoder().encode
@@ -63,14 +63,12 @@ class WorkerProcess:
             parent = os.getpid()
             try:
                 # Safe path: what lies in the present directory is no module of ours, nor of a transform.
-                self._process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-P", "-m", WORKER_MODULE),
-                        *(str(theirs.fileno()), str(count.fileno())),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", WORKER_MODULE),
+                    *(str(theirs.fileno()), str(count.fileno())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(), count.fileno()),
                     start_new_session=True,
                     preexec_fn=lambda: die_with_parent(parent),
@@ -116,8 +114,7 @@ class WorkerProcess:
         if process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            waiting = asyncio.get_running_loop().run_in_executor(None, process.wait)
-            await asyncio.shield(waiting)
+            await process.wait()
         if self._counter is not None:
             self._counter.close()
             self._counter = None
@@ -137,8 +134,7 @@ class _Channel(asyncio.Protocol):
         """What prevents it from working; empty if nothing does."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
 
     def write(self, data: bytes) -> None:
         """What is under way is bounded by who gives it."""

@@ -106,9 +106,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def obedient(module: str, *, time_ms: float = 200.0, memory_mb: int = 64) -> Named:
-    return Named(
-        "obedient", Transform(function=f"{module}:obedient", time_ms=time_ms, memory_mb=memory_mb)
-    )
+    return Named("obedient", Transform(function=f"{module}:obedient", time_ms=time_ms, memory_mb=memory_mb))
 
 
 async def test_messages_come_out_in_their_order(module: str) -> None:
