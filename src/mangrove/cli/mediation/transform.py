@@ -20,8 +20,8 @@ def root() -> None:
     """What gateways make of messages."""
 
 
-@app.command()
-def test(
+@app.command("test")
+def try_out(
     file: Annotated[Path, typer.Argument(help="A federation file.")],
     name: Annotated[str, typer.Argument(help="A name under `transforms`.")],
     payload: Annotated[
