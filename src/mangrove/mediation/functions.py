@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mangrove.mediation.transformation import Apply, TransformError, UnfitMessageError
 
-GROUP = "mangrove.transforms"
+GROUP = "mangrove_transforms"
 _PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 

@@ -32,7 +32,7 @@ class TransformDocument(Strict):
     function: str | None = Field(
         default=None,
         description="A function of yours, `module:function` or the name of an entry point of the group "
-        "`mangrove.transforms`.",
+        "`mangrove_transforms`.",
     )
     time_ms: Annotated[float, Field(gt=0, le=60_000)] = Field(
         default=DEFAULT_TIME_MS, description="What one message may take."

@@ -43,7 +43,7 @@ class Transform(msgspec.Struct, frozen=True, kw_only=True):
     stylesheet: str = ""
     """The text of an XSLT stylesheet."""
     function: str = ""
-    """`module:function`, or the name of an entry point of the group `mangrove.transforms`."""
+    """`module:function`, or the name of an entry point of the group `mangrove_transforms`."""
     time_ms: float = DEFAULT_TIME_MS
     """What one message may take."""
     memory_mb: int = DEFAULT_MEMORY_MB
