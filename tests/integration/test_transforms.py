@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,14 +24,14 @@ from mangrove.testbed.local_federation import LocalFederation
 
 TWO = """
 federation: mediated
-domains: {berlin: {edges: 1}, lyon: {edges: 1}}
+domains: {berlin: {edges: 1}, lyon: {edges: 1, gateways: 2}}
 links: [{between: [berlin, lyon], delay_ms: 1}]
 max_message_bytes: 65536
 transforms:
   compact: {decode: json, encode: msgpack}
   severe: {keep: "severity >= `3`", select: "{id: id, severity: severity}", rename: {severity: level}}
   cap: {xslt: cap.xsl}
-  obedient: {function: "odd_functions_of_a_user:obedient", time_ms: 200, memory_mb: 64}
+  obedient: {function: "odd_functions_of_a_user:obedient", time_ms: 1000, memory_mb: 64}
 topics:
   - {match: "reading.>", transform: compact}
   - {match: "quake.>", transform: {use: severe, at: sending}}
@@ -116,6 +117,54 @@ async def test_requests_and_queue_groups(two: Running) -> None:
             assert answer.data == b"%d" % number
 
 
+async def test_a_contract_gets_and_loses_a_transform_while_messages_flow(two: Running) -> None:
+    """From one message to the next: none is lost, none comes twice or too early."""
+    where = ("--run-dir", str(two.launched.directory), "--force", "--json")
+    async with await nats.connect(two.head("berlin")) as berlin, await nats.connect(two.edge("lyon")) as lyon:
+        heard = await lyon.subscribe("changing.x")
+        await two.knows_interest("berlin", "lyon", 1)
+        sent = 0
+        running = True
+
+        async def publish() -> None:
+            nonlocal sent
+            while running:
+                await berlin.publish("changing.x", b'{"n": %d}' % sent)
+                sent += 1
+                await asyncio.sleep(0.002)
+
+        publishing = asyncio.create_task(publish())
+        wanted: tuple[tuple[str, int], ...] = (
+            ("transform=compact", 0),
+            ("transform={use: compact, at: sending}", 2),
+            ("transform=nothing", 2),
+            ("deadline_ms=500", 0),
+        )
+        try:
+            for terms, code in wanted:
+                ended = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "mangrove.cli.main", "contract", "set", "changing.x", terms),
+                    *where,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                )
+                _, told = await ended.communicate()
+                assert ended.returncode == code, told
+        finally:
+            running = False
+            await publishing
+        got = [(await heard.next_msg(timeout=10)).data for _ in range(sent)]
+        packed = [data[:1] == b"\x81" for data in got]
+        numbers = [
+            (msgspec.msgpack if each else msgspec.json).decode(data)["n"]
+            for data, each in zip(got, packed, strict=True)
+        ]
+        assert numbers == list(range(sent))
+        first, last = packed.index(True), sent - packed[::-1].index(True)
+        assert 0 < first < last < sent
+        assert all(packed[first:last]), "it was transformed from one change to the other"
+
+
 BAD = ("raise", "garbage", "grow", "exit", "hang", "spin")
 
 
@@ -181,7 +230,7 @@ async def test_a_bad_function_disturbs_nobody_else(two: Running, subject: str, w
             "the transform obedient failed: ValueError: so it was asked"
         )
         assert dead["hang"]["Mangrove-Dead-Transform"] == "obedient"
-        assert "200 ms are allowed" in dead["hang"]["Mangrove-Dead-Reason"]
+        assert "1000 ms are allowed" in dead["hang"]["Mangrove-Dead-Reason"]
 
         async def counted() -> GatewayStatus:
             return await two.gateway(where)

@@ -105,7 +105,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield name
 
 
-def obedient(module: str, *, time_ms: float = 200.0, memory_mb: int = 64) -> Named:
+def obedient(module: str, *, time_ms: float = 1000.0, memory_mb: int = 64) -> Named:
     return Named("obedient", Transform(function=f"{module}:obedient", time_ms=time_ms, memory_mb=memory_mb))
 
 
