@@ -92,9 +92,11 @@ class Lane:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._given)
 
-    def waiting(self) -> Counter[str]:
-        """How many messages wait, by their transform."""
-        return Counter(job.use.name for job in (*self._given, *self._waiting) if job.use is not None)
+    @property
+    def awaited(self) -> str:
+        """The transform that its messages wait for, the first of them at least; empty if none waits."""
+        first = self._given or self._waiting
+        return first[0].use.name if first and first[0].use is not None else ""
 
     def take(self, jobs: list[Job]) -> None:
         """Some messages come, in order."""

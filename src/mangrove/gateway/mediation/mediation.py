@@ -123,8 +123,8 @@ class Mediation:
 
     def way_in(self, topic_class: int) -> Way | None:
         """How messages of a frame of this class come in; None: as they are."""
-        if topic_class not in self._ways_in:  # of a version that does not hold here yet
-            self.contracts_changed()
+        if topic_class not in self._ways_in and topic_class in self._rules.known():
+            self.contracts_changed()  # of a version that does not hold here yet
         way = self._ways_in.get(topic_class)
         return way if way is not None and way.needed else None
 
@@ -202,7 +202,9 @@ class Mediation:
 
     def figures(self) -> dict[str, TransformFigures]:
         """What was counted, by transform."""
-        waiting: Counter[str] = sum((lane.waiting() for lane in self._lanes.values()), Counter())
+        waiting: Counter[str] = Counter()
+        for lane in self._lanes.values():
+            waiting[lane.awaited] += len(lane)
         return {
             name: TransformFigures(
                 transformed=self._transformed[name],
