@@ -22,7 +22,6 @@ import msgspec
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.absent import ForAbsent
 from mangrove.gateway.access.border_book import BorderBook
-from mangrove.gateway.access.origin_tables import OriginTables
 from mangrove.gateway.access.refused_flow import MayNotEnter, MayNotLeave
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.head_subscriptions import Applied, HeadSubscriptions
@@ -31,6 +30,7 @@ from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mediation.mediation import Mediation, Way
+from mangrove.gateway.mediation.way_tables import WayTables
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
@@ -63,6 +63,7 @@ from mangrove.overlay.protocol.bodies import (
     WireError,
     parse_message_line,
     readable,
+    scan,
 )
 
 log = logging.getLogger(__name__)
@@ -173,10 +174,7 @@ class HeadConnection:
         self.departures = DepartureLimits(engine.rules, federation.limits.client, ledger, self._forget_lines)
         self.arrivals = ArrivalLimits(engine.rules, federation.congestion, ledger, self._limits_changed)
         self.sorter = LineTable(self._outbound, self._forget_lines)
-        self._inbound_lines = OriginTables(engine.border, self._inbound, self._forget_lines)
-        self._mediated_lines: dict[Way, OriginTables] = {}
-        """Of messages that are to be transformed."""
-        self._mediated_out = LineTable(self._on_its_way, self._forget_lines)
+        self._inbound_lines = WayTables(engine.border, self._inbound, self._forget_lines)
         if mediation is not None:
             mediation.join(self._deliver_mediated, self._send_mediated, engine.queue_groups)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
@@ -432,38 +430,29 @@ class HeadConnection:
         self._forget_lines()
         if self._mediation is not None:
             self._mediation.contracts_changed()
-            self._mediated_lines.clear()
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
         at_broker = subjects if self._names is None else self._names.at_broker(subjects)
         self.sorter.forget_some(at_broker, self._ledger.sent)
-        self._mediated_out.forget_some(subjects, self._ledger.sent)
         if self._mirrors is not None:
             self._mirrors.forget_routes(subjects)
 
     def _limits_changed(self, subjects: tuple[str, ...]) -> None:
         """Other subjects than before are limited on their way in."""
-        self._forget_inbound(subjects)
-
-    def _forget_inbound(self, subjects: tuple[str, ...]) -> None:
-        for lines in (self._inbound_lines, *self._mediated_lines.values()):
-            lines.forget_some(subjects, self._ledger.delivered)
+        self._inbound_lines.forget_some(subjects, self._ledger.delivered)
 
     def _forget_lines(self) -> None:
         """What lines mean has changed: book their counts and learn them anew."""
         if self._mirrors is not None:
             self._mirrors.forget_lines()
         self.sorter.forget(self._ledger.sent)
-        self._mediated_out.forget(self._ledger.sent)
-        for lines in (self._inbound_lines, *self._mediated_lines.values()):
-            lines.forget(self._ledger.delivered)
+        self._inbound_lines.forget(self._ledger.delivered)
 
     def book(self) -> None:
         """Bring the ledger up to date."""
         self.sorter.book(self._ledger.sent)
-        for lines in (self._inbound_lines, *self._mediated_lines.values()):
-            lines.book(self._ledger.delivered)
+        self._inbound_lines.book(self._ledger.delivered)
 
     # -- outward ------------------------------------------------------------------------------------------
 
@@ -473,7 +462,7 @@ class HeadConnection:
             regrouped = tuple(self._regrouped)
             self._regrouped.clear()
             self.forget_routes(regrouped)
-            self._forget_inbound(regrouped)
+            self._inbound_lines.forget_some(regrouped, self._ledger.delivered)
             self._offer_again()
         self.sorter.book_requests(self._ledger.sent)
         self._buffer_done()
@@ -605,16 +594,18 @@ class HeadConnection:
         self._enqueue(body, 1, origin, None)
 
     def _send_mediated(self, body: bytes) -> None:
-        """What was transformed leaves by the routes that there are now."""
-        self._mediated_out.take(body)
-        self._buffer_done()
+        """What was transformed leaves by the routes that there are now: it was judged, and booked, before."""
+        known: dict[bytes, Entry] = {}
 
-    def _on_its_way(self, line: bytes) -> Entry:
-        """Where a message goes that was transformed here: it was judged, and booked, before."""
-        message = parse_message_line(line)
-        routes = self._engine.route(message.subject)
-        flow = self._way_out(line, message, message.subject, message.reply, routes) if routes else DISCARD
-        return Entry(message.skip, flow, once=bool(message.reply), booked=False)
+        def resolve(line: bytes) -> Entry:
+            message = parse_message_line(line)
+            routes = self._engine.route(message.subject)
+            flow = self._way_out(line, message, message.subject, message.reply, routes) if routes else DISCARD
+            entry = known[line] = Entry(message.skip, flow)
+            return entry
+
+        scan(body, known, resolve)
+        self._buffer_done()
 
     def retarget(self, body: bytes, away: int, hop_limit: int, origin: str = FROM_HERE) -> bool:
         """Send messages for queue groups to whoever has members, as the domains `away` do not serve them.
@@ -638,18 +629,12 @@ class HeadConnection:
 
     def _hand_over(self, body: bytes, hop_limit: int, origin: str, way: Way | None = None) -> None:
         self._for_absent.hop_limit, self._for_absent.origin, self._for_absent.way = hop_limit, origin, way
-        lines = self._inbound_lines
-        if way is not None:
-            if way not in self._mediated_lines:
-                judge = partial(self._inbound, way=way)
-                self._mediated_lines[way] = OriginTables(self._engine.border, judge, self._forget_lines)
-            lines = self._mediated_lines[way]
         try:
-            lines.take(origin, body)
+            self._inbound_lines.take(origin, body, way)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
-        lines.book_requests(self._ledger.delivered)
+        self._inbound_lines.book_requests(self._ledger.delivered)
         if self._departed:
             departed = b"".join(self._departed)
             self._departed.clear()
@@ -657,7 +642,7 @@ class HeadConnection:
 
     def _arriving_from(self) -> str:
         """The domain whose frame is being handed over."""
-        return self._for_absent.origin
+        return self._inbound_lines.origin
 
     def _inbound(self, origin: str, line: bytes, way: Way | None = None) -> Entry:
         """Where a message from another domain goes; with a `way`, before it is transformed."""
