@@ -220,7 +220,7 @@ class Lane:
             self._worker = self._use = None
             await worker.end()
         if self._given or failure is Failure.TOO_LONG:
-            self._give_again(culprit if blamed else len(self._given), failure, detail)
+            self._give_again(culprit if blamed else None, failure, detail)
             log.warning("the transform %s of %s %s: its process is replaced", use.name, self.match, failure)
             await self._rest()
 
@@ -249,12 +249,15 @@ class Lane:
                 return False
         return True
 
-    def _give_again(self, culprit: int, failure: Failure, detail: str) -> None:
-        """All that was not answered comes first, but for the message that it was all about."""
+    def _give_again(self, culprit: int | None, failure: Failure, detail: str) -> None:
+        """All that was not answered comes first, but for the message that it was all about.
+
+        Somebody is to blame whenever a process dies, so that it is not the same again for ever.
+        """
         given, self._given = list(self._given), deque()
         self._given_bytes = 0
-        if culprit < len(given):
-            self._sink.failed(given.pop(max(culprit, 0)), failure, detail)
+        if culprit is not None and given:
+            self._sink.failed(given.pop(min(max(culprit, 0), len(given) - 1)), failure, detail)
         self._waiting.extendleft(reversed(given))
         self._waiting_bytes += sum(job.size_bytes for job in given)
         self._sink.flush()

@@ -32,7 +32,8 @@ from mangrove.gateway.mediation.exchange import (
 from mangrove.mediation.transformation import Apply, TransformError, UnfitMessageError, made
 
 MAX_HELD_S = 0.002
-"""Results wait no longer than this for those after them."""
+MAX_HELD_BYTES = 1 << 20
+"""Results wait no longer than this for those after them, nor when they are so much."""
 MAX_DETAIL = 300
 _PAGE = resource.getpagesize()
 _NOTHING: Mapping[str, str] = {}
@@ -75,6 +76,7 @@ class Worker:
     def _portion(self, messages: list[Given], apply: Apply, max_bytes: int, *, headers: bool) -> bool:
         """Transform some messages; whether the process is fit for more."""
         results: list[Result] = []
+        held_bytes = 0
         began = monotonic()
         for given in messages:
             result = transformed(given, apply, max_bytes, headers=headers)
@@ -85,9 +87,10 @@ class Worker:
                 self._count[:COUNT_BYTES] = (self._done | LEAVES).to_bytes(COUNT_BYTES, "little")
                 self._send(results)
                 return False  # whatever was kept is given back with the process
-            if monotonic() - began > MAX_HELD_S:
+            held_bytes += len(result.payload)
+            if held_bytes > MAX_HELD_BYTES or monotonic() - began > MAX_HELD_S:
                 self._send(results)
-                results = []
+                results, held_bytes = [], 0
                 began = monotonic()
         if results:
             self._send(results)

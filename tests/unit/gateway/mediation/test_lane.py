@@ -160,6 +160,15 @@ async def test_what_is_too_large_is_refused(module: str) -> None:
         assert made.notes.details[b"123456"] == "12 bytes, and 10 are allowed"
 
 
+async def test_large_results_come_one_by_one(module: str) -> None:
+    """Hundreds of them are more than one frame may have."""
+    use = Named("large", Transform(function=f"{module}:doubled"))
+    async with bench(queue_bytes=64 << 20) as made:
+        made.take(use, *([b"x" * 30_000] * 500))
+        await made.notes.expect(500)
+        assert {len(each) for each in made.notes.out} == {60_000}
+
+
 async def test_headers_count_towards_the_size_of_a_message(module: str) -> None:
     use = Named("large", Transform(function=f"{module}:doubled"))
     head = b"NATS/1.0\r\nA: b\r\n\r\n"
