@@ -37,6 +37,7 @@ from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadab
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.subjects import (
+    DEAD_LETTER_PREFIX,
     LETTER_SUBJECT,
     READY_QUESTION,
     REPLY_PREFIX,
@@ -655,7 +656,8 @@ class HeadConnection:
             return Entry(message.skip, self._machinery, once=True, booked=False)
         if message.reply and not self._leads_back(message.reply):
             return Entry(message.skip, self._no_way_back, once=True, booked=False)
-        if origin != FROM_HERE and self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
+        died_here = origin == FROM_HERE and message.subject.startswith(DEAD_LETTER_PREFIX)
+        if not died_here and self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
             return Entry(message.skip, self._stays_home)
         crosses = origin != FROM_HERE and not is_internal(message.subject)
         if self._engine.border is not None and crosses:
