@@ -630,12 +630,13 @@ class HeadConnection:
 
     def _hand_over(self, body: bytes, hop_limit: int, origin: str, way: Way | None = None) -> None:
         self._for_absent.hop_limit, self._for_absent.origin, self._for_absent.way = hop_limit, origin, way
+        lines = self._inbound_lines.plain if way is None else self._inbound_lines.of(way)
         try:
-            self._inbound_lines.take(origin, body, way)
+            lines.take(origin, body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
-        self._inbound_lines.book_requests(self._ledger.delivered)
+        lines.book_requests(self._ledger.delivered)
         if self._departed:
             departed = b"".join(self._departed)
             self._departed.clear()
@@ -643,7 +644,7 @@ class HeadConnection:
 
     def _arriving_from(self) -> str:
         """The domain whose frame is being handed over."""
-        return self._inbound_lines.origin
+        return self._for_absent.origin
 
     def _inbound(self, origin: str, line: bytes, way: Way | None = None) -> Entry:
         """Where a message from another domain goes; with a `way`, before it is transformed."""

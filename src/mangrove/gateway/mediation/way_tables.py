@@ -27,40 +27,27 @@ class WayTables:
         self._border = border
         self._judge = judge
         self._full = full
-        self._plain = OriginTables(border, judge, full)
+        self.plain = OriginTables(border, judge, full)
+        """Of messages that pass as they are."""
         self._by_way: dict[Way, OriginTables] = {}
-        self._taking = self._plain
 
-    @property
-    def origin(self) -> str:
-        """Whose messages are being sorted."""
-        return self._taking.origin
-
-    def take(self, origin: str, body: bytes, way: Way | None = None) -> None:
-        """Sort the whole messages of a domain, or raise WireError, as a `LineTable` does."""
-        self._taking = self._plain if way is None else self._of(way)
-        self._taking.take(origin, body)
-
-    def _of(self, way: Way) -> OriginTables:
+    def of(self, way: Way) -> OriginTables:
+        """Those of messages that go this way."""
         if way not in self._by_way:
             self._by_way[way] = OriginTables(self._border, partial(self._judge, way=way), self._full)
         return self._by_way[way]
 
-    def book_requests(self, into: Tally) -> None:
-        """Of those that were taken last, move the counts of lines that will not come again into the books."""
-        self._taking.book_requests(into)
-
     def book(self, into: Tally) -> None:
         """Move all counts into the books."""
-        for lines in (self._plain, *self._by_way.values()):
+        for lines in (self.plain, *self._by_way.values()):
             lines.book(into)
 
     def forget(self, into: Tally) -> None:
         """What lines mean has changed: book their counts and judge them anew."""
-        for lines in (self._plain, *self._by_way.values()):
+        for lines in (self.plain, *self._by_way.values()):
             lines.forget(into)
 
     def forget_some(self, subjects: tuple[str, ...], into: Tally) -> None:
         """What lines of these subjects, or of subjects under these patterns, mean has changed."""
-        for lines in (self._plain, *self._by_way.values()):
+        for lines in (self.plain, *self._by_way.values()):
             lines.forget_some(subjects, into)
