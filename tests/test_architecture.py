@@ -18,7 +18,7 @@ SOURCE = TESTS.parent / "src" / "mangrove"
 VALUES = {"errors", "model"}
 PURE = {"planning", "routing", "overlay", "control"}
 SHELLS = {"gateway", "agent", "client"}
-MATTER = {"host", "broker", "store", "lake", "config"}
+MATTER = {"host", "broker", "store", "lake", "config", "mediation"}
 STUDIES = {"simulation", "pipelines", "evaluation"}
 TOP = {"monitor", "cli", "testbed"}
 BODY_FORMAT = "mangrove.overlay.protocol.bodies"
@@ -38,7 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": VALUES | {"host", "overlay"},  # of the overlay, the body format alone: see BODY_FORMAT
     "store": VALUES,
     "lake": VALUES,
-    "config": VALUES,
+    "mediation": VALUES,
+    "config": VALUES | {"mediation"},
     "gateway": VALUES | PURE | MATTER,
     "agent": VALUES | PURE | MATTER,
     "client": VALUES | PURE | MATTER,

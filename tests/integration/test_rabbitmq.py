@@ -51,8 +51,12 @@ domains:
   tokyo:  {kind: rabbitmq}
 links:
   - {between: [geneva, tokyo], delay_ms: 1}
+transforms:
+  compact: {decode: json, encode: msgpack}
 topics:
   - {match: "plant.>", scope: domain}
+  - {match: "packed.>", transform: compact}
+  - {match: "packed-at-once.>", transform: {use: compact, at: sending}}
 access:
   - {who: {domain: tokyo}, may_not: [publish], subjects: ["secret.>"]}
 """
@@ -159,6 +163,37 @@ async def test_messages_go_both_ways_with_their_headers(
     assert got["to.tokyo"].body == b"no further word"
     assert got["to.tokyo.large"].body == b"x" * 300_000
     assert got["to.tokyo.empty"].body == b""
+
+
+async def test_transforms_at_a_rabbitmq(mixed: Mixed, geneva: Client, tokyo: AmqpClient) -> None:
+    """At either gateway, in both directions; what fails is told in the domain where it was tried."""
+    heard = Heard()
+    for subject in ("packed.g", "packed-at-once.g", "dead.letter.>"):
+        await geneva.subscribe(subject, cb=heard.take)
+    queue = await tokyo.queue("packed.t", "packed-at-once.t", "dead.letter.#")
+    await mixed.knows_interest("tokyo", "geneva", 3)
+    await mixed.knows_interest("geneva", "tokyo", 4)
+    for payload in (b'{"a": 1}', b"{"):
+        for start in ("packed", "packed-at-once"):
+            await tokyo.publish(f"{start}.g", payload, message_id="m-1")
+            await geneva.publish(f"{start}.t", payload, headers={"Nats-Msg-Id": "n-1"})
+    await heard.reach(4)
+    assert {each.subject: each.data for each in heard} == {
+        "packed.g": b"\x81\xa1a\x01",
+        "packed-at-once.g": b"\x81\xa1a\x01",
+        "dead.letter.packed.g": b"{",
+        "dead.letter.packed-at-once.t": b"{",
+    }
+    assert {(each.headers or {})["Nats-Msg-Id"] for each in heard} == {"m-1", "n-1"}
+    got = {each.key: each for each in await tokyo.take(queue, 4)}
+    assert {key: each.body for key, each in got.items()} == {
+        "packed.t": b"\x81\xa1a\x01",
+        "packed-at-once.t": b"\x81\xa1a\x01",
+        "dead.letter.packed.t": b"{",
+        "dead.letter.packed-at-once.g": b"{",
+    }
+    dead = got["dead.letter.packed.t"].properties
+    assert (dead.message_id, dead.headers["Mangrove-Dead-Transform"]) == ("n-1", "compact")
 
 
 @pytest.mark.parametrize("pattern", ["wild.>", "wild.*", "wild.a.b", "*.a.>"])

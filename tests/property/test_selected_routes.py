@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.flow_tables import flow_table
 
-from mangrove.gateway.selecting.selected_flow import Way
+from mangrove.gateway.selecting.selected_flow import SelectedWay
 from mangrove.gateway.selecting.selecting_subscribers import SelectingSubscribers
 from mangrove.model.selectors.group_names import selecting_group, selector_in, told_group
 from mangrove.model.selectors.selector import Selector
@@ -49,7 +49,7 @@ def test_a_message_goes_where_somebody_wants_it_and_nowhere_else(
     for route in routes:
         names = [name for place, name in enumerate(DOMAINS) if route.flow.destinations >> place & 1]
         by_domain.update(names)
-        if Way(DISCARD, route.selectors, len(names)).takes(headers):
+        if SelectedWay(DISCARD, route.selectors, len(names)).takes(headers):
             reached.update(names)
     assert reached == expected
     assert all(count == 1 for count in by_domain.values()), "so what it gets keeps its order"

@@ -26,6 +26,7 @@ from mangrove.cli.federation import (
 )
 from mangrove.cli.keys import keys
 from mangrove.cli.measurement import bench, evaluate
+from mangrove.cli.mediation import transform
 from mangrove.cli.monitoring import metrics, monitor
 from mangrove.cli.names import names
 from mangrove.cli.optional import missing_library
@@ -74,6 +75,7 @@ app.add_typer(spool.app, name="spool")
 app.add_typer(route.app, name="route")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(transform.app, name="transform")
 
 
 @app.callback(invoke_without_command=True)

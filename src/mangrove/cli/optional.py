@@ -21,6 +21,8 @@ EXTRAS = {
     "prometheus_client": "monitor",
     "opentelemetry": "tracing",
     "pamqp": "rabbitmq",
+    "jmespath": "transforms",
+    "lxml": "transforms",
     "playwright": "dev",
     "psutil": "dev",
 }

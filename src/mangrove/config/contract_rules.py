@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.config.document.federation import FederationDocument
+from mangrove.config.transform_rules import use_mistakes
 from mangrove.errors import Mistake
 from mangrove.model.federation import MAX_PREPARED_PAIRS, Prepare, great_circle_km
 from mangrove.model.security.rules import SecurityMode
@@ -26,6 +27,7 @@ def contract_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
         yield from _apart_mistakes(where, topic, regions, matches)
         yield from _region_mistakes(where, topic, regions, _mapping(raw.get("domains")))
         yield from _limit_mistakes(where, topic)
+        yield from use_mistakes(where, topic, _mapping(raw.get("transforms")))
         if topic.get("confidential") is True and not _secured(raw):
             yield Mistake(
                 f"{where}.confidential",

@@ -72,6 +72,7 @@ def checked_contracts(
         "regions": msgspec.to_builtins(federation.regions),
         "domains": msgspec.to_builtins(federation.domains),
         "security": federation.security.mode.value,
+        "transforms": msgspec.to_builtins(federation.transforms),
     }
     here = f"topics[{place}]"
     for mistake in contract_mistakes(surroundings):

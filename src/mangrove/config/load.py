@@ -39,9 +39,11 @@ from mangrove.config.document.sites import (
     RegionDocument,
     RiskGroupDocument,
 )
+from mangrove.config.document.transforms import TransformDocument, TransformUseDocument
 from mangrove.config.failures import FailuresFile, read_failures
 from mangrove.config.kind_rules import kind_in
 from mangrove.config.rules import cross_field_mistakes, default_base_port
+from mangrove.config.transform_rules import read_transforms, transforms_of
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.access.analysis import contradictions
@@ -122,10 +124,14 @@ def parse_federation(text: str, source: str, directory: Path | None = None) -> R
     mistakes += cross_field_mistakes(raw)
     failures = read_failures(raw, directory or Path())
     calibration = read_calibration(raw, directory or Path())
-    mistakes += [*failures.mistakes, *calibration.mistakes]
+    transforms = read_transforms(raw, directory or Path())
+    mistakes += [*failures.mistakes, *calibration.mistakes, *transforms.mistakes]
     federation = None
     if document is not None and not mistakes:
         federation = _federation(document, failures, calibration, directory or Path(), access_prefix(raw))
+        federation = msgspec.structs.replace(
+            federation, transforms=transforms_of(document.transforms, transforms)
+        )
         mistakes += contradictions(federation.access)
     return Reading(source, federation, tuple(mistakes), _external_heads(raw))
 
@@ -172,6 +178,8 @@ def _keys_beside(loc: tuple[Any, ...]) -> str:
         "hosts": HostDocument,
         "elastic": ElasticDocument,
         "names": NameDocument,
+        "transforms": TransformDocument,
+        "transform": TransformUseDocument,
         "plans": PlansDocument,
         "access": AccessDocument,
         "rules": AccessRuleDocument,

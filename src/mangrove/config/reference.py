@@ -29,6 +29,7 @@ from mangrove.config.document.sites import (
     RegionDocument,
     RiskGroupDocument,
 )
+from mangrove.config.document.transforms import TransformDocument, TransformUseDocument
 
 SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("The file", FederationDocument),
@@ -43,6 +44,8 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("links[]", LinkDocument),
     ("topics[]", TopicDocument),
     ("topics[].limits", SessionLimitsDocument),
+    ("topics[].transform", TransformUseDocument),
+    ("transforms.NAME", TransformDocument),
     ("regions.NAME", RegionDocument),
     ("risk_groups.NAME", RiskGroupDocument),
     ("plans", PlansDocument),

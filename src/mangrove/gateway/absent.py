@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mangrove.gateway.head_queue import Waiting
 from mangrove.overlay.forwarding.flows import HOP_LIMIT
+
+if TYPE_CHECKING:
+    from mangrove.gateway.mediation.mediation import Way
 
 
 class ForAbsent:
@@ -21,16 +25,18 @@ class ForAbsent:
         """What the frame had left whose messages are being taken."""
         self.origin = ""
         """Where it came from."""
+        self.way: Way | None = None
+        """By which transform it goes."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
     def take(self, messages: bytes) -> None:
         """Keep a run of messages."""
-        self._kept.append((messages, self.hop_limit, self.origin))
+        self._kept.append((messages, self.hop_limit, self.origin, self.way))
         self._kept_bytes += len(messages)
         while self._kept_bytes > self._limit_bytes:
-            oldest, _, _ = self._kept.popleft()
+            oldest, *_ = self._kept.popleft()
             self._kept_bytes -= len(oldest)
             self._dropped(oldest)
 

@@ -32,6 +32,7 @@ from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.management.voucher import Voucher
+from mangrove.gateway.mediation.mediation import Mediation
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.naming.renamed_store import RenamedStore
 from mangrove.gateway.naming.site_names import SiteNames
@@ -179,6 +180,9 @@ class Gateway:
         )
         self._places: Places = []
         self._mirrors = self._make_mirrors()
+        self._mediation = (
+            Mediation(federation, self._engine.rules, self._ledger) if federation.transforms else None
+        )
         self._head = HeadConnection(
             self._engine,
             partial(
@@ -202,6 +206,7 @@ class Gateway:
             mirrors=self._mirrors,
             border_book=self._border_book,
             names=self._names,
+            mediation=self._mediation,
             directions=self._directions(),
         )
         peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
@@ -589,6 +594,8 @@ class Gateway:
                 tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
+                if self._mediation is not None:
+                    tasks.create_task(self._mediation.run(), name="transforms")
                 self._tick()
                 if self._partnership is None:
                     self._begin(tasks)
@@ -696,6 +703,7 @@ class Gateway:
             sealing=self._sealing_figures(),
             access=self._border_book.figures(),
             audit=self._audit.figures(),
+            transforms=None if self._mediation is None else self._mediation.figures(),
         )
 
 

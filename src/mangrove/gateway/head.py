@@ -17,10 +17,11 @@ from functools import partial
 from time import monotonic
 from typing import Protocol
 
+import msgspec
+
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.absent import ForAbsent
 from mangrove.gateway.access.border_book import BorderBook
-from mangrove.gateway.access.origin_tables import OriginTables
 from mangrove.gateway.access.refused_flow import MayNotEnter, MayNotLeave
 from mangrove.gateway.head_queue import HeadQueue
 from mangrove.gateway.head_subscriptions import Applied, HeadSubscriptions
@@ -28,15 +29,18 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
+from mangrove.gateway.mediation.mediation import Mediation, Way
+from mangrove.gateway.mediation.way_tables import WayTables
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.naming.site_names import SiteNames
-from mangrove.gateway.selecting.selected_flow import SelectedFlow, Way
+from mangrove.gateway.selecting.selected_flow import SelectedFlow, SelectedWay
 from mangrove.gateway.selecting.selecting_subscribers import SelectingSubscribers
 from mangrove.gateway.special_flows import Answered, Question, Refused, Unreadable
 from mangrove.model.access.evaluation import Decision
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.selectors.group_names import selector_in
 from mangrove.model.subjects import (
+    DEAD_LETTER_PREFIX,
     LETTER_SUBJECT,
     READY_QUESTION,
     REPLY_PREFIX,
@@ -63,6 +67,7 @@ from mangrove.overlay.protocol.bodies import (
     WireError,
     parse_message_line,
     readable,
+    scan,
 )
 
 log = logging.getLogger(__name__)
@@ -121,6 +126,7 @@ class HeadConnection:
         mirrors: MirrorPlane | None = None,
         border_book: BorderBook | None = None,
         names: SiteNames | None = None,
+        mediation: Mediation | None = None,
     ) -> None:
         """`letters` takes what other gateways say to this one, `markers` what the site's probe publishes.
 
@@ -128,7 +134,9 @@ class HeadConnection:
         no publisher is ever silent; without `mirrors`, no topic has second copies. What the rules of access
         refuse is entered in the `border_book`. With `names`, the domain calls things otherwise than the
         federation does; here all is in the federation's names, but for lines that come from the broker.
+        Without `mediation`, no message is transformed.
         """
+        self._mediation = mediation
         self._names = names
         self._mirrors = mirrors
         if mirrors is not None:
@@ -171,7 +179,9 @@ class HeadConnection:
         self.departures = DepartureLimits(engine.rules, federation.limits.client, ledger, self._forget_lines)
         self.arrivals = ArrivalLimits(engine.rules, federation.congestion, ledger, self._limits_changed)
         self.sorter = LineTable(self._outbound, self._forget_lines)
-        self._inbound_lines = OriginTables(engine.border, self._inbound, self._forget_lines)
+        self._inbound_lines = WayTables(engine.border, self._inbound, self._forget_lines)
+        if mediation is not None:
+            mediation.join(self._deliver_mediated, self._send_mediated, engine.queue_groups)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._for_absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
         self._attachment = attach(self) if names is None else names.attach(attach, self)
@@ -392,13 +402,13 @@ class HeadConnection:
         self._offer_again()
         if not self.connected:
             self._given_up = True
-            for body, hop_limit, origin in self._queue.take_out():
-                self.deliver(body, hop_limit, origin=origin)
+            for body, hop_limit, origin, way in self._queue.take_out():
+                self._enqueue(body, hop_limit, origin, way)
 
     def _offer_again(self) -> None:
         """What waits for absent subscribers goes out as far as they are back."""
-        for body, hop_limit, origin in self._for_absent.take_out():
-            self._queue.send(body, hop_limit, origin)
+        for waiting in self._for_absent.take_out():
+            self._queue.send(*waiting)
 
     def change_subscriptions(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Follow what the other domains want."""
@@ -430,6 +440,8 @@ class HeadConnection:
         if self._mirrors is not None:
             self._mirrors.contracts_changed()
         self._forget_lines()
+        if self._mediation is not None:
+            self._mediation.contracts_changed()
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
@@ -518,8 +530,15 @@ class HeadConnection:
             return Entry(message.skip, self._no_inbox, once=True)
         if reply and not reply.startswith(REPLY_PREFIX):
             reply = f"{REPLY_PREFIX}{self._engine.domain}.{reply}"
-        selected = any(route.selectors for route in routes)
-        flows = [self._way_out(line, message, subject, reply, routes)] if routes else []
+        way = None
+        if self._mediation is not None and routes and subject is message.subject:
+            way = self._mediation.way_out(subject)
+        if way is not None:
+            leaving = msgspec.structs.replace(message, subject=subject, reply=reply)
+            flows: list[Flow] = [way.flow(line, leaving, lambda: FROM_HERE)]
+        else:
+            flows = [self._way_out(line, message, subject, reply, routes)] if routes else []
+        selected = way is None and any(route.selectors for route in routes)
         if refused:
             flows.append(MayNotLeave(self._border_book, line, message, subject, refused))
         flow_out = flows[0] if len(flows) == 1 else FanOut(flows)
@@ -549,28 +568,38 @@ class HeadConnection:
         return self._engine.border is None or is_internal(subject)
 
     def _way_out(
-        self, line: bytes, message: Message, subject: str, reply: str, routes: tuple[Route, ...]
+        self,
+        line: bytes,
+        message: Message,
+        subject: str,
+        reply: str,
+        routes: tuple[Route, ...],
+        *,
+        booked: bool = False,
     ) -> Flow:
-        """The flows of some routes as one, each with the line that it needs. Most often there is only one."""
+        """The flows of some routes as one, each with the line that it needs. Most often there is only one.
+
+        Where somebody selects, messages are booked here, unless they were `booked` before.
+        """
         flows: list[Flow] = []
-        ways: list[Way] = []
+        ways: list[SelectedWay] = []
         for flow, groups, selectors in routes:
             if len(groups) > MAX_GROUPS:
                 groups = groups[:MAX_GROUPS]
                 flows.append(self._too_many_groups)
-                ways.append(Way(self._too_many_groups, (), 0))
+                ways.append(SelectedWay(self._too_many_groups, (), 0))
             new_line = message.line(subject, reply, groups)
             flows.append(flow if new_line == line else Rewrite(line, new_line, message.skip, flow))
-            ways.append(Way(flows[-1], selectors, flow.destinations.bit_count()))
+            ways.append(SelectedWay(flows[-1], selectors, flow.destinations.bit_count()))
         if any(way.selectors for way in ways):
-            book = partial(self._book_selected, subject, request=bool(reply))
+            book = partial(self._book_selected, subject, request=bool(reply), booked=booked)
             return SelectedFlow(line, message, ways, book)
         return flows[0] if len(flows) == 1 else FanOut(flows)
 
-    def _book_selected(self, subject: str, sent: int, kept_back: int, *, request: bool) -> None:
-        if request:
+    def _book_selected(self, subject: str, sent: int, kept_back: int, *, request: bool, booked: bool) -> None:
+        if request and not booked:
             self._ledger.sent.requests += sent
-        elif sent:
+        elif sent and not booked:
             self._ledger.sent.add(subject, sent)
         if kept_back:
             self._ledger.keep_back(subject, kept_back)
@@ -586,12 +615,38 @@ class HeadConnection:
         """
         if self._mirrors is not None and topic_class is not None:
             body = self._mirrors.arrived(body, topic_class, origin)
+        way = None
+        if self._mediation is not None and topic_class is not None:
+            way = self._mediation.way_in(topic_class)
+        self._enqueue(body, hop_limit, origin, way)
+
+    def _enqueue(self, body: bytes, hop_limit: int, origin: str, way: Way | None) -> None:
         if self._given_up:
             body, jobs = jobs_apart(body)
             if jobs:
                 self.retarget(jobs, self._engine.own_bit, hop_limit, origin)
         if body:
-            self._queue.send(body, hop_limit, origin)
+            self._queue.send(body, hop_limit, origin, way)
+
+    def _deliver_mediated(self, body: bytes, origin: str) -> None:
+        """What was transformed comes in like all else, but goes nowhere else: there it would be again."""
+        self._enqueue(body, 1, origin, None)
+
+    def _send_mediated(self, body: bytes) -> None:
+        """What was transformed leaves by the routes that there are now: it was judged, and booked, before."""
+        known: dict[bytes, Entry] = {}
+
+        def resolve(line: bytes) -> Entry:
+            message = parse_message_line(line)
+            routes = self._engine.route(message.subject)
+            flow: Flow = DISCARD
+            if routes:
+                flow = self._way_out(line, message, message.subject, message.reply, routes, booked=True)
+            entry = known[line] = Entry(message.skip, flow)
+            return entry
+
+        scan(body, known, resolve)
+        self._buffer_done()
 
     def retarget(self, body: bytes, away: int, hop_limit: int, origin: str = FROM_HERE) -> bool:
         """Send messages for queue groups to whoever has members, as the domains `away` do not serve them.
@@ -613,14 +668,15 @@ class HeadConnection:
         self._buffer_done()
         return True
 
-    def _hand_over(self, body: bytes, hop_limit: int, origin: str) -> None:
-        self._for_absent.hop_limit, self._for_absent.origin = hop_limit, origin
+    def _hand_over(self, body: bytes, hop_limit: int, origin: str, way: Way | None = None) -> None:
+        self._for_absent.hop_limit, self._for_absent.origin, self._for_absent.way = hop_limit, origin, way
+        lines = self._inbound_lines.plain if way is None else self._inbound_lines.of(way)
         try:
-            self._inbound_lines.take(origin, body)
+            lines.take(origin, body)
         except WireError as error:
             log.error("refused the rest of a frame from another domain: %s", error)
             self._ledger.refuse_body(MALFORMED)
-        self._inbound_lines.book_requests(self._ledger.delivered)
+        lines.book_requests(self._ledger.delivered)
         if self._departed:
             departed = b"".join(self._departed)
             self._departed.clear()
@@ -628,10 +684,10 @@ class HeadConnection:
 
     def _arriving_from(self) -> str:
         """The domain whose frame is being handed over."""
-        return self._inbound_lines.origin
+        return self._for_absent.origin
 
-    def _inbound(self, origin: str, line: bytes) -> Entry:
-        """Where a message from another domain goes."""
+    def _inbound(self, origin: str, line: bytes, way: Way | None = None) -> Entry:
+        """Where a message from another domain goes; with a `way`, before it is transformed."""
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
@@ -641,7 +697,8 @@ class HeadConnection:
             return Entry(message.skip, self._machinery, once=True, booked=False)
         if message.reply and not self._leads_back(message.reply):
             return Entry(message.skip, self._no_way_back, once=True, booked=False)
-        if self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
+        died_here = origin == FROM_HERE and message.subject.startswith(DEAD_LETTER_PREFIX)
+        if not died_here and self._engine.rules.contract_of(message.subject).scope is Scope.DOMAIN:
             return Entry(message.skip, self._stays_home)
         crosses = origin != FROM_HERE and not is_internal(message.subject)
         if self._engine.border is not None and crosses:
@@ -664,10 +721,16 @@ class HeadConnection:
         once = bool(message.reply) or is_internal(message.subject)
         if not once and self._engine.awaited(message.subject):
             return Entry(message.skip, self._for_absent)
-        outlet = self._attachment.outlet(line, message, groups)
         booked = True
-        if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
-            outlet, booked = limited, False
+        if way is not None and way.concerns(message.subject):
+            served = groups if rules.contract_of(message.subject).queue is Queue.ONCE else message.groups
+            entering = msgspec.structs.replace(message, groups=served)
+            outlet: Flow = way.flow(line, entering, self._arriving_from)
+            booked = False
+        else:
+            outlet = self._attachment.outlet(line, message, groups)
+            if self.arrivals and (limited := self.arrivals.outlet(line, message, outlet, request=once)):
+                outlet, booked = limited, False
         if missing:
             new_line = message.line(message.subject, message.reply, missing)
             elsewhere = Rewrite(line, new_line, message.skip, Gathered(self._departed))

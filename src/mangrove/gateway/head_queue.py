@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-Waiting = tuple[bytes, int, str]
-"""A body, what its frame had left of hops, and the domain that it came from."""
+if TYPE_CHECKING:
+    from mangrove.gateway.mediation.mediation import Way
+
+Waiting: TypeAlias = "tuple[bytes, int, str, Way | None]"
+"""A body, what its frame had left of hops, the domain that it came from, and by which transform it goes."""
 
 
 class HeadQueue:
@@ -17,7 +21,10 @@ class HeadQueue:
     """
 
     def __init__(
-        self, limit_bytes: int, deliver: Callable[[bytes, int, str], None], dropped: Callable[[bytes], None]
+        self,
+        limit_bytes: int,
+        deliver: Callable[[bytes, int, str, Way | None], None],
+        dropped: Callable[[bytes], None],
     ) -> None:
         self._limit_bytes = limit_bytes
         self._deliver = deliver
@@ -31,12 +38,12 @@ class HeadQueue:
         """Whether nothing waits and nothing need wait."""
         return self._open and not self._held
 
-    def send(self, body: bytes, hop_limit: int, origin: str = "") -> None:
+    def send(self, body: bytes, hop_limit: int, origin: str = "", way: Way | None = None) -> None:
         """Deliver now, or when the broker can take it; `hop_limit` is what its frame had left."""
         if self._open:
-            self._deliver(body, hop_limit, origin)
+            self._deliver(body, hop_limit, origin, way)
             return
-        self._held.append((body, hop_limit, origin))
+        self._held.append((body, hop_limit, origin, way))
         self.held_bytes += len(body)
         while self.held_bytes > self._limit_bytes:
             self._dropped(self._pop()[0])

@@ -9,6 +9,7 @@ from mangrove.gateway.links.end import LinkEnd
 from mangrove.gateway.links.links import Links
 from mangrove.model.access.refusals import AccessRefusal
 from mangrove.model.audit.entry import AuditFigures
+from mangrove.model.mediation.figures import TransformFigures
 from mangrove.model.status import (
     GatewayStatus,
     LimitFigures,
@@ -44,6 +45,7 @@ def gateway_report(
     access: tuple[AccessRefusal, ...] = (),
     sealing: SealingFigures | None = None,
     audit: AuditFigures | None = None,
+    transforms: dict[str, TransformFigures] | None = None,
 ) -> GatewayStatus:
     """Everything that `mangrove status` shows of a gateway. Nothing that is counted is left out here."""
     overlay = engine.status(now)
@@ -100,6 +102,7 @@ def gateway_report(
         access=access,
         sealing=sealing or SealingFigures(),
         audit=audit or AuditFigures(),
+        transforms=transforms or {},
     )
 
 

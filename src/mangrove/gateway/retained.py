@@ -161,6 +161,7 @@ class RetainedMirror:
             not is_internal(subject)
             and not subject_problem(subject, wildcards=False)
             and self._rules.contract_of(subject).scope is not Scope.DOMAIN
+            and self._rules.contract_of(subject).transform is None
             and (not to or self._border is None or self._border.leaving_for(to, subject).allowed)
         )
 

@@ -117,7 +117,7 @@ class ManagedProcess:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order
-                preexec_fn=lambda: _die_with_parent(parent),
+                preexec_fn=lambda: die_with_parent(parent),
             )
         await self._wait_until_ready(self._process, offset)
 
@@ -192,7 +192,7 @@ async def stop_in_order(*stages: Iterable[ManagedProcess], within_s: float = STO
 if sys.platform == "linux":
     _libc = ctypes.CDLL(None, use_errno=True)
 
-    def _die_with_parent(parent: int) -> None:
+    def die_with_parent(parent: int) -> None:
         """Runs in the child between fork and exec."""
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before the request was in force
@@ -200,5 +200,5 @@ if sys.platform == "linux":
 
 else:
 
-    def _die_with_parent(parent: int) -> None:
+    def die_with_parent(parent: int) -> None:
         """Other systems have no such request; children end when their parent stops them."""

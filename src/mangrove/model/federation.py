@@ -15,12 +15,13 @@ from mangrove.model.balancing import Balancing, Placement
 from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.congestion.parameters import Congestion
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
+from mangrove.model.mediation.transform import Transform
 from mangrove.model.names.mapping import NameMapping
 from mangrove.model.plans.rules import PlanRules
 from mangrove.model.security.external import ExternalCredentials
 from mangrove.model.security.rules import Security
 from mangrove.model.site_pair import SitePair, site_pair
-from mangrove.model.topics import TopicRules
+from mangrove.model.topics import Contract, TopicRules
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 DEFAULT_QUEUE_BYTES = 64 << 20
@@ -218,6 +219,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
     """Domains in the order of their numbers on the wire; none: by their names."""
     links: tuple[Link, ...] = ()
     topics: TopicRules = TopicRules()
+    transforms: dict[str, Transform] = {}
+    """What contracts may have done with messages, by name."""
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     queue_bytes: int = DEFAULT_QUEUE_BYTES
     limits: Limits = Limits()
@@ -280,7 +283,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     def topology_hash(self) -> str:
         """Names what all gateways must agree on: numbering of domains, who to call, links and contracts."""
-        return _hash_of(self._agreed({"contracts": self.topics.contracts}))
+        return _hash_of(self._agreed({"contracts": [_as_agreed(each) for each in self.topics.contracts]}))
 
     def shape_hash(self) -> str:
         """Names what all gateways must agree on and nobody can change while they run: all but contracts."""
@@ -298,7 +301,16 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
                 (name, sorted(group.links), sorted(group.sites)) for name, group in self.risk_groups.items()
             ),
             sorted(name for name, domain in self.domains.items() if domain.gateways > 1),
+            *([sorted(self.transforms.items())] if self.transforms else []),
         )
+
+
+def _as_agreed(contract: Contract) -> dict[str, object]:
+    """What a contract says; what was unknown to earlier releases only where it says something."""
+    said: dict[str, object] = msgspec.structs.asdict(contract)
+    if contract.transform is None:
+        del said["transform"]
+    return said
 
 
 def _hash_of(agreed: object) -> str:

@@ -9,6 +9,7 @@ from mangrove.model.agents.status import AgentStatus
 from mangrove.model.audit.entry import AuditFigures
 from mangrove.model.hosting.broker_status import BrokerStatus
 from mangrove.model.hosting.host_status import HostStatus
+from mangrove.model.mediation.figures import TransformFigures
 from mangrove.model.questions.endangered import EndangeredRegion, ExposedPath
 
 
@@ -386,6 +387,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     asks: tuple[AskStatus, ...] = ()
     limits: LimitFigures = LimitFigures()
     sealing: SealingFigures = SealingFigures()
+    transforms: dict[str, TransformFigures] = {}
+    """By name."""
     silence: SilenceFigures = SilenceFigures()
     pair: PairStatus | None = None
     """None: this is the only gateway of its domain."""

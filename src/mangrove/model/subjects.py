@@ -23,6 +23,10 @@ LETTER_SUBJECT = "_MGL"
 """Messages from gateway to gateway. No broker ever sees them."""
 
 
+DEAD_LETTER_PREFIX = "dead.letter."
+"""What could not be transformed is told under this prefix and its own subject, where that was tried."""
+
+
 MARKER_PREFIX = "$MGV."
 """Markers by which a gateway measures how long messages are inside its domain. They never leave it."""
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from mangrove.model.congestion.terms import MAX_TERMS, Slow, TopicTerms
+from mangrove.model.mediation.transform import TransformUse
 from mangrove.model.subjects import covers, is_internal, matches
 
 DEFAULT_MAX_PATHS = 4
@@ -101,6 +102,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Whether bodies are sealed between the gateways of publishers and subscribers."""
     sample_text: bool = False
     """Whether the recorder may keep words of some messages."""
+    transform: TransformUse | None = None
+    """What a gateway makes of its messages."""
 
     @property
     def always_routed(self) -> bool:

@@ -14,7 +14,7 @@ class Ends:
         self.shut_after = 0
         self.queue = HeadQueue(limit_bytes, self._deliver, self.dropped.append)
 
-    def _deliver(self, body: bytes, _hops: int, _origin: str) -> None:
+    def _deliver(self, body: bytes, _hops: int, _origin: str, _way: object) -> None:
         self.delivered.append(body)
         if len(self.delivered) == self.shut_after:
             self.queue.shut()

@@ -35,6 +35,7 @@ from mangrove.model.versions.document import FIRST_VERSION
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mangrove.model.mediation.figures import TransformFigures
     from mangrove.model.status import FederationStatus, GatewayStatus, LinkStatus, MirrorFigures, PairStatus
 
 BUSIEST = 10
@@ -333,6 +334,15 @@ def _counted_of_mirrors(mirrors: MirrorFigures) -> dict[str, int]:
     }
 
 
+def _counted_of_transforms(transforms: dict[str, TransformFigures]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name, figures in transforms.items():
+        counts[f"messages transformed by {name}"] = figures.transformed
+        counts[f"messages that wait for the transform {name}"] = figures.waiting
+        counts[f"processes started for the transform {name}"] = figures.processes
+    return counts
+
+
 def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
     """Everything that a gateway counted and that has no column of its own, as far as it happened."""
     named: Counter[str] = Counter()
@@ -348,6 +358,7 @@ def _also_counted(gateway: GatewayStatus) -> Iterator[tuple[str, int]]:
         "bodies of confidential topics opened": gateway.sealing.opened,
         "sealed bodies sent back to their origin, their destination being lost": gateway.sealing.turned_back,
         **{f"bodies refused: {why}": count for why, count in gateway.sealing.refused.items()},
+        **_counted_of_transforms(gateway.transforms),
         "connections refused": gateway.refused_connections,
         **{f"connections refused: {why}": count for why, count in gateway.refused_by_reason.items()},
         **({} if gateway.pair is None else _counted_of_pair(gateway.pair)),

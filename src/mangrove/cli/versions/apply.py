@@ -76,7 +76,9 @@ def fixed_mistakes(running: Federation, wanted: Federation) -> list[Mistake]:
     found += [Mistake("domains", f"{name} cannot leave a running federation yet") for name in there - here]
     if {link.pair for link in running.links} != {link.pair for link in wanted.links}:
         found.append(Mistake("links", "links cannot come or go while the federation runs"))
-    elif not found and running.shape_hash() != wanted.shape_hash():
+    if running.transforms != wanted.transforms:
+        found.append(Mistake("transforms", "transforms cannot change while the federation runs"))
+    if not found and running.shape_hash() != wanted.shape_hash():
         found.append(
             Mistake("", "delays of links, max_message_bytes, prepare, risk_groups or gateways are other ones")
         )

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from mangrove.config.document.fields import Paths, Rate, Resiliency, Strict, mirror_mode, pattern
+from mangrove.config.document.transforms import TransformUseDocument, transform_section
 from mangrove.model.congestion.terms import Slow
 from mangrove.model.federation import (
     DEFAULT_MAX_SUBJECTS,
@@ -101,6 +102,11 @@ class TopicDocument(Strict):
         default=False,
         description="Whether the recorder keeps words of some of its messages in the lake, for "
         "`mangrove pipeline semantics`. Not together with `confidential`.",
+    )
+    transform: Annotated[TransformUseDocument | None, BeforeValidator(transform_section)] = Field(
+        default=None,
+        description="What a gateway makes of its messages: a name under `transforms`, or the section below. "
+        "Not together with `mirror`.",
     )
 
 

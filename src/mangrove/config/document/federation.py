@@ -17,6 +17,7 @@ from mangrove.config.document.fields import (
 )
 from mangrove.config.document.security import AccessDocument, SecurityDocument
 from mangrove.config.document.sites import DomainDocument, LinkDocument, RegionDocument, RiskGroupDocument
+from mangrove.config.document.transforms import TransformDocument
 from mangrove.model.federation import (
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_QUEUE_BYTES,
@@ -24,6 +25,8 @@ from mangrove.model.federation import (
     Urgency,
 )
 from mangrove.model.security.rules import SecurityMode
+
+MAX_TRANSFORMS = 256
 
 
 class FederationDocument(Strict):
@@ -33,6 +36,9 @@ class FederationDocument(Strict):
     domains: Annotated[dict[Name, DomainDocument], Field(min_length=1)] = Field(description="The sites.")
     links: list[LinkDocument] = Field(default=[], description="Which sites are linked.")
     topics: list[TopicDocument] = Field(default=[], description="Contracts, the first match wins.")
+    transforms: Annotated[dict[Name, TransformDocument], Field(max_length=MAX_TRANSFORMS)] = Field(
+        default={}, description="What contracts may have done with messages, by name."
+    )
     max_message_bytes: Annotated[int, Field(ge=1024, le=MAX_MESSAGE_LIMIT_BYTES)] = Field(
         default=DEFAULT_MAX_MESSAGE_BYTES, description="Larger messages are refused."
     )

@@ -10,7 +10,7 @@ from mangrove.model.selectors.selector import Selector
 from mangrove.overlay.protocol.bodies import CRLF, Flow, Message
 
 
-class Way(NamedTuple):
+class SelectedWay(NamedTuple):
     """To domains that select the same."""
 
     flow: Flow
@@ -34,7 +34,7 @@ class SelectedFlow:
     __slots__ = ("_book", "_head", "_head_end", "_length", "_verdict", "_ways")
 
     def __init__(
-        self, line: bytes, message: Message, ways: Sequence[Way], book: Callable[[int, int], None]
+        self, line: bytes, message: Message, ways: Sequence[SelectedWay], book: Callable[[int, int], None]
     ) -> None:
         """`book` is told how many messages went on at all, and how many copies nobody at their end wants."""
         self._ways = tuple(ways)

@@ -16,6 +16,7 @@ from mangrove.model.versions.succession import MAX_CLASS, MAX_WITHDRAWN, fixed_m
 
 MAX_CONTRACTS = 4096
 MAX_CONTRACT_PATHS = 16
+MAX_NAME = 63
 LIVE_REMEDY = "stop all sites, and start them with the new federation file"
 
 
@@ -90,6 +91,8 @@ def _contract_mistakes(contract: Contract, topics: TopicRules) -> Iterator[str]:
         yield f"{where}: so many paths cannot be"
     if contract.resiliency is not None and not 0 < contract.resiliency < 1:
         yield f"{where}: resiliency is {contract.resiliency}"
+    if contract.transform is not None and (contract.mirror or len(contract.transform.use) > MAX_NAME):
+        yield f"{where}: it is mirrored and transformed, or its transform has no name"
     if contract.max_hops is not None and not 1 <= contract.max_hops <= 31:
         yield f"{where}: max_hops is {contract.max_hops}"
     if not 0 <= contract.separation_km <= 20_040:

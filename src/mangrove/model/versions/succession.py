@@ -159,6 +159,13 @@ def fixed_mistakes(before: TopicRules, after: TopicRules) -> list[str]:
         for key in FIXED
         if getattr(old.contract, key) != getattr(new.contract, key)
     }
+    found |= {
+        f"the place of `transform` of {new.contract.match}": None
+        for old, new in moves(before, after)
+        if old.contract.transform is not None
+        and new.contract.transform is not None
+        and old.contract.transform.at is not new.contract.transform.at
+    }
     return list(found)
 
 

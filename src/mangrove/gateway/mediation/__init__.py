@@ -1,0 +1,1 @@
+"""Transforms of messages, in processes of their own: a bad one costs its own topic, and no other."""

@@ -1,0 +1,1 @@
+"""Transforms as contracts name them, and what gateways count of them."""

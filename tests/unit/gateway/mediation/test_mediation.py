@@ -1,0 +1,115 @@
+"""Which messages are transformed, and how dead letters are written."""
+
+from __future__ import annotations
+
+from mangrove.broker.message_heads import decode_head
+from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.mediation.job import Job, Named, dead_letter, split, written
+from mangrove.gateway.mediation.mediation import Mediation
+from mangrove.model.federation import Domain, Federation
+from mangrove.model.mediation.transform import Format, Place, Transform, TransformUse
+from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.versions.document import first_document
+from mangrove.model.versions.rules_in_force import RulesInForce
+from mangrove.model.versions.succession import fixed_mistakes, successor
+from mangrove.overlay.protocol.bodies import Message, parse_message_line
+
+USE = TransformUse(use="compact")
+SENT = TransformUse(use="compact", at=Place.SENDING)
+FEDERATION = Federation(
+    name="f",
+    domains={name: Domain(name=name, base_port=1) for name in "ab"},
+    topics=TopicRules((Contract(match="x.>", transform=USE), Contract(match="y.>", transform=SENT))),
+    transforms={"compact": Transform(encode=Format.MSGPACK)},
+)
+HEAD = b"NATS/1.0\r\nMangrove-Id: abcdefghijkl.00000000001\r\nA: b\r\n\r\n"
+
+
+def mediation(rules: RulesInForce) -> Mediation:
+    found = Mediation(FEDERATION, rules, Ledger("a", 1))
+    found.join(lambda body, origin: None, lambda body: None, lambda subject: ())
+    return found
+
+
+async def test_messages_come_in_by_the_class_of_their_frame() -> None:
+    """Also under contracts that were withdrawn, or that do not hold here yet."""
+    first = first_document(FEDERATION)
+    rules = RulesInForce(first.topics)
+    mediated = mediation(rules)
+    assert mediated.way_in(0) is not None
+    assert mediated.way_in(1) is None, "it is transformed where it is sent"
+    assert mediated.way_in(first.topics.unmatched) is None
+    again = successor(
+        first,
+        (Contract(match="x.>"), Contract(match="y.>"), Contract(match="z", transform=USE)),
+        by="",
+        at="",
+    )
+    new = again.topics.class_of("z")
+    assert mediated.way_in(new) is None
+    rules.understand(again.topics)
+    assert mediated.way_in(new) is not None
+    rules.adopt(again.topics)
+    mediated.contracts_changed()
+    assert mediated.way_in(0) is not None, "frames under the old contract may still come"
+    assert mediated.way_in(again.topics.class_of("x.1")) is None
+
+
+async def test_messages_leave_by_the_contract_that_holds() -> None:
+    mediated = mediation(RulesInForce(FEDERATION.topics))
+    assert mediated.way_out("x.1") is None
+    assert mediated.way_out("y.1") is not None
+    assert mediated.way_out("z") is None
+    everything = RulesInForce(TopicRules((Contract(match=">", transform=SENT),)))
+    assert mediation(everything).way_out("dead.letter.x") is None, "or they would have dead letters"
+    assert mediation(everything).way_out("_INBOX.x") is None
+
+
+def test_a_transform_cannot_change_its_place_while_messages_flow() -> None:
+    before = TopicRules((Contract(match="x.>", transform=USE),))
+    assert fixed_mistakes(before, TopicRules((Contract(match="x.>", transform=SENT),)))
+    assert not fixed_mistakes(before, TopicRules((Contract(match="x.>"),)))
+    other = TransformUse(use="other")
+    assert not fixed_mistakes(before, TopicRules((Contract(match="x.>", transform=other),)))
+
+
+def test_a_message_is_written_as_it_was_but_for_its_payload() -> None:
+    payload = b"12345"
+    message = Message("x.1", "_MGR.a._INBOX.1", len(HEAD), len(HEAD) + 5, ("g1", "g2"))
+    line = message.line(message.subject, message.reply, message.groups)
+    run = b"%b\r\n%b%b\r\n" % (line, HEAD, payload)
+    jobs = split(run * 3, len(line), message, "b", None)
+    assert [(job.head, job.payload) for job in jobs] == [(HEAD, payload)] * 3
+    assert written(message, HEAD, payload) == run
+    longer = written(message, HEAD, b"1234567")
+    assert longer.endswith(HEAD + b"1234567\r\n")
+    assert parse_message_line(longer.partition(b"\r\n")[0]).size_bytes == len(HEAD) + 7
+
+
+def test_a_dead_letter_keeps_what_it_tells_of() -> None:
+    use = Named("compact", None)
+    job = Job(Message("x.1", "", len(HEAD), len(HEAD) + 5), "b", HEAD, b"12345", use)
+    line, _, rest = dead_letter(job, "it\r\nfailed: \x00", ("g",), 1 << 16).partition(b"\r\n")
+    message = parse_message_line(line)
+    assert (message.subject, message.reply, message.groups) == ("dead.letter.x.1", "", ("g",))
+    head, payload = rest[: message.header_bytes], rest[message.header_bytes :]
+    assert head.startswith(HEAD.removesuffix(b"\r\n")), "the id stays in front"
+    assert decode_head(head) == {
+        "Mangrove-Id": "abcdefghijkl.00000000001",
+        "A": "b",
+        "Mangrove-Dead-Reason": "it failed:",
+        "Mangrove-Dead-Transform": "compact",
+        "Mangrove-Dead-Subject": "x.1",
+    }
+    assert payload == b"12345\r\n"
+
+
+def test_a_dead_letter_is_no_larger_than_a_message_may_be() -> None:
+    for size in (0, 500, 900, 1000):
+        job = Job(Message("x.1", "", -1, size), "b", b"", b"x" * size, Named("compact", None))
+        line, _, rest = dead_letter(job, "failed", (), 1000).partition(b"\r\n")
+        message = parse_message_line(line)
+        assert message.size_bytes <= 1000
+        assert len(rest) == message.size_bytes + 2
+        headers = decode_head(rest[: message.header_bytes])
+        assert headers.get("Mangrove-Dead-Cut", "") == ("" if size < 850 else str(size))
