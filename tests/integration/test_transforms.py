@@ -17,6 +17,7 @@ from tests.kit.odd_functions import importable
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
+import mangrove
 from mangrove.config import parse_federation
 from mangrove.gateway.mediation.worker_process import WORKER_MODULE
 from mangrove.model.status import GatewayStatus
@@ -101,6 +102,35 @@ async def test_what_subscribers_get(two: Running) -> None:
         status = await two.gateway("berlin")
         assert status.transforms["severe"].left_out == 1
         assert status.dropped["left out by the transform severe"] == 1
+
+
+@pytest.mark.parametrize(("subject", "kept_back"), [("quake.chosen", 2), ("reading.chosen", 2)])
+async def test_what_is_selected_is_transformed_and_counted_once(
+    two: Running, subject: str, kept_back: int
+) -> None:
+    """Headers are as they were published: they are judged before what is received is transformed."""
+    run = {"run_dir": two.launched.directory}
+    async with (
+        mangrove.connect(domain="berlin", **run) as berlin,
+        mangrove.connect(domain="lyon", **run) as lyon,
+    ):
+        chosen = await lyon.subscribe(subject, where="region = 'north'")
+        await lyon.ready(subject)
+        before = await two.gateway("berlin")
+        for number, region in enumerate(("north", "south", "north", "south", "north")):
+            body = json.dumps({"severity": 4, "id": number}).encode()
+            await berlin.publish(subject, body, headers={"region": region})
+        got = [(await chosen.next(timeout=10)).data for _ in range(3)]
+        read = json.loads if subject.startswith("quake") else msgspec.msgpack.decode
+        assert [read(each)["id"] for each in got] == [0, 2, 4]
+
+        async def counted() -> bool:
+            return (await two.gateway("berlin")).kept_back == before.kept_back + kept_back
+
+        await eventually(counted, "what nobody selects is counted")
+        after = await two.gateway("berlin")
+        # What is transformed here is counted before it is; what is only sent, if anybody wants it.
+        assert after.sent - before.sent == (5 if subject.startswith("quake") else 3)
 
 
 async def test_requests_and_queue_groups(two: Running) -> None:
