@@ -109,10 +109,10 @@ async def test_what_is_selected_is_transformed_and_counted_once(
     two: Running, subject: str, kept_back: int
 ) -> None:
     """Headers are as they were published: they are judged before what is received is transformed."""
-    run = {"run_dir": two.launched.directory}
+    run = two.launched.directory
     async with (
-        mangrove.connect(domain="berlin", **run) as berlin,
-        mangrove.connect(domain="lyon", **run) as lyon,
+        mangrove.connect(domain="berlin", run_dir=run) as berlin,
+        mangrove.connect(domain="lyon", run_dir=run) as lyon,
     ):
         chosen = await lyon.subscribe(subject, where="region = 'north'")
         await lyon.ready(subject)
