@@ -362,6 +362,9 @@ export class MapPage {
     const kept = (this.linkElements ??= new Map());
     let animated = 0;
     const seen = new Set();
+    // Many links on a small map would be one patch of colour.
+    const room = Math.sqrt(this.frame.clientWidth / (18 * this.shown.links.length));
+    const thin = Math.min(1, Math.max(0.3, room));
     for (const link of this.shown.links) {
       const key = linkKey(link.ends);
       seen.add(key);
@@ -377,7 +380,7 @@ export class MapPage {
       }
       parts.link = link;
       const d = this.line(link);
-      const width = link.grade === "bad" ? 3 : 1.6 + 5 * link.width;
+      const width = link.grade === "bad" ? 3 : thin * (1.6 + 5 * link.width);
       set(parts.base, { d, class: `link ${link.grade}${lost.has(key) ? " lost" : ""}`, "stroke-width": width.toFixed(1) });
       set(parts.anchor, { "data-grade": link.grade });
       set(parts.hit, { d });
