@@ -19,7 +19,7 @@ from rich.console import Console
 from mangrove.cli.tables.table import Table, name_column, number_column
 
 DAYS = 30
-TOPICS, TOPICS_QUICK = 120, 4
+TOPICS, TOPICS_QUICK = 40, 4
 BAR = 0.1
 LAST = "date=2026-03-31"
 

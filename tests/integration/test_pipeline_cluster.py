@@ -1,11 +1,10 @@
-"""The same plan from Spark in this process, from a standalone cluster, and from a Spark Connect server.
+"""The same bytes from Spark in this process, from a standalone cluster, and from a Spark Connect server.
 
 Master, workers and server are real, started from the pyspark package, each as a process that the test owns.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,10 @@ import pytest
 from tests.kit.spark_cluster import PATIENCE_S, connect_server, environment, standalone
 
 from mangrove.host.ports import PortReservation
+from mangrove.pipelines.jobs import availability
+from mangrove.pipelines.jobs.profile import Brokers, ProfileSettings, profile, write_profile
+from mangrove.pipelines.rates.peaks import parse_peak
+from mangrove.pipelines.spark_session import session
 from mangrove.pipelines.synthetic.operations import SyntheticOperations, generate_operations
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
@@ -42,22 +45,15 @@ def mangrove(*arguments: str) -> str:
     return result.stdout
 
 
-def planned(lake: Path, output: Path, *where: str) -> dict[str, bytes]:
-    """The job's files, and the plan made from them."""
+def written(output: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in output.iterdir()}
+
+
+def profiled(lake: Path, output: Path, *where: str) -> dict[str, bytes]:
+    """The files of `profile`."""
     options = ("--capacity", "2500", "--brokers", "3", "--peak", "all", *where, "--json")
     mangrove("pipeline", "profile", "--input", str(lake), "--output", str(output), *options)
-    files = {path.name: path.read_bytes() for path in output.iterdir()}
-    problem = str(output / "problem.json")
-    plan = json.loads(mangrove("plan", "allocate", problem, "--solver", "search", "--seed", "1", "--json"))
-    del plan["seconds"]
-    files["plan"] = json.dumps(plan).encode()
-    return files
-
-
-def available(lake: Path, output: Path, *where: str) -> dict[str, bytes]:
-    """The files of `availability`."""
-    mangrove("pipeline", "availability", "--input", str(lake), "--output", str(output), *where, "--json")
-    return {path.name: path.read_bytes() for path in output.iterdir()}
+    return written(output)
 
 
 @pytest.fixture(scope="module")
@@ -85,29 +81,38 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def local(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    return planned(lake, tmp_path_factory.mktemp("local") / "out", "--master", "local[2]")
+def local(
+    lake: Path, outages: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """What `profile` and `availability` write here, in one session of this process."""
+    base = tmp_path_factory.mktemp("local")
+    quick = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
+    with session("local[2]", memory="1g", conf=[quick]) as spark:
+        found = profile(spark, str(lake), ProfileSettings(peak=parse_peak("all")))
+        write_profile(found, Brokers(("broker1", "broker2", "broker3"), (2500.0,) * 3), base / "profile")
+        availability.run(spark, str(outages), base / "availability")
+    return written(base / "profile"), written(base / "availability")
 
 
 def test_standalone_cluster_gives_the_same_bytes(
-    lake: Path, local: dict[str, bytes], port: int, tmp_path: Path
+    lake: Path, local: tuple[dict[str, bytes], ...], port: int, tmp_path: Path
 ) -> None:
     with standalone(tmp_path, port) as cluster:
-        assert planned(lake, tmp_path / "out", "--master", cluster.url) == local
+        assert profiled(lake, tmp_path / "out", "--master", cluster.url) == local[0]
         # Both workers took part.
         assert "Launching executor" in (tmp_path / "master.log").read_text()
         assert all(any((tmp_path / f"work{number}").glob("app-*/*/stderr")) for number in range(2))
 
 
 def test_spark_connect_gives_the_same_bytes(
-    lake: Path, outages: Path, local: dict[str, bytes], port: int, tmp_path: Path
+    lake: Path, outages: Path, local: tuple[dict[str, bytes], ...], port: int, tmp_path: Path
 ) -> None:
     with connect_server(tmp_path, port) as url:
-        assert planned(lake, tmp_path / "out", "--remote", url) == local
-        there = ("--remote", url, "--state", str(tmp_path / "state"))
-        assert available(outages, tmp_path / "there", *there) == available(
-            outages, tmp_path / "here", "--master", "local[2]"
-        )
+        assert profiled(lake, tmp_path / "out", "--remote", url) == local[0]
+        there = ("--remote", url, "--state", str(tmp_path / "state"), "--json")
+        place = ("--input", str(outages), "--output", str(tmp_path / "there"))
+        mangrove("pipeline", "availability", *place, *there)
+        assert written(tmp_path / "there") == local[1]
 
 
 def test_nobody_there(lake: Path, port: int, tmp_path: Path) -> None:

@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 from tests.kit.rates import place, shard
 
 from mangrove.errors import InputError
-from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, profile, write_profile
-from mangrove.pipelines.jobs.profile_stream import CHECKPOINT, follow
+from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, follow, profile, write_profile
 from mangrove.pipelines.rates import cube
+from mangrove.pipelines.rates.kept_facts import NAME
 from mangrove.pipelines.rates.peaks import parse_peak
 from mangrove.pipelines.reading.source import lake as lake_source
+from mangrove.pipelines.state.following import NOTE
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
 
 pytestmark = pytest.mark.timeout(900)
@@ -141,20 +142,18 @@ def test_a_state_day_by_day_gives_the_bytes_of_a_full_run(
     assert set((state / "sums").glob("*.npz")) == set(files)
     # So it is with facts, also if they are asked for by domain.
     south = ProfileSettings(domains=frozenset({"south"}))
-    facts = {path.name: path.stat().st_size for path in (state / "facts").iterdir()}
-    for name in facts:
-        (state / "facts" / name).write_bytes(b"ARROW1")
+    facts = {path: path.stat().st_size for path in state.glob(f"topic_rates/*/*/*/{NAME}")}
+    for path in facts:
+        path.write_bytes(b"ARROW1")
     kept = written(profile(spark, str(lake), south, state=state), tmp_path / "kept")
     assert kept == written(profile(spark, str(lake), south), tmp_path / "full")
     assert written(profile(spark, str(lake), state=state), tmp_path / "kept") == full
-    assert {path.name: path.stat().st_size for path in (state / "facts").iterdir()} == facts
+    assert {path: path.stat().st_size for path in facts} == facts
 
 
 def test_a_stream_keeps_the_state_and_goes_on_after_a_crash(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mangrove.pipelines.jobs import profile_stream
-
     lake, state = tmp_path / "lake", tmp_path / "state"
     generate(SyntheticRates(topics=4, seconds=1200, file_s=300, seed=8, daily=False), lake)
     source = lake_source(str(lake))
@@ -163,14 +162,16 @@ def test_a_stream_keeps_the_state_and_goes_on_after_a_crash(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(profile_stream, "refresh", crash)
+        patched.setattr("mangrove.pipelines.jobs.profile.refresh", crash)
         with pytest.raises(Exception, match="killed"):
             follow(spark, source, state)
     assert not (state / "manifest.json").exists()
-    assert follow(spark, source, state) == 1
-    assert follow(spark, source, state) == 0
+    notes: list[str] = []
+    for _ in range(2):
+        follow(spark, source, state, progress=notes.append)
+    assert notes == ["batch 0 is in the result"]
     full = written(profile(spark, str(lake)), tmp_path / "full")
     assert written(profile(spark, str(lake), state=state), tmp_path / "kept") == full
-    (state / f"{CHECKPOINT}-lake").write_text("elsewhere")
+    (state / NOTE).write_text('["elsewhere"]')
     with pytest.raises(InputError, match="checkpoint"):
         follow(spark, source, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -95,6 +96,25 @@ def test_a_run_that_dies_leaves_the_old_state(spark: SparkSession, tmp_path: Pat
     with open_state(state, "count", 1, lake(str(root))) as held:
         assert [row["events"] for row in held.frame(spark, EVENTS, SCHEMA).collect()] == [1]
     assert refreshed(spark, root, state) == ({"02a"}, {"x": 3})
+
+
+def test_parts_that_are_gone_are_made_anew_and_damaged_ones_are_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root, state = tmp_path / "lake", tmp_path / "state"
+    write(root, "one", ["x", "x"])
+    write(root, "one", ["y"], day=1)
+    write(root, "one", ["z"], day=2)
+    refreshed(spark, root, state)
+    # A directory, and the only file in another.
+    shutil.rmtree(next(state.glob("events/date=2026-03-02/domain=a/run-1")))
+    next(state.glob("events/date=2026-03-03/domain=a/run-1/*.parquet")).unlink()
+    assert refreshed(spark, root, state) == ({"02a", "03a"}, {"x": 2, "y": 1, "z": 1})
+    (damaged,) = state.glob("events/date=2026-03-04/domain=a/run-1/*.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:40])
+    with pytest.raises(InputError, match=f"--state: {state} is damaged") as caught:
+        refreshed(spark, root, state)
+    assert "delete this one" in caught.value.hint
 
 
 def test_states_that_do_not_fit_are_refused(spark: SparkSession, tmp_path: Path) -> None:

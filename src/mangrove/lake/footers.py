@@ -23,7 +23,8 @@ class Footer:
     """A file's footer. With a `problem` the file is of no use; `rows` is None when even that is not known.
 
     `fingerprint` is the same for copies. `narrow` names columns that Spark reads as whole numbers and casts.
-    `holes`: values that may not be missing could be; only the data can tell.
+    `holes`: values that may not be missing could be; only the data can tell. `first_s` and `last_s`: the
+    seconds that its rows are of, if it tells.
     """
 
     rows: int | None
@@ -32,6 +33,8 @@ class Footer:
     replaces: tuple[str, ...] = ()
     narrow: tuple[str, ...] = ()
     holes: bool = False
+    first_s: int | None = None
+    last_s: int | None = None
 
 
 def read_footer(filesystem: pafs.FileSystem, path: str, table: Table, *, has_domain: bool) -> Footer:
@@ -48,12 +51,15 @@ def read_footer(filesystem: pafs.FileSystem, path: str, table: Table, *, has_dom
     if problem := schema_problem(schema, table, has_domain=has_domain):
         return Footer(metadata.num_rows, problem)
     replaces = keys.get(REPLACES_KEY.encode(), b"").decode(errors="replace")
+    first_s, last_s = _seconds(metadata)
     return Footer(
         metadata.num_rows,
         fingerprint=_fingerprint(metadata),
         replaces=tuple(name for name in replaces.split("\n") if name),
         narrow=_narrow(metadata, schema, table),
         holes=_holes(metadata, schema, table),
+        first_s=first_s,
+        last_s=last_s,
     )
 
 
@@ -91,6 +97,17 @@ def _fingerprint(metadata: pq.FileMetaData) -> str:
             known = bounds is not None and bounds.has_min_max
             sha.update(f"{chunk.total_compressed_size} {(bounds.min, bounds.max) if known else ''}".encode())
     return sha.hexdigest()[:16]
+
+
+def _seconds(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
+    """The first and the last second of its rows, by the bounds of every group."""
+    place = next(n for n in range(len(metadata.schema)) if metadata.schema.column(n).name == "ts")
+    bounds = [metadata.row_group(n).column(place).statistics for n in range(metadata.num_row_groups)]
+    if not bounds or not all(each is not None and each.has_min_max for each in bounds):
+        return None, None
+    return int(min(each.min for each in bounds).timestamp()), int(
+        max(each.max for each in bounds).timestamp()
+    )
 
 
 def _narrow(metadata: pq.FileMetaData, schema: pa.Schema, table: Table) -> tuple[str, ...]:

@@ -30,19 +30,7 @@ from mangrove.pipelines.session.settings import SparkSettings
 app = typer.Typer(help="Turn recorded telemetry into plans, on Spark.", no_args_is_help=True)
 BUSIEST = 10
 
-app.command("calibrate")(pipeline_jobs.calibrate)
-app.command("availability")(pipeline_jobs.availability)
-app.command("slo")(pipeline_jobs.slo)
-app.command("cases")(pipeline_jobs.cases)
-app.command("load")(load_jobs.load)
-app.command("utility")(load_jobs.utility)
-app.command("semantics")(semantics_command.semantics)
-app.command("report")(pipeline_jobs.report)
-app.command("risk")(risk_command.risk)
-app.command("run")(run.run)
 
-
-@app.command()
 @session_options
 def profile(
     output: OutputOption,
@@ -139,9 +127,7 @@ def profile(
         check_output(output, job.JOB)
         started = time.monotonic()
         if stream and state is not None:
-            from mangrove.pipelines.jobs.profile_stream import follow
-
-            follow(spark, source, state, seconds, progress)
+            job.follow(spark, source, state, seconds, progress)
         found = job.profile(spark, source, settings, progress, state)
         kept = None
         if scenarios is not None:
@@ -159,7 +145,6 @@ def profile(
     stderr_console().print(f"written to {output}; next: mangrove plan allocate {output / 'problem.json'}")
 
 
-@app.command()
 def synthetic(
     output: Annotated[Path, typer.Option("--output", help="Directory of the new lake.")],
     topics: Annotated[int, typer.Option(min=1, help="Topics of each domain.")] = 20,
@@ -302,3 +287,18 @@ def _show_profile(found: Any, summary: dict[str, Any]) -> None:
         f"{summary['rows']:,} rows, {summary['windows']:,} windows of {summary['window_s']} s, "
         f"{summary['repeated_rows']} repeated rows; {summary['seconds']:.1f} s, {rate:,.0f} rows/s"
     )
+
+
+# As they are met on the way from records to a plan.
+app.command("profile")(profile)
+app.command("availability")(pipeline_jobs.availability)
+app.command("slo")(pipeline_jobs.slo)
+app.command("risk")(risk_command.risk)
+app.command("load")(load_jobs.load)
+app.command("utility")(load_jobs.utility)
+app.command("semantics")(semantics_command.semantics)
+app.command("calibrate")(pipeline_jobs.calibrate)
+app.command("cases")(pipeline_jobs.cases)
+app.command("report")(pipeline_jobs.report)
+app.command("run")(run.run)
+app.command("synthetic")(synthetic)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from mangrove.errors import InputError
 from mangrove.pipelines.grouping.dealt_items import dealt
-from mangrove.pipelines.rates.blocks import BLOCK, COUNTS, MINUTE_S, arrow_schema, narrow, wide
+from mangrove.pipelines.rates.blocks import BLOCK, COUNTS, MINUTE_S, narrow, wide
+from mangrove.pipelines.reading.lake_reader import arrow_schema
 from mangrove.planning.problem.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

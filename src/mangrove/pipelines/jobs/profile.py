@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
 from mangrove.lake.files import Skipped, shown
@@ -22,7 +22,7 @@ from mangrove.pipelines.rates.brokers import Brokers
 from mangrove.pipelines.rates.cube import cubes, in_parts, row_count, tuned
 from mangrove.pipelines.rates.day_sums import DaySums, keepable
 from mangrove.pipelines.rates.facts import Facts, facts_of
-from mangrove.pipelines.rates.kept_facts import KeptFacts
+from mangrove.pipelines.rates.kept_facts import kept_facts
 from mangrove.pipelines.rates.peaks import find_peaks, periods
 from mangrove.pipelines.rates.settings import ProfileSettings
 from mangrove.pipelines.rates.statistics import RateStatistics, statistics
@@ -30,17 +30,17 @@ from mangrove.pipelines.rates.sums import Adder, collect_sums, topics_of
 from mangrove.pipelines.reading.lake_scan import Part
 from mangrove.pipelines.reading.listing import day
 from mangrove.pipelines.reading.rows import Rows, open_rows, unharmed
-from mangrove.pipelines.reading.source import Source
-from mangrove.pipelines.reading.source import lake as lake_source
+from mangrove.pipelines.reading.source import Source, as_source
+from mangrove.pipelines.state.following import keep_current
 from mangrove.pipelines.state.state import State, open_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["JOB", "Brokers", "Profile", "ProfileSettings", "profile", "refresh", "write_profile"]
+__all__ = ["JOB", "Brokers", "Profile", "ProfileSettings", "follow", "profile", "write_profile"]
 
 STATE_VERSION = 1
-SUMS, FACTS = "sums", "facts"
+SUMS = "sums"
 # A Gram matrix of more topics than this does not fit beside others in a worker's memory: they become items.
 MAX_TOPICS = 6000
 NEGATIVE = "left out: a negative count (a counter was reset)"
@@ -60,7 +60,7 @@ def profile(
     figures are the same.
     """
     settings = settings or ProfileSettings()
-    place = lake_source(source) if isinstance(source, str) else source
+    place = as_source(source)
     if state is not None:
         return _from_state(spark, place, settings, progress, state)
     rows = open_rows(spark, place, TOPIC_RATES, domains=settings.domains)
@@ -92,6 +92,22 @@ def refresh(spark: SparkSession, state: State) -> tuple[Rows, tuple[Part, ...]]:
     return rows, parts
 
 
+def follow(
+    spark: SparkSession,
+    source: Source,
+    state: Path,
+    seconds: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Keep a state current while files arrive: for some seconds, or until what is there now is in it."""
+    with open_state(state, JOB, STATE_VERSION, source) as held:
+
+        def once() -> dict[str, Any]:
+            return {"parts": refresh(spark, held)[1]}
+
+        keep_current(spark, held, (TOPIC_RATES,), once, seconds=seconds, progress=progress)
+
+
 def _from_state(
     spark: SparkSession,
     source: Source,
@@ -110,11 +126,11 @@ def _from_state(
         if settings.until_s is not None:
             cube = cube.where(f"start_s < {settings.until_s} AND date <= '{day(settings.until_s - 1)}'")
         with tuned(spark, row_count(rows)):
-            runs = state.runs(TOPIC_RATES)
-            facts = None
-            if not settings.bounded:
-                facts = KeptFacts(state.directory / FACTS, runs).of(cube, settings.domains)
-            kept = DaySums(state.directory / SUMS, runs)
+            places = state.places(TOPIC_RATES)
+            if settings.domains is not None:
+                places = {part: place for part, place in places.items() if part.domain in settings.domains}
+            facts = None if settings.bounded else kept_facts(cube, places)
+            kept = DaySums(state.directory / SUMS, state.runs(TOPIC_RATES))
             return profile_of_cube(spark, cube, rows, settings, progress, facts, kept)
 
 

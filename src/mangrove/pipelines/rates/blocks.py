@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mangrove.pipelines.rates.moments import EXACT, IntArray
+from mangrove.pipelines.reading.lake_reader import arrow_schema
 
 COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out", "subscribers", "filters")
 MICROSECONDS = 1_000_000
@@ -45,16 +46,6 @@ BLOCK = (
 def block_seconds(rows_by_second: float) -> int:
     """How long blocks should be. Results do not depend on it."""
     return next((s for s in LENGTHS_S if s * rows_by_second <= BLOCK_ROWS), LENGTHS_S[-1])
-
-
-def arrow_schema(text: str) -> pa.Schema:
-    """A schema of the kind above for Arrow."""
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary(), "double": pa.float64()}
-    fields = []
-    for name, kind in (part.split() for part in text.split(", ")):
-        inner = kinds[kind.removeprefix("array<").removesuffix(">")]
-        fields.append((name, pa.list_(inner) if kind.startswith("array") else inner))
-    return pa.schema(fields)
 
 
 def narrow(values: NDArray[Any]) -> bytes:

@@ -6,27 +6,26 @@ A row is read once. The cube is a small part of the rows' size, so it can be loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from mangrove.lake.files import LakeFile
 from mangrove.pipelines.rates.blocks import (
     BLOCK,
-    BLOCK_ROWS,
     COUNTS,
-    LENGTHS_S,
     MICROSECONDS,
     PIECE,
-    arrow_schema,
     block_seconds,
     blocks_of,
     piece_batch,
     pieces,
 )
 from mangrove.pipelines.rates.lake_batches import LakeBatches, readable
-from mangrove.pipelines.reading.lake_scan import part_of
+from mangrove.pipelines.reading.lake_reader import arrow_schema
+from mangrove.pipelines.reading.lake_scan import Part, part_of
 from mangrove.pipelines.reading.rows import Rows
 
 if TYPE_CHECKING:
@@ -72,9 +71,9 @@ def cubes(rows: Rows) -> Iterator[DataFrame]:
     """
     for _ in range(ARROW_ATTEMPTS if readable(rows) else 0):
         files = LakeBatches(rows.source.lake or "", rows.domains, rows.since_s, rows.until_s, in_parts(rows))
-        yield cube_of(files.frame(rows), files.batches, row_count(rows))
+        yield cube_of(files.frame(rows), files.batches, density(rows.to_read()))
     while True:
-        yield cube_of(scanned(rows), iter, row_count(rows))
+        yield cube_of(scanned(rows), iter, density(rows.to_read()))
 
 
 def scanned(rows: Rows) -> DataFrame:
@@ -89,13 +88,9 @@ def scanned(rows: Rows) -> DataFrame:
     return frame.select("ts", "domain", "broker", "topic", *COUNTS, day.cast("int").alias("day"))
 
 
-def cube_of(source: DataFrame, batches: Batches, size: int) -> DataFrame:
-    """The cube of rows of `topic_rates`, which `batches` finds in the batches of `source`.
-
-    `size`: how many rows there are, as far as it is known, else 0.
-    """
-    few = 0 < size <= BLOCK_ROWS
-    length_s = LENGTHS_S[0] if few else block_seconds(_rows_by_second(source, batches))
+def cube_of(source: DataFrame, batches: Batches, rows_by_second: float | None) -> DataFrame:
+    """The cube of rows of `topic_rates`, which `batches` finds in the batches of `source`."""
+    length_s = block_seconds(_seen(source, batches) if rows_by_second is None else rows_by_second)
 
     def pack(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches(found):
@@ -117,7 +112,26 @@ def row_count(rows: Rows) -> int:
     return sum(file.rows for file in rows.to_read())
 
 
-def _rows_by_second(source: DataFrame, batches: Batches) -> float:
+def density(files: Sequence[LakeFile]) -> float | None:
+    """The most rows in a second of any domain, by what footers tell; None if they do not.
+
+    A file that is much denser than the rest of its day and domain counts by itself.
+    """
+    files = [file for file in files if file.rows]
+    if not files or any(file.footer.first_s is None for file in files):
+        return None
+    together: dict[Part | None, list[LakeFile]] = {}
+    for file in files:
+        together.setdefault(part_of(file), []).append(file)
+    return max(map(_by_second, [*together.values(), *([file] for file in files)]))
+
+
+def _by_second(files: Sequence[LakeFile]) -> float:
+    first_s, last_s = min(f.footer.first_s or 0 for f in files), max(f.footer.last_s or 0 for f in files)
+    return sum(file.rows for file in files) / (last_s - first_s + 1)
+
+
+def _seen(source: DataFrame, batches: Batches) -> float:
     """How dense rows are, by a first look."""
 
     def look(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,16 +1,12 @@
-"""Facts of the parts of a cube, kept in a state: a run asks Spark only for those of parts that are new.
+"""Facts of the parts of a cube, kept beside them in a state: a run asks Spark only for those of new parts.
 
-They are kept under a name that tells all they depend on: the part, and the run that made it. A name that is
-there is right, nothing is ever overwritten, and what no part needs is deleted.
+A part's directory is of one run and its content never changes, so facts that are there are right, and they go
+when it goes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -24,41 +20,20 @@ from mangrove.pipelines.reading.lake_scan import Part
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-VERSION = 1
+# Spark's readers pass over names that begin so.
+NAME = "_facts.arrow"
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFacts:
-    """The kept facts of one state. `runs` tells which run made a part of the cube; 0: it has no rows."""
-
-    directory: Path
-    runs: Mapping[Part, int]
-
-    def of(self, cube: DataFrame, domains: frozenset[str] | None = None) -> Facts:
-        """The facts of a cube that has all rows of its parts, or all of those of some domains."""
-        self.directory.mkdir(exist_ok=True)
-        names = {part: _name(part, run) for part, run in self.runs.items() if run}
-        wanted = [part for part in sorted(names) if domains is None or part.domain in domains]
-        found = {part: _read(self.directory / names[part]) for part in wanted}
-        missing = [part for part, table in found.items() if table is None]
-        if missing:
-            dates = sorted({part.date for part in missing})
-            computed = rows_of_facts(cube.where(cube["date"].isin(*dates)))
-            for part in missing:
-                own = (pc.field("date") == part.date) & (pc.field("domain") == unquote(part.domain))
-                rows = computed.filter(own).combine_chunks()
-                found[part] = rows
-                _write(self.directory / names[part], rows)
-        for path in set(self.directory.iterdir()) - {self.directory / name for name in names.values()}:
-            with suppress(OSError):
-                path.unlink()
-        tables = [table for table in found.values() if table is not None]
-        return facts_of_rows(pa.concat_tables(tables)) if tables else Facts()
-
-
-def _name(part: Part, run: int) -> str:
-    text = json.dumps([VERSION, *part, run])
-    return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.arrow"
+def kept_facts(cube: DataFrame, places: Mapping[Part, Path]) -> Facts:
+    """The facts of a cube that has all rows of its parts, whose directories these are."""
+    found = {part: _read(place / NAME) for part, place in places.items()}
+    if missing := [part for part, table in found.items() if table is None]:
+        computed = rows_of_facts(cube.where(cube["date"].isin(*{part.date for part in missing})))
+        for part in missing:
+            own = (pc.field("date") == part.date) & (pc.field("domain") == unquote(part.domain))
+            found[part] = computed.filter(own).combine_chunks()
+            _write(places[part] / NAME, found[part])
+    return facts_of_rows(pa.concat_tables(found.values())) if found else Facts()
 
 
 def _read(path: Path) -> pa.Table | None:

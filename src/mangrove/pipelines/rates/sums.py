@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from mangrove.pipelines.rates.blocks import COUNTS, MINUTE_S, arrow_schema, wide
+from mangrove.pipelines.rates.blocks import COUNTS, MINUTE_S, wide
 from mangrove.pipelines.rates.moments import FloatArray, IntArray, Moments
+from mangrove.pipelines.reading.lake_reader import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,16 +155,15 @@ def partial_sums(spark: SparkSession, cube: DataFrame, adder: Adder) -> DataFram
     """
     from pyspark.sql import functions as f
 
-    spans = list(zip(adder.periods.starts_s, adder.periods.ends_s, strict=True))
-    periods = spark.createDataFrame(spans, "begin_s bigint, end_s bigint")
+    bounds = (", ".join(map(str, each)) for each in (adder.periods.starts_s, adder.periods.ends_s))
+    spans = f.expr("arrays_zip({}, {})".format(*(f"array({each})" for each in bounds)))
     until_s = f.col("start_s") + f.col("length_s")
-    touched = (f.col("begin_s") < until_s) & (f.col("end_s") > f.col("start_s"))
+    touched = f.filter(spans, lambda span: (span["0"] < until_s) & (span["1"] > f.col("start_s")))
     first = f.floor(f.greatest("start_s", "begin_s") / f.lit(adder.stretch_s))
     last = f.floor((f.least(until_s, "end_s") - 1) / f.lit(adder.stretch_s))
     return (
         cube.where("rows > 0")
-        .select(*BLOCK_COLUMNS)
-        .join(periods.hint("broadcast"), touched)
+        .select(*BLOCK_COLUMNS, f.inline(touched).alias("begin_s", "end_s"))
         .withColumn("stretch", f.explode(f.sequence(first, last)))
         .withColumn("day", f.floor(f.col("stretch") * adder.stretch_s / DAY_S) if adder.by_day else f.lit(0))
         .repartition("day", f.pmod("stretch", f.lit(adder.parts)) if adder.by_day else "stretch")

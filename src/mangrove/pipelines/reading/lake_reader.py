@@ -1,4 +1,4 @@
-"""Parquet files of a lake, opened with Arrow, and casts to the lake's types."""
+"""Parquet files of a lake, opened with Arrow; casts to the lake's types, and schemas for Spark."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ def to_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
             array = pc.assume_timezone(array, "UTC")
         return array.cast(wanted, safe=False)
     return array.cast(wanted)
+
+
+def arrow_schema(text: str) -> pa.Schema:
+    """A schema in Spark's words for Arrow; values may be missing."""
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary(), "boolean": pa.bool_()}
+    fields = []
+    for name, kind in (part.split() for part in text.split(", ")):
+        inner = kinds[kind.removeprefix("array<").removesuffix(">")]
+        fields.append((name, pa.list_(inner) if kind.startswith("array") else inner))
+    return pa.schema(fields)

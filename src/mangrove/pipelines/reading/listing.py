@@ -7,9 +7,9 @@ the files nor the time, and the same code serves a session in this process, a cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -32,6 +32,7 @@ from mangrove.lake.files import (
 )
 from mangrove.lake.footers import READ_ERRORS, Footer, read_footer
 from mangrove.model.telemetry import Table
+from mangrove.pipelines.reading.lake_reader import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 LISTED = "path string, uri string, size_bytes bigint, modified_ms bigint"
 LOOKED_AT = (
     f"{LISTED}, rows bigint, problem string, fingerprint string, replaces array<string>, "
-    "narrow array<string>, holes boolean"
+    "narrow array<string>, holes boolean, first_s bigint, last_s bigint"
 )
 UNCHECKED = "footers were not checked: Arrow cannot open this kind of address"
 
@@ -135,16 +136,16 @@ def _looked_at(listed: DataFrame, lake: str, table: Table) -> DataFrame:
             place = placing(lake, table)
         except InputError:
             for batch in batches:
-                yield _batch([row | _columns(Footer(None, UNCHECKED)) for row in batch.to_pylist()])
+                yield _batch(row | asdict(Footer(None, UNCHECKED)) for row in batch.to_pylist())
             return
 
         def footer(row: dict[str, Any]) -> dict[str, Any]:
             has_domain = partition_value(row["path"], "domain") is not None
-            return row | _columns(read_footer(*place(row["path"]), table, has_domain=has_domain))
+            return row | asdict(read_footer(*place(row["path"]), table, has_domain=has_domain))
 
         with ThreadPoolExecutor(READERS) as pool:
             for batch in batches:
-                yield _batch(list(pool.map(footer, batch.to_pylist())))
+                yield _batch(pool.map(footer, batch.to_pylist()))
 
     return listed.mapInArrow(look, LOOKED_AT)
 
@@ -156,38 +157,14 @@ def placing(lake: str, table: Table) -> Callable[[str], tuple[pafs.FileSystem, s
     return lambda path: (filesystem, f"{base.rstrip('/')}/{table.name}/{path.partition(within)[2]}")
 
 
-def _columns(footer: Footer) -> dict[str, Any]:
-    return {
-        "rows": footer.rows,
-        "problem": footer.problem,
-        "fingerprint": footer.fingerprint,
-        "replaces": list(footer.replaces),
-        "narrow": list(footer.narrow),
-        "holes": footer.holes,
-    }
-
-
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    kinds = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-        "array<string>": pa.list_(pa.string()),
-    }
-    fields = [part.split() for part in LOOKED_AT.split(", ")]
-    return pa.RecordBatch.from_pylist(rows, schema=pa.schema([(name, kinds[kind]) for name, kind in fields]))
+def _batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(LOOKED_AT))
 
 
 def _file(row: Any) -> LakeFile:
     path = shown_path(row["path"])
-    footer = Footer(
-        row["rows"],
-        row["problem"],
-        row["fingerprint"],
-        tuple(row["replaces"]),
-        tuple(row["narrow"]),
-        row["holes"],
-    )
+    told = {each.name: row[each.name] for each in fields(Footer)}
+    footer = Footer(**told | {name: tuple(told[name]) for name in ("replaces", "narrow")})
     return LakeFile(
         path,
         partition_value(path, "domain"),

@@ -49,19 +49,19 @@ def keep_current(
     checkpoint = held.directory / CHECKPOINT
     _require_fitting(held, tables)
     latest: Summary | None = None
-    failed: list[MangroveError] = []
+    failed: list[Exception] = []
 
     def keep(_: DataFrame, number: int) -> None:
         nonlocal latest
         try:
             latest = run()
-        except MangroveError as error:
-            # On its way through Java it would lose its hint.
-            failed.append(error)
-            raise
         except OSError as error:
             hint = "nothing is half-written; see to it, and run the same command again"
             failed.append(MangroveError(f"the stream failed: {error}", hint=hint))
+            raise
+        except Exception as error:
+            # On its way through Java it would lose its hint, and its place.
+            failed.append(error)
             raise
         progress(f"batch {number} is in the result")
 

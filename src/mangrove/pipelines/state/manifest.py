@@ -15,6 +15,7 @@ from mangrove.pipelines.reading.lake_scan import Part, part_of
 
 FORMAT = 1
 NAME = "manifest.json"
+ANEW = "give another directory, or delete this one: a new state is made from the lake"
 BEGUN = ".mangrove-state"
 """Marks a directory that a run has begun to use: it may have died before it could publish anything."""
 
@@ -80,26 +81,25 @@ def read_manifest(directory: Path, wanted: Manifest) -> Manifest:
         return wanted
     except OSError as error:
         raise InputError(f"--state: cannot read {path}: {error}") from None
-    anew = "give another directory, or delete this one: a new state is made from the lake"
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format != FORMAT or (head.job == wanted.job and head.version != wanted.version):
             raise InputError(
                 f"--state: {directory} was written by another version of `pipeline {head.job}` "
                 f"({head.format}.{head.version}; this one writes {FORMAT}.{wanted.version})",
-                hint=anew,
+                hint=ANEW,
             )
         found = msgspec.json.decode(data, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise InputError(f"--state: {path} is damaged: {error}", hint=anew) from None
+        raise InputError(f"--state: {path} is damaged: {error}", hint=ANEW) from None
     if found.job != wanted.job:
-        raise InputError(f"--state: {directory} is a state of `pipeline {found.job}`", hint=anew)
+        raise InputError(f"--state: {directory} is a state of `pipeline {found.job}`", hint=ANEW)
     if found.lake != wanted.lake:
-        raise InputError(f"--state: {directory} is of the lake {found.lake}, not {wanted.lake}", hint=anew)
+        raise InputError(f"--state: {directory} is of the lake {found.lake}, not {wanted.lake}", hint=ANEW)
     if found.settings != wanted.settings:
         raise InputError(
             f"--state: {directory} was made with {_listed(found.settings)}, not {_listed(wanted.settings)}",
-            hint=anew,
+            hint=ANEW,
         )
     return found
 

@@ -34,9 +34,11 @@ from mangrove.errors import InputError
 from mangrove.model.telemetry import Table
 from mangrove.pipelines.reading.lake_scan import Part
 from mangrove.pipelines.reading.listing import day
-from mangrove.pipelines.reading.rows import Rows, unharmed
+from mangrove.pipelines.reading.rows import FAILED_READ, Rows, spark_errors, unharmed
 from mangrove.pipelines.reading.source import Source
+from mangrove.pipelines.session.failures import reason
 from mangrove.pipelines.state.manifest import (
+    ANEW,
     BEGUN,
     Manifest,
     TableState,
@@ -113,6 +115,11 @@ class State:
         """Which run made each part: the same number is the same content."""
         return {Part(*key.split("/", 1)): run for key, run in self._table(table).run.items()}
 
+    def places(self, table: Table) -> dict[Part, Path]:
+        """The directories of all parts that have any result, each of one run."""
+        runs = sorted(self.runs(table).items())
+        return {part: self._place(table.name, part, run) for part, run in runs if run}
+
     def frame(
         self,
         spark: SparkSession,
@@ -128,16 +135,13 @@ class State:
         `schema` is theirs, with `date string` and `domain string`.
         """
         wanted = None if domains is None else frozenset(domains)
-        places = []
-        for key, run in sorted(self._table(table).run.items()):
-            part = Part(*key.split("/", 1))
-            outside = (
-                (wanted is not None and part.domain not in wanted)
-                or (since_s is not None and part.date < day(since_s))
-                or (until_s is not None and part.date > day(until_s))
-            )
-            if run and not outside:
-                places.append(str(self._place(table.name, part, run)))
+        places = [
+            str(place)
+            for part, place in self.places(table).items()
+            if (wanted is None or part.domain in wanted)
+            and (since_s is None or part.date >= day(since_s))
+            and (until_s is None or part.date <= day(until_s))
+        ]
         if not places:
             return spark.createDataFrame([], schema)
         base = str(self.directory / table.name)
@@ -160,10 +164,11 @@ class State:
         return self.manifest.tables.get(table.name, TableState())
 
     def _stale(self, rows: Rows) -> list[Part]:
-        old = self._table(rows.table)
-        return sorted(
-            part for part, text in inputs_of(rows.files).items() if old.inputs.get(key_of(part)) != text
-        )
+        """Parts that were made of other files, or that somebody has taken away."""
+        old, places = self._table(rows.table), self.places(rows.table)
+        gone = {part for part, place in places.items() if not any(place.glob("*.parquet"))}
+        inputs = inputs_of(rows.files).items()
+        return sorted(part for part, text in inputs if part in gone or old.inputs.get(key_of(part)) != text)
 
     def _place(self, table: str, part: Part, run: int) -> Path:
         return self.directory / table / f"date={part.date}" / f"domain={part.domain}" / f"run-{run}"
@@ -209,4 +214,9 @@ def open_state(
         state = State(directory, source, read_manifest(directory, wanted))
         (directory / BEGUN).touch()
         state.clean()
-        yield state
+        try:
+            yield state
+        except spark_errors() as error:
+            if FAILED_READ in str(error) and str(directory) in str(error):
+                raise InputError(f"--state: {directory} is damaged: {reason(error)}", hint=ANEW) from error
+            raise

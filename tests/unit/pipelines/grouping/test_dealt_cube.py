@@ -21,7 +21,8 @@ from mangrove.pipelines.grouping.dealt_cube import (
     topic_totals,
 )
 from mangrove.pipelines.grouping.risk_error import EVEN_RISK, risk_error
-from mangrove.pipelines.rates.blocks import BLOCK, arrow_schema, narrow, wide
+from mangrove.pipelines.rates.blocks import BLOCK, narrow, wide
+from mangrove.pipelines.reading.lake_reader import arrow_schema
 
 
 def block_of(counts: np.ndarray, topics: list[str], domain: str = "a") -> dict[str, Any]:
