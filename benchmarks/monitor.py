@@ -36,7 +36,8 @@ WATCHED_BAR = 0.95
 """Of what gateways carry: rounds of one load differ by so much on a machine that does nothing else."""
 READY_S = 60.0
 TURNS = ("alone", "watched")
-ROUNDS = 5
+ROUNDS = 6
+REST_S = 4.0
 PERIOD_S = 1.0
 BEGAN_AT = 1_000.0
 SECONDS = 12.0
@@ -123,6 +124,8 @@ def render(result: dict[str, Any], console: Console) -> None:
     console.print("two gateways under full load, in turns:")
     for name in rates:
         console.print(f"  {name}: {rates[name]:,.0f} msg/s, {cpu[name]:.2f} µs of both gateways a message")
+    rest = result["gateway_rest_cores"]
+    console.print(f"  at rest both take {rest['watched']:.2%} of a core, {rest['alone']:.2%} unwatched")
     console.print(f"  who listens takes {result['listener_cores']:.1%} of a core")
     console.print(f"  ratio of watched to alone: {result['watched_ratio']:.3f}")
 
@@ -304,17 +307,25 @@ async def _in_turns(pair: GatewayPair, run: RunDirectory, quick: bool) -> dict[s
 
     load = Load(messages=200_000 if quick else 1_000_000)
     gateways = [pid for name, pid in pair.pids.items() if name.startswith("gateway")]
+
+    def spent_s() -> float:
+        return sum(map(cpu_seconds, gateways))
+
+    at_rest: dict[str, list[float]] = {name: [] for name in TURNS}
     rates: dict[str, list[float]] = {name: [] for name in TURNS}
     spent_us: dict[str, list[float]] = {name: [] for name in TURNS}
     watching: list[float] = []
     await asyncio.to_thread(run_between_accounts, "mangrove", pair.clients, load)  # everything is warm
     for number in range(2 if quick else ROUNDS):
         for name in TURNS if number % 2 else reversed(TURNS):
-            async with _listening(run) if name == "watched" else contextlib.nullcontext() as watcher:
-                before, began_s = sum(map(cpu_seconds, gateways)), time.perf_counter()
+            async with _listening(run) if name == "watched" else _unheard() as watcher:
+                before = spent_s()
+                await asyncio.sleep(REST_S)
+                at_rest[name].append((spent_s() - before) / REST_S)
+                before, began_s = spent_s(), time.perf_counter()
                 watched_s = 0.0 if watcher is None else cpu_seconds(watcher)
                 outcome = await asyncio.to_thread(run_between_accounts, "mangrove", pair.clients, load)
-                spent = sum(map(cpu_seconds, gateways)) - before
+                spent = spent_s() - before
                 if watcher is not None:
                     took_s = time.perf_counter() - began_s
                     watching.append((cpu_seconds(watcher) - watched_s) / took_s)
@@ -326,9 +337,21 @@ async def _in_turns(pair: GatewayPair, run: RunDirectory, quick: bool) -> dict[s
         "gateway_rounds_msg_s": rates,
         "listener_cores": statistics.median(watching),
         "gateway_cpu_us": {name: statistics.median(found) for name, found in spent_us.items()},
+        "gateway_rounds_cpu_us": spent_us,
+        # What telling takes of a core, for both gateways: at rest nothing else hides it.
+        "gateway_rest_cores": {name: statistics.median(found) for name, found in at_rest.items()},
         # Round by round: what disturbs the machine for a while disturbs both of a round.
         "watched_ratio": statistics.median(map(truediv, rates["watched"], rates["alone"])),
     }
+
+
+@contextlib.asynccontextmanager
+async def _unheard() -> AsyncIterator[None]:
+    """Nobody listens, nor is anybody still spoken to who did."""
+    from mangrove.model.stream.messages import LEASE_S
+
+    await asyncio.sleep(LEASE_S + PERIOD_S)
+    yield
 
 
 @contextlib.asynccontextmanager

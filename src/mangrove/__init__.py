@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mangrove.client import (
         Connection,
+        ContractChange,
+        ContractError,
+        ContractInvalidError,
+        ContractNotAllowedError,
+        ContractRefusedError,
+        ContractUndecidedError,
         Gap,
         LimitedError,
         LoginError,
@@ -29,6 +35,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Connection",
+    "ContractChange",
+    "ContractError",
+    "ContractInvalidError",
+    "ContractNotAllowedError",
+    "ContractRefusedError",
+    "ContractUndecidedError",
     "Gap",
     "LimitedError",
     "LoginError",

@@ -43,6 +43,7 @@ WORKS: dict[str, str] = {
     "evaluate sessions": "--seeds 1 --workers 1",
     "evaluate six-items": "",
     "evaluate six-nodes": "--seeds 1",
+    "evaluate steering": "--seeds 1 --sensitivity-seeds 0 --workers 1",
     "evaluate tables": "--seeds 1 --nodes 10 --links 20",
     "plan allocate": PROBLEM,
     "plan cases": f"{PROBLEM} --no-double",

@@ -82,9 +82,10 @@ async def test_a_subscription_moves_back_and_forth_under_load(
         tasks = [asyncio.create_task(load.publish("sdk", partial(publisher.publish, "load.s"), 1000))]
         for name, each in plain.items():
             tasks.append(asyncio.create_task(load.publish(name, partial(each.publish, "load.p"), 400)))
-        outcomes = []
-        for number in range(moves):
-            to = "edge2" if number % 2 == 0 else "edge1"
+        outcomes: list[Migrated] = []
+        # By chance nothing may be on its way at any of a few moves: then some more are made.
+        while len(outcomes) < moves or (not any(each.repeated for each in outcomes) and len(outcomes) < 100):
+            to = "edge2" if len(outcomes) % 2 == 0 else "edge1"
             outcomes.append(await agent.move("s1", to, client=client))
             assert broker_of(subscriber, subscription) == domain.url(to)
         leg = subscriber._legs.of(subscription)
@@ -98,7 +99,7 @@ async def test_a_subscription_moves_back_and_forth_under_load(
         await received(got, load)
         for each in plain.values():
             await each.close()
-    assert [each.problem for each in outcomes] == [""] * moves
+    assert {each.problem for each in outcomes} == {""}
     assert load.problems(got) == []
     assert sum(each.repeated for each in outcomes) > 0, "copies came both ways, and were left out"
     assert min(load.sent.values()) > 5 * moves

@@ -109,6 +109,21 @@ class Site:
         told = await self.management.operate(PlanShown(), timeout_s=1.0)
         return None if told is None or told.problem else msgspec.json.decode(told.result, type=PlansTold)
 
+    async def told(self, within_s: float = 30.0) -> PlansTold:
+        """What the leader tells, also if it has just come to lead."""
+        deadline = time.monotonic() + within_s
+        while (told := await self.shown()) is None:
+            assert time.monotonic() < deadline, "nobody tells of plans"
+            await asyncio.sleep(0.1)
+        return told
+
+    async def first_at(self, number: int, within_s: float = 30.0) -> None:
+        """Return as soon as the first topic is there, while others have still to move."""
+        deadline = time.monotonic() + within_s
+        while self.edge(number) not in self.places().values():
+            assert time.monotonic() < deadline, "something should move"
+            await asyncio.sleep(0.001)
+
     async def all_at(self, number: int, within_s: float = 30.0) -> None:
         async def there() -> bool:
             return set(self.places().values()) == {self.edge(number)}
@@ -203,15 +218,11 @@ async def test_plans_are_applied_found_and_completed_by_the_next_leader(tmp_path
         killed = agent.pid
         await site.apply(2, made_at=time.time() + 2)
 
-        async def some_moved() -> bool:
-            return site.edge(2) in site.places().values()
-
-        await eventually(some_moved, "something should move")
+        await site.first_at(2)
         os.kill(killed, signal.SIGKILL)
         assert set(site.places().values()) != {site.edge(2)}, "the leader died in the middle"
         await site.all_at(2, 40)
-        told = await site.shown()
-        assert told is not None
+        told = await site.told()
         assert told.version == 4
         assert [line.what for line in told.history] == ["applied", "rolled back to 1", "found", "applied"]
 
@@ -237,10 +248,7 @@ async def test_the_leader_of_three_dies_in_the_middle_and_another_completes_the_
         await site.all_at(0)
         await site.apply(2, made_at=time.time() + 1)
 
-        async def some_moved() -> bool:
-            return site.edge(2) in site.places().values()
-
-        await eventually(some_moved, "something should move")
+        await site.first_at(2)
         before = await site.management.agent_status()
         assert before is not None
         os.kill(pid_of(before.agent, site.launched.run.path), signal.SIGKILL)
@@ -252,6 +260,5 @@ async def test_the_leader_of_three_dies_in_the_middle_and_another_completes_the_
             return after is not None and after.leads and after.term > before.term
 
         await eventually(another_leads, "another agent should lead")
-        told = await site.shown()
-        assert told is not None
+        told = await site.told()
         assert told.version == 2

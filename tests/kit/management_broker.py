@@ -9,7 +9,7 @@ from pathlib import Path
 import nats
 from nats.aio.client import Client
 
-from mangrove.broker.kinds import kind_of
+from mangrove.broker.kinds import management_kind
 from mangrove.config import parse_federation
 from mangrove.host.ports import PortReservation
 from mangrove.host.process import ManagedProcess
@@ -48,7 +48,7 @@ async def management_broker(directory: Path) -> AsyncIterator[ManagementBroker]:
     domain = parse_federation(SITE, "one").require().domains["here"]
     with PortReservation() as ports:
         management = lay_out(domain, lambda _: ports.take("127.0.0.1")).management
-        process = kind_of(management.kind).management_server(management, directory)
+        process = management_kind().management_server(management, directory)
         await process.start()
         broker = ManagementBroker(process, management.client_url)
         try:

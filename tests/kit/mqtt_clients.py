@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
-from tests.kit.secured_runs import device_login
+from tests.kit.secured_runs import DeviceLogin, device_login
 
 JS_FOLDER = Path(__file__).parent.parent / "integration" / "mqtt_js"
 ANSWER_S = 20.0
@@ -79,7 +79,14 @@ class PahoClient:
         self._client: paho.Client | None = None
         self._waiting: dict[tuple[str, int], asyncio.Future[Any]] = {}
 
-    async def connect(self, port: int, *, clean: bool = True, will: Will | None = None) -> bool:
+    async def connect(
+        self,
+        port: int,
+        *,
+        clean: bool = True,
+        will: Will | None = None,
+        login: DeviceLogin | None = None,
+    ) -> bool:
         loop = asyncio.get_running_loop()
         client = paho.Client(
             CallbackAPIVersion.VERSION2,
@@ -91,6 +98,9 @@ class PahoClient:
         self._client = client
         if will is not None:
             client.will_set(will.topic, will.payload, will.qos, will.retain)
+        if login is not None:
+            client.username_pw_set(login.user, login.password)
+            client.tls_set(ca_certs=login.trusted)
 
         def in_loop(kind: str) -> Any:
             return lambda *args: loop.call_soon_threadsafe(self._done, kind, args)

@@ -33,6 +33,8 @@ class Notebook:
         self.roles: list[Role] = []
         self.others: list[str] = []
         self.versions: list[KeptVersions] = []
+        self.delivered: list[str] = []
+        self.withheld: list[str] = []
         pair.serve(self)
 
     def figures(self) -> Figures:
@@ -64,7 +66,12 @@ class Notebook:
         self.versions.append(kept)
 
     def cleared(self) -> None:
-        """Nothing was withheld."""
+        self.delivered += self.withheld
+        self.withheld = []
+
+    def deliver(self, what: str) -> None:
+        """As a gateway does with what arrives for its domain."""
+        (self.delivered if self.pair.may_deliver() else self.withheld).append(what)
 
     async def follow(self) -> None:
         while True:

@@ -23,6 +23,12 @@ def test_promises_hold_while_contracts_change() -> None:
     check(range(1, 21))
 
 
+@pytest.mark.parametrize("seed", [165, 732, 3471, 6177])
+def test_what_was_forgotten_between_two_attempts_is_sent_again(seed: int) -> None:
+    """Several domains propose at once, give up, and try again: nobody has their documents any more."""
+    assert run_changing_schedule(seed).problems == ()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_promises_hold_over_ten_thousand_schedules_while_contracts_change() -> None:

@@ -22,7 +22,8 @@ from nats.aio.msg import Msg
 
 from mangrove.agent.hosting.broker_switches import BrokerSwitches
 from mangrove.agent.serving.broker_watch import BrokerWatch
-from mangrove.agent.serving.contracts_in_force import ContractsInForce
+from mangrove.agent.serving.contracts.desk import ContractDesk
+from mangrove.agent.serving.contracts.in_force import ContractsInForce
 from mangrove.agent.serving.failures.broker_probes import BrokerProbes
 from mangrove.agent.serving.gateway_counts import GatewayCounts
 from mangrove.agent.serving.leadership import Leadership
@@ -66,6 +67,7 @@ from mangrove.model.audit.entry import AuditKind
 from mangrove.model.metrics.agent import put_agent
 from mangrove.model.metrics.families import Families
 from mangrove.model.names.local_view import local_federation
+from mangrove.model.questions.contracts_question import contracts_subject
 from mangrove.model.security import users
 from mangrove.model.stream.messages import AGENT_PART
 from mangrove.store.buckets import Buckets
@@ -121,6 +123,7 @@ class Agent:
         )
         self._shell.switches = self._switches = BrokerSwitches(settings.endpoints, self._shell.refused)
         self._publisher = StatusPublisher(domain, {AGENT_PART: self._account})
+        self._desk = ContractDesk(settings.federation, domain, settings.keys, audit)
         self._later: set[asyncio.Task[None]] = set()
         self._connection: Client | None = None
         self._closed = asyncio.Event()
@@ -189,6 +192,7 @@ class Agent:
                 await _settled(leadership)
                 self._say_ready()
         finally:
+            await self._desk.close()
             self._shell.close()
             for task in self._later:
                 task.cancel()
@@ -320,6 +324,8 @@ class Agent:
             self._shell.heard_report(message.data, user)
         elif subject == register_subject(self._domain):
             self._shell.heard_registration(message.data, reply, user)
+        elif subject == contracts_subject(self._domain) and reply and self._shell.leads:
+            self._asked_for_contracts(message.data, user, reply)
         elif user:
             return  # clients have nothing else to say here
         elif subject == capacity_subject(self._domain) and reply and self._shell.leads:
@@ -333,6 +339,10 @@ class Agent:
                 task = asyncio.create_task(self._answer_later(subject, message.data, reply))
                 self._later.add(task)
                 task.add_done_callback(self._later.discard)
+
+    def _asked_for_contracts(self, data: bytes, user: str, reply: str) -> None:
+        if self._connection is not None:
+            self._desk.heard(self._connection, data, user, reply)
 
     async def _answer_later(self, subject: str, data: bytes, reply: str) -> None:
         await asyncio.sleep(FOLLOWER_PAUSE_S)
@@ -385,9 +395,11 @@ async def _ended(serving: asyncio.Task[None]) -> None:
 
 async def _serve_by_contracts(settings: AgentSettings, audit: AuditLog, tracer: Tracer | None) -> None:
     """One life of the agent after the other, each under the contracts in force."""
-    contracts = ContractsInForce(settings.versions_path)
+    contracts = ContractsInForce(settings.versions_path, settings.reloaded_path)
     while True:
         federation = contracts.federation(settings.federation)
+        if settings.domain not in federation.domains:  # it has left: its own clients are served by the file
+            federation = settings.federation
         agent = Agent(msgspec.structs.replace(settings, federation=federation), audit, tracer)
         serving = asyncio.create_task(agent.run(), name="agent")
         changed = asyncio.create_task(contracts.changed(), name="contracts")
@@ -398,7 +410,7 @@ async def _serve_by_contracts(settings: AgentSettings, audit: AuditLog, tracer: 
         finally:
             changed.cancel()
             await _ended(serving)
-        log.info("other contracts than those of version %d are in force", contracts.version)
+        log.info("what is in force is another version than %d, or was reloaded", contracts.version)
 
 
 def main() -> None:

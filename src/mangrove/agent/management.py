@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
@@ -38,6 +40,7 @@ from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
 
 TIMEOUT_S = 2.0
+LOOK_S = 0.5
 OPERATE_S = 15.0
 """A plan is answered when all agents hold it, or have been given up."""
 PING_S, PINGS = 1, 2
@@ -152,6 +155,21 @@ class ManagementConnection:
             finally:
                 await answers.unsubscribe()
         return found
+
+    async def listen(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> bool:
+        """Hear what is said on a subject, until the broker is gone; False if it is not there."""
+        try:
+            await (await self._connected()).subscribe(subject, cb=heard)
+        except (nats.errors.Error, OSError, TimeoutError):
+            return False
+        return True
+
+    async def gone(self) -> None:
+        """Return when the broker is gone."""
+        with contextlib.suppress(nats.errors.Error, OSError):
+            while self._connection is not None:
+                await asyncio.sleep(LOOK_S)
+                await self._connection.flush()
 
     async def close(self) -> None:
         """Let go of the broker."""

@@ -15,11 +15,13 @@ from mangrove.agent.hosting.attachment import AttachmentGuard
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.agent.hosting.broker_refusals import BrokerRefusals
 from mangrove.agent.hosting.client_logins import ClientLogins
+from mangrove.agent.hosting.followed_versions import FollowedVersions
 from mangrove.agent.hosting.host_brokers import HostBrokers
 from mangrove.agent.hosting.keys_guard import KeysGuard
 from mangrove.agent.hosting.process_book import ProcessBook
 from mangrove.agent.hosting.silence import SilenceGuard
 from mangrove.agent.hosting.supervision import HINT, Supervision
+from mangrove.agent.serving.contracts.in_force import ContractsInForce
 from mangrove.agent.serving.settings import AgentSettings
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import InputError
@@ -30,13 +32,13 @@ from mangrove.host.keys.logins.user_login import login_of
 from mangrove.host.private_file import write_private
 from mangrove.host.process import ManagedProcess, stop_in_order
 from mangrove.host.run_directory import RunDirectory
+from mangrove.host.versions.reloaded_file import ReloadedFile
 from mangrove.host.web.health import Readiness, health_pages
 from mangrove.host.web.page_server import PageServer
 from mangrove.model.address import Address
 from mangrove.model.agents.credentials import Credentials
 from mangrove.model.agents.directions import directions_of
 from mangrove.model.agents.names import AGENT_READY, AGENT_USER, agent_process
-from mangrove.model.broker_kinds import BrokerKind
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints
 from mangrove.model.federation import Federation, Link
 from mangrove.model.gateway_settings import Call, GatewaySettings, PairSettings
@@ -92,16 +94,19 @@ class Site:
         self._calls_through = dict(calls_through or {})
         hosts = [each.name for each in federation.domains[domain].all_hosts]
         self._first = host == hosts[0]
-        broker_keys = BrokerKeys(keys, federation, domain) if keys else None
+        numbers = [number for number in range(1, len(self._own.gateways) + 1) if self._has_gateway(number)]
+        self._versions_path = str(
+            run.versions_of(self._recorded_as(numbers[0])) if numbers else run.followed_versions_of(domain)
+        )
+        """Where what is in force is written down on this host."""
+        ReloadedFile(run.reloaded).forget()
+        self._in_force = ContractsInForce(self._versions_path, str(run.reloaded))
+        broker_keys = BrokerKeys(keys, self._in_force.federation(federation), domain) if keys else None
         self._brokers = HostBrokers(federation, self._own, host, run, self._system_user, broker_keys)
         self.brokers = self._brokers.processes
         self._event_logs: list[Path] = []
         """Where those of this host write down what happened."""
-        self.gateways = [
-            self._gateway(number + 1)
-            for number in range(len(self._own.gateways))
-            if hosts[number % len(hosts)] == host
-        ]
+        self.gateways = [self._gateway(number) for number in numbers]
         """Those that run on this host, in the order of their numbers."""
         self.agent = self._agent() if agents else None
         self._supervision: Supervision | None = None
@@ -176,9 +181,13 @@ class Site:
         keys, logins = self._brokers.keys, None
         if keys is not None:
             logins = ClientLogins([broker for broker, _ in brokers.values()], keys, audit)
-            guard = KeysGuard(self._brokers, keys, audit)
+            guard = KeysGuard(self._brokers, keys, audit, file=self._federation, in_force=self._in_force)
             self._tasks.append(run(logins.run(), name=f"logins of {self.domain}"))
             self._tasks.append(run(guard.run(), name=f"keys of {self.domain}"))
+        if not self.gateways:
+            own = msgspec.structs.replace(self._own, keys=self._keys)
+            followed = FollowedVersions(Path(self._versions_path), own)
+            self._tasks.append(run(followed.run(), name=f"versions of {self.domain}"))
         self._supervision = Supervision(
             self.domain,
             self.host,
@@ -297,9 +306,17 @@ class Site:
         head = self._own.head.leaf_url if external is None else external.leaf
         return (head, *(edge.leaf_url for edge in self._succeeding()))
 
+    def _has_gateway(self, number: int) -> bool:
+        """Whether the gateway of this number, from 1 on, runs on this host."""
+        hosts = [each.name for each in self._federation.domains[self.domain].all_hosts]
+        return hosts[(number - 1) % len(hosts)] == self.host
+
+    def _recorded_as(self, number: int) -> str:
+        """Under which name a gateway keeps what it writes down."""
+        return self.domain if number == 1 else gateway_process(self.domain, number)
+
     def _gateway(self, number: int) -> ManagedProcess:
-        name = gateway_process(self.domain, number)
-        recorded_as = self.domain if number == 1 else name
+        name, recorded_as = gateway_process(self.domain, number), self._recorded_as(number)
         listen = [self._own.gateways[number - 1]]
         calls = []
         for link in self._federation.links_of(self.domain):
@@ -314,8 +331,7 @@ class Site:
             head_urls=self._head_urls(),
             mirror_urls={edge.name: edge.leaf_url for edge in self._succeeding()},
             head_kind=self._own.head.kind,
-            # Only NATS has a store of retained messages, and edges on the way to which messages are timed.
-            head_client_url=self._own.head.client_url if self._own.head.kind is BrokerKind.NATS else "",
+            head_client_url=self._own.head.client_url,
             head_is_ours=not self._own.head.external,
             edge_client_urls={edge.name: edge.client_url for edge in self._own.edges},
             management_urls=tuple(broker.client_url for broker in self._own.managements),
@@ -368,7 +384,8 @@ class Site:
             system_user=self._system_user,
             keys=self._keys,
             health=self._health_at(HealthPort.AGENT),
-            versions_path=str(self._run.versions_of(self.domain)) if self._first else "",
+            versions_path=self._versions_path,
+            reloaded_path=str(self._run.reloaded),
             events_path=self._events_path(name),
             audit_path=str(self._run.audit_of(name)),
         )

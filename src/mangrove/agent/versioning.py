@@ -58,7 +58,7 @@ async def standing(runtime: Runtime) -> Standing:
             return await management.versions(VersionsRequest())
 
     answers = await asyncio.gather(*map(ask, runtime.domains))
-    found = [_standing(answer) for answer in answers if answer is not None and answer.document]
+    found = [standing_of(answer) for answer in answers if answer is not None and answer.document]
     if not found:
         raise NobodyAnswersError(runtime.federation.name)
     return max(found, key=lambda each: (each.document.version, len(each.versions) - len(each.away)))
@@ -85,8 +85,8 @@ async def put_in_force(
             if answer is not None and answer.problem:
                 raise InputError(answer.problem, hint=answer.hint)
             if answer is not None:
-                now = _standing(answer)
-                change = answer.change or _found(now, written)
+                now = standing_of(answer)
+                change = answer.change or change_found(now, version, written.digest)
                 progress(change, now)
                 if change.state is ChangeState.REFUSED:
                     raise InputError(f"version {version} is not put in force: {change.detail}")
@@ -97,6 +97,22 @@ async def put_in_force(
                 raise UndecidedError(version)
             await asyncio.sleep(POLL_S)
             answer = await management.versions(VersionsRequest(change=written.digest))
+
+
+async def written_in_force(runtime: Runtime, member: str = "") -> WrittenDocument:
+    """The newest document in force, as it is handed on; of those in which a domain is a `member`."""
+    found: list[WrittenDocument] = []
+    for endpoints in runtime.domains.values():
+        async with ManagementConnection(endpoints) as management:
+            answer = await management.versions(VersionsRequest())
+        if answer is not None and answer.document:
+            found.append(WrittenDocument(text=answer.document, signature=answer.signature))
+    if not found:
+        raise NobodyAnswersError(runtime.federation.name)
+    newest = max(found, key=lambda each: each.read().version)
+    if member and member not in newest.read().members:
+        raise InputError(f"{member} is no member by version {newest.read().version}")
+    return newest
 
 
 async def text_of(runtime: Runtime, version: int) -> FederationDocument | None:
@@ -116,7 +132,8 @@ def time_of_day() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _standing(answer: VersionsAnswer) -> Standing:
+def standing_of(answer: VersionsAnswer) -> Standing:
+    """What a gateway answers, read."""
     reachable = {answer.domain, *answer.reachable}
     return Standing(
         domain=answer.domain,
@@ -126,13 +143,12 @@ def _standing(answer: VersionsAnswer) -> Standing:
     )
 
 
-def _found(now: Standing, written: WrittenDocument) -> Change:
+def change_found(now: Standing, version: int, digest: str) -> Change:
     """What became of a change that the gateway does not remember: it has started again meanwhile."""
-    document = written.read()
     known = {now.document.digest, *(past.digest for past in now.document.past)}
-    if written.digest in known:
-        return Change(digest=written.digest, state=ChangeState.IN_FORCE)
-    if now.document.version >= document.version:
+    if digest in known:
+        return Change(digest=digest, state=ChangeState.IN_FORCE)
+    if now.document.version >= version:
         detail = f"another change was in force first: version {now.document.version}"
-        return Change(digest=written.digest, state=ChangeState.REFUSED, detail=detail)
-    return Change(digest=written.digest, state=ChangeState.DECIDING)
+        return Change(digest=digest, state=ChangeState.REFUSED, detail=detail)
+    return Change(digest=digest, state=ChangeState.DECIDING)

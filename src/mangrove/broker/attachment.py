@@ -51,8 +51,8 @@ class AttachmentOwner(Protocol):
     def ignored(self, what: str) -> None:
         """Something from the broker was left out; `what` is one of few."""
 
-    def undelivered(self, reason: str, count: int) -> None:
-        """So many messages did not reach all whom they were for, or perhaps not."""
+    def undelivered(self, reason: str, count: int, topic: str = "") -> None:
+        """So many messages, of a topic if it is known, perhaps did not reach all whom they were for."""
 
     def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """The broker of this name is there. It knows nothing of the owner's earlier subscriptions.

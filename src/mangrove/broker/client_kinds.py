@@ -46,5 +46,12 @@ def client_connection(
     login: LoginSource | None = None,
     marker_prefix: str = "",
 ) -> ClientConnection:
-    """A connection to brokers of this kind."""
+    """A connection to brokers of this kind; others than the first are loaded where there are any."""
+    if kind is BrokerKind.RABBITMQ and kind not in CLIENT_KINDS:
+        from mangrove.broker.rabbitmq.codec import require_codec
+
+        require_codec()
+        from mangrove.broker.rabbitmq.client.connection import RabbitClientConnection
+
+        CLIENT_KINDS[kind] = RabbitClientConnection
     return CLIENT_KINDS[kind](urls, name, owner, login=login, marker_prefix=marker_prefix)

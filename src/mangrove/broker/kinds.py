@@ -33,8 +33,39 @@ if TYPE_CHECKING:
     from mangrove.model.hosting.broker_status import BrokerStatus
 
 
+class RetainedStores(Protocol):
+    """A part that a kind may lack: a place where the broker keeps retained messages, for others to see."""
+
+    def __call__(
+        self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool, login: LoginSource | None = None
+    ) -> RetainedStore:
+        """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
+
+
+class Probes(Protocol):
+    """A part that a kind may lack: clients by which the ways inside a domain are timed."""
+
+    def __call__(
+        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
+    ) -> Probe:
+        """A plain client of the broker at `url` that publishes markers and listens for those on `subject`."""
+
+
+class ManagementKind(Protocol):
+    """The kind of brokers that carry control traffic, for which they need JetStream."""
+
+    def management_server(
+        self,
+        broker: BrokerEndpoints,
+        directory: Path,
+        cluster: Sequence[BrokerEndpoints] = (),
+        security: BrokerSecurity | None = None,
+    ) -> ManagedProcess:
+        """A broker for control traffic, alone or as one of several that hold the same."""
+
+
 class Kind(Protocol):
-    """What can be done with the brokers of one kind."""
+    """What can be done with the brokers of one kind. Properties are parts that a kind may lack."""
 
     def attach(
         self,
@@ -53,15 +84,13 @@ class Kind(Protocol):
         Who it is `login` says; without one, the URLs. In `places` is left how to ask where it is attached.
         """
 
-    def retained(
-        self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool, login: LoginSource | None = None
-    ) -> RetainedStore:
-        """The retained messages of a domain, at its head broker `url`; one of `ours` has a place for them."""
+    @property
+    def retained(self) -> RetainedStores | None:
+        """How retained messages are kept in step with other domains; None: they stay at their broker."""
 
-    def probe(
-        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
-    ) -> Probe:
-        """A plain client of the broker at `url` that publishes markers and listens for those on `subject`."""
+    @property
+    def probe(self) -> Probes | None:
+        """How the ways inside a domain are timed; None: there are no edges, and so no ways."""
 
     def server(
         self,
@@ -87,15 +116,6 @@ class Kind(Protocol):
 
     async def reloaded(self, process: ManagedProcess) -> str:
         """The same, and wait until it has: why it has not, or an empty string."""
-
-    def management_server(
-        self,
-        broker: BrokerEndpoints,
-        directory: Path,
-        cluster: Sequence[BrokerEndpoints] = (),
-        security: BrokerSecurity | None = None,
-    ) -> ManagedProcess:
-        """A broker for control traffic, alone or as one of several that hold the same."""
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself; one that does not answer is not reachable."""
@@ -125,7 +145,8 @@ class Kind(Protocol):
         """A listener that samples what passes a head broker, and texts of the topics where it may."""
 
 
-KINDS: dict[BrokerKind, Kind] = {BrokerKind.NATS: NatsKind()}
+_NATS = NatsKind()
+KINDS: dict[BrokerKind, Kind] = {BrokerKind.NATS: _NATS}
 
 
 def kind_of(name: BrokerKind) -> Kind:
@@ -135,3 +156,8 @@ def kind_of(name: BrokerKind) -> Kind:
 
         KINDS[name] = RabbitKind()
     return KINDS[name]
+
+
+def management_kind() -> ManagementKind:
+    """What management brokers are, whatever the head of their domain is."""
+    return _NATS

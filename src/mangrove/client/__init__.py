@@ -4,6 +4,14 @@ from mangrove.broker.client_connection import NotAllowedError
 from mangrove.client.asks import AskRefusedError
 from mangrove.client.connecting import connect
 from mangrove.client.connection import Connection
+from mangrove.client.contracts import (
+    ContractChange,
+    ContractError,
+    ContractInvalidError,
+    ContractNotAllowedError,
+    ContractRefusedError,
+    ContractUndecidedError,
+)
 from mangrove.client.message import Message
 from mangrove.client.offline.settings import Offline
 from mangrove.client.offline.state import OfflineState
@@ -18,6 +26,12 @@ from mangrove.model.selectors.words import SelectorError
 __all__ = [
     "AskRefusedError",
     "Connection",
+    "ContractChange",
+    "ContractError",
+    "ContractInvalidError",
+    "ContractNotAllowedError",
+    "ContractRefusedError",
+    "ContractUndecidedError",
     "Gap",
     "LimitedError",
     "LoginError",

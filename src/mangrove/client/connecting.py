@@ -36,7 +36,7 @@ from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.logins.user_login import CREDENTIALS_VARIABLE, client_login, local_login
 from mangrove.host.runtime_file import find_running
 from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, BrokerDirection, Directions
-from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.broker_kinds import BROKER_URLS, BrokerKind
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.endpoints import DomainEndpoints
@@ -156,16 +156,11 @@ async def _connect(
     place: _Place, name: str, identity: Path | None, filtering: Filtering, storing: Storing | None
 ) -> Connection:
     name = name if name.startswith(SDK_NAME) else f"{SDK_NAME} {name}".strip()
-    login = None if place.credentials is None else client_login(place.credentials)
     servers, edges = place.servers, place.edges
     if servers is None:
         endpoints, directions, external = _found(place)
-        if endpoints.head.kind is not BrokerKind.NATS:
-            raise InputError(
-                f"the clients of {endpoints.domain} speak AMQP, MQTT or STOMP, for its broker is a RabbitMQ",
-                hint=f"connect one of theirs to {endpoints.head.client_url}, or choose another domain",
-            )
-        login = login or local_login(endpoints.keys)
+        password = endpoints.head.kind is not BrokerKind.NATS
+        login = _given_login(place, password=password) or local_login(endpoints.keys, password=password)
         urls = edges or [each.url for each in directions.edges]
         at_brokers = external_login(external) if endpoints.head.external else login
         pool = BrokerPool(endpoints.head.kind, name, directions.head_urls, urls, at_brokers)
@@ -173,7 +168,9 @@ async def _connect(
     if place.domain is not None:
         raise InputError("give either servers or a domain, not both")
     given = [servers] if isinstance(servers, str) else list(servers)
-    pool = BrokerPool(BrokerKind.NATS, name, given, edges, login)
+    kind = _kind_of(given)
+    login = _given_login(place, password=kind is not BrokerKind.NATS)
+    pool = BrokerPool(kind, name, given, edges, login)
     try:
         first = await _first(pool, given, patient=storing is not None)
         there = first.connected
@@ -191,6 +188,19 @@ async def _connect(
     except BaseException:
         await pool.close()
         raise
+
+
+def _given_login(place: _Place, *, password: bool) -> LoginSource | None:
+    return None if place.credentials is None else client_login(place.credentials, password=password)
+
+
+def _kind_of(urls: Sequence[str]) -> BrokerKind:
+    """The kind of the brokers that a user names, all of which are of one domain."""
+    schemes = {url.partition("://")[0] for url in urls if "://" in url}
+    for kind in BrokerKind:
+        if kind is not BrokerKind.NATS and schemes & set(BROKER_URLS[kind].client_schemes):
+            return kind
+    return BrokerKind.NATS
 
 
 async def _open(
@@ -335,10 +345,14 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]
             f"the federation {runtime.federation.name!r} has no domain {domain!r}",
             hint=f"choose one of: {', '.join(runtime.domains)}",
         )
+    external = runtime.federation.domains[domain].external
+    head_url = endpoints.head.client_url
+    if external is not None and external.kind is not BrokerKind.NATS:
+        head_url = external.leaf  # with what of the broker is used
     directions = Directions(
         federation=runtime.federation.name,
         domain=domain,
-        head=BrokerDirection(name=endpoints.head.name, url=endpoints.head.client_url),
+        head=BrokerDirection(name=endpoints.head.name, url=head_url),
         edges=tuple(BrokerDirection(name=edge.name, url=edge.client_url) for edge in endpoints.edges),
         succession=not endpoints.head.external,
         management_url=endpoints.management.client_url,
@@ -346,9 +360,9 @@ def _found(place: _Place) -> tuple[DomainEndpoints, Directions, External | None]
         placement=runtime.federation.domains[domain].placement,
         terms=local_rules(runtime.federation, domain).terms(),
         client_limits=runtime.federation.limits.client,
-        selectors=True,
+        selectors=endpoints.head.kind is BrokerKind.NATS,
     )
-    return endpoints, directions, runtime.federation.domains[domain].external
+    return endpoints, directions, external
 
 
 async def _first(pool: BrokerPool, urls: list[str], *, patient: bool) -> ClientConnection:

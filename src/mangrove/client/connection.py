@@ -23,10 +23,12 @@ from mangrove.broker.client_connection import (
 from mangrove.client.asks import Asks
 from mangrove.client.broker_pool import BrokerPool
 from mangrove.client.callbacks import Callbacks
+from mangrove.client.contracts import Contracts
 from mangrove.client.filtering.publish_filter import PublishFilter
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.legs import Legs
 from mangrove.client.management.link import ManagementLink
+from mangrove.client.management.terms_heard import TermsHeard
 from mangrove.client.pending.gap import OnGap
 from mangrove.client.pending.reading import Reading, reading_of
 from mangrove.client.publisher import Publisher
@@ -49,6 +51,7 @@ from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.mirrors.modes import told_modes
 from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
 from mangrove.model.questions.session_quality import Quality, Role
+from mangrove.model.questions.terms_question import TermsTold
 
 if TYPE_CHECKING:  # it loads what makes keys, which only clients of a domain with a name need
     from mangrove.client.management.managed import Managed
@@ -116,8 +119,33 @@ class Connection(PublishingConnection):
         self._asks = None if questions is None else Asks(questions)
         self._terms = terms
         self._selects = selects
+        self._heard = None if link is None else TermsHeard(link, self._contracts_changed)
         if managed is not None:
             managed.begin(self._legs, self.published, self._route, self._filter, self._ids, self._respond)
+
+    def _contracts_changed(self, told: TermsTold) -> None:
+        """Other contracts hold, or are known to: for what is published and read from now on."""
+        self._terms = told.terms
+        self._filter.adopt(told.terms, told.client_limits)
+        if self._keeper is not None:
+            self._keeper.adopt(told.terms)
+        for subscription in self._legs:
+            subscription.contracts_changed(told.terms)
+
+    @property
+    def contracts_version(self) -> int:
+        """The version of the federation document by which this connection acts; 0 if none is known yet."""
+        return 0 if self._heard is None else self._heard.version
+
+    @property
+    def contracts(self) -> Contracts:
+        """The contracts of the federation: to be shown, and changed by whom the rules allow to.
+
+        MangroveError if the domain's management broker is not known.
+        """
+        if self._link is None:
+            raise _unknown_gateway("knows of contracts")
+        return Contracts(self._link)
 
     def meet(self, meeting: Coroutine[None, None, None]) -> None:
         """Find out about the domain, which could not be done at the beginning."""
@@ -187,6 +215,8 @@ class Connection(PublishingConnection):
         ignored: Counter[str] = Counter()
         if self._silence is not None:
             ignored += self._silence.ignored
+        if self._heard is not None:
+            ignored += self._heard.ignored
         if self._managed is not None:
             ignored += self._managed.membership.ignored + self._managed.membership.directory.ignored
         return ignored
@@ -398,11 +428,21 @@ class Connection(PublishingConnection):
     async def _ready(
         self, subject: str, queue: str, timeout: float, subscription: Subscription | None
     ) -> None:
-        """Ask the gateway of the domain that serves the subscription, over the same connection."""
+        """Ask the gateway of the domain that serves the subscription, and another if it moves meanwhile."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout
+        while not await self._ready_here(subject, queue, until - loop.time(), subscription):
+            pass
+
+    async def _ready_here(
+        self, subject: str, queue: str, timeout: float, subscription: Subscription | None
+    ) -> bool:
+        """Over the connection that serves the subscription; False if another one does by now."""
         readiness = self._readiness
         leg = None if subscription is None else self._legs.of(subscription)
-        if self._managed is not None and subscription is not None:
-            readiness = self._managed.readiness_abroad(subscription) or readiness
+        domain = self._abroad(subscription)
+        if self._managed is not None and domain:
+            readiness = self._managed.readiness_in(domain)
         if readiness is None:
             raise _unknown_gateway("tells who is ready")
         wire = self._subscriber if leg is None else leg.wire
@@ -411,7 +451,16 @@ class Connection(PublishingConnection):
         async def ask(subject: str, timeout: float) -> None:
             await wire.request(subject, b"", timeout_s=timeout)
 
-        await readiness.wait(subject, group, timeout, ask)
+        def moved() -> bool:
+            if subscription is None or leg is None:
+                return False
+            return self._legs.of(subscription) is not leg or self._abroad(subscription) != domain
+
+        return await readiness.wait(subject, group, timeout, ask, moved)
+
+    def _abroad(self, subscription: Subscription | None) -> str:
+        """The other domain that serves a subscription; empty if its own does."""
+        return "" if self._managed is None or subscription is None else self._managed.domain_of(subscription)
 
     async def close(self) -> None:
         """Send what is pending, then disconnect."""
@@ -428,6 +477,8 @@ class Connection(PublishingConnection):
             await asyncio.wait(self._cut_off)
         if self._silence is not None:
             await self._silence.close()
+        if self._heard is not None:
+            await self._heard.close()
         if self._asks is not None:
             await self._asks.close()
         if self._managed is not None:

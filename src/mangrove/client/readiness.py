@@ -24,9 +24,17 @@ class Readiness:
         self._questions = questions
         self._domain = questions.domain
 
-    async def wait(self, subject: str, group: str, timeout: float, question: Questioner) -> None:
+    async def wait(
+        self,
+        subject: str,
+        group: str,
+        timeout: float,
+        question: Questioner,
+        moved: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Until every reachable domain sends what it publishes; TimeoutError names those that do not.
 
+        False as soon as the subscription has `moved` to where somebody else is to be asked.
         The `question` goes over the connection that has subscribed, behind its subscriptions: what the
         gateway says before it is answered may be about a subscription that has ended meanwhile.
         """
@@ -36,17 +44,18 @@ class Readiness:
             async with asyncio.timeout(timeout):
                 taken_in = False
                 where = gateway_interest_subject(self._domain, self._questions.user)
-                while True:
+                while not moved():
                     taken_in = taken_in or await self._taken_in(question)
                     if taken_in:
                         asked = InterestRequest(subject=subject, group=group, stamp=stamp)
                         answer = await self._questions.ask(where, asked, InterestAnswer)
                         if answer is not None and answer.ready:
-                            return
+                            return True
                         stamp = stamp if answer is None else answer.stamp
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise TimeoutError(self._problem(subject, timeout, answer)) from None
+        return False
 
     async def _taken_in(self, question: Questioner) -> bool:
         """Whether the gateway has taken in all subscriptions made so far; it may not be there yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from operator import length_hint
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,14 +15,14 @@ from mangrove.client.message import Message, size_of
 from mangrove.client.mirroring.planes import Plane, Planes
 from mangrove.client.pending.gap import UNSUBSCRIBED, Gap, Gaps, SlowSubscriberError
 from mangrove.client.pending.lag import LagMeter
-from mangrove.client.pending.reading import Reading
+from mangrove.client.pending.reading import Reading, slow_of, waiting_by
 from mangrove.client.publishing import Published
 from mangrove.client.recent_ids import RecentIds
 from mangrove.client.selection import Selection
 from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import MangroveError
 from mangrove.model.agents.usefulness import Lag
-from mangrove.model.congestion.terms import Slow
+from mangrove.model.congestion.terms import Slow, TopicTerms
 from mangrove.model.pattern_cover import has_wildcard
 
 if TYPE_CHECKING:  # only who asks for traces needs them
@@ -89,6 +89,7 @@ class Subscription:
         self._recent = RecentIds(one_subject=one_subject)
         self._planes: Planes | None = None
         """Instead of `_recent`, of a subscription that has a mirror."""
+        self._by_contract = reading.by_contract
         self._waiting = reading.waiting
         self._waiting.take_back = self._take_back
         self._judge = reading.judge
@@ -140,6 +141,23 @@ class Subscription:
         elif not self._in_turn:
             self._in_turn = True
             self._callbacks.add(self)
+
+    def contracts_changed(self, terms: Sequence[TopicTerms]) -> None:
+        """Other contracts hold: what is left out is theirs to say, unless the subscriber has said it.
+
+        What waits, waits on, as far as the new policy lets it.
+        """
+        slow = slow_of(self.subject, terms)
+        if not self._by_contract or slow is self.slow or self._ended:
+            return
+        before = self._waiting
+        self.slow = slow
+        self._waiting = waiting_by(slow, before.max_messages, before.max_bytes, self._judge)
+        self._waiting.taken_in = before.taken_in - before.messages
+        self._waiting.take_back = self._take_back
+        while some := before.take():
+            if lost := self._waiting.put(some, sum(map(size_of, some))):
+                self._lose(lost)
 
     def new_group(self) -> str:
         """The queue group by which a broker is to serve it; the name says what it selects, if anything."""

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mangrove.config.document.security import AccessDocument
+from mangrove.config.document.security import AccessDocument, WhoDocument
 from mangrove.errors import Mistake
-from mangrove.model.access.rules import ANYBODY, BUILT_IN_ROLES, AccessRules, Action, Effect, Rule, Who
+from mangrove.model.access.rules import (
+    ANYBODY,
+    BUILT_IN_ROLES,
+    AccessRules,
+    Action,
+    ContractGrant,
+    Effect,
+    Rule,
+    Who,
+)
 
 MACHINERY_ROLES = ("gateway", "broker", "agent", "host")
 
@@ -33,6 +42,12 @@ def access_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
             yield from _subject_mistakes(place, rule)
             yield from _who_mistakes(place, rule, domains, roles)
             yield from _other_mistakes(place, rule, domains)
+    grants = _mapping(access).get("contracts")
+    for number, grant in enumerate(grants if isinstance(grants, list) else []):
+        if isinstance(grant, dict):
+            place = f"access.contracts[{number}]"
+            yield from _subject_mistakes(place, grant)
+            yield from _who_mistakes(place, grant, domains, roles)
 
 
 def _role_mistakes(roles: list[str]) -> Iterator[Mistake]:
@@ -118,12 +133,17 @@ def access_of(document: AccessDocument, prefix: str) -> AccessRules:
                 effect=Effect.MAY if rule.may else Effect.MAY_NOT,
                 actions=tuple(dict.fromkeys(rule.may or rule.may_not)),
                 subjects=tuple(rule.subjects),
-                who=Who(
-                    domain=tuple(rule.who.domain), role=tuple(rule.who.role), client=tuple(rule.who.client)
-                ),
+                who=_who(rule.who),
                 to=tuple(rule.to),
                 origins=tuple(rule.origin),
             )
             for number, rule in enumerate(document.rules)
         ),
+        contracts=tuple(
+            ContractGrant(subjects=tuple(grant.subjects), who=_who(grant.who)) for grant in document.contracts
+        ),
     )
+
+
+def _who(document: WhoDocument) -> Who:
+    return Who(domain=tuple(document.domain), role=tuple(document.role), client=tuple(document.client))

@@ -20,6 +20,7 @@ def balancing_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
         yield from _name_mistakes(balancing, "method", OFFLOADING_METHODS)
         yield from _name_mistakes(balancing, "distribution", DISTRIBUTIONS)
     yield from _acceptance_mistakes(raw)
+    yield from _steering_mistakes(raw)
 
 
 def _threshold_mistakes(balancing: dict[str, Any]) -> Iterator[Mistake]:
@@ -60,6 +61,26 @@ def _acceptance_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
             elif other in seen:
                 yield Mistake(place, f"{other} is named twice", "each domain once")
             seen.add(str(other))
+
+
+def _steering_mistakes(raw: dict[str, Any]) -> Iterator[Mistake]:
+    """A domain whose clients nobody takes has nowhere to lead them."""
+    domains = raw.get("domains")
+    if not isinstance(domains, dict):
+        return
+    described = {str(name): domain for name, domain in domains.items() if isinstance(domain, dict)}
+    for name, domain in described.items():
+        takers = [
+            other
+            for other, each in described.items()
+            if isinstance(accepted := each.get("accept_load_from"), list) and name in accepted
+        ]
+        if domain.get("steer") is True and not takers:
+            yield Mistake(
+                f"domains.{name}.steer",
+                "no other domain takes clients from this one",
+                f"{name} in `accept_load_from` of a linked domain, or `steer: false`",
+            )
 
 
 def _linked(links: Any) -> set[tuple[str, str]]:

@@ -84,6 +84,22 @@ def checked_contracts(
     return tuple(found)
 
 
+def contracts_without(contracts: Iterable[Contract], match: str) -> tuple[Contract, ...]:
+    """Contracts without one of them; InputError if there is none, or others keep apart from it."""
+    before = tuple(contracts)
+    left = tuple(each for each in before if each.match != match)
+    if left == before:
+        known = ", ".join(each.match for each in before) or "none"
+        raise InputError(f"there is no contract {match!r}", hint=f"there are: {known}")
+    used = [each.match for each in left if match in each.apart_from]
+    if used:
+        raise InputError(
+            f"the contract {match!r} is still in use: {', '.join(used)} keeps apart from it",
+            hint="change that first",
+        )
+    return left
+
+
 def _place(raw: list[dict[str, Any]], match: str) -> int:
     """Before the first contract that covers all of it: after that one it would govern nothing."""
     from mangrove.model.subjects import covers

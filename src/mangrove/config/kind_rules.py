@@ -15,6 +15,7 @@ NOT_WITH_RABBITMQ = {
     "edges": "a RabbitMQ has no edge brokers: all its clients connect to the head",
     "elastic": "a RabbitMQ has no edge brokers that could be switched on and off",
     "accept_load_from": "agents move no clients to a RabbitMQ",
+    "steer": "agents move no clients of a RabbitMQ",
     "move_plain_clients": "agents move no clients of a RabbitMQ: it has no edge brokers to move them to",
 }
 
@@ -81,7 +82,12 @@ def _rabbitmq_mistakes(place: str, domain: dict[str, Any], external: dict[str, A
     if external.get("leaf"):
         yield Mistake(f"{place}.external.leaf", "a RabbitMQ has no leaf nodes", "`head` alone")
     if domain.get("gateways", 1) != 1:
-        yield Mistake(f"{place}.gateways", "beside a RabbitMQ no second gateway stands by", "1")
+        yield Mistake(
+            f"{place}.gateways",
+            "beside a RabbitMQ no second gateway stands by: what leaves the domain waits in a durable queue "
+            "until the gateway is back",
+            "1",
+        )
     hosts = domain.get("hosts")
     if isinstance(hosts, dict) and len(hosts) > 1:
         yield Mistake(f"{place}.hosts", "a RabbitMQ runs on one host, with all else of its site", "one host")

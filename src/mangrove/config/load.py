@@ -272,6 +272,7 @@ def _federation(
             ),
             placement=domain.placement,
             accept_load_from=tuple(domain.accept_load_from),
+            steer=domain.steer,
             move_plain_clients=domain.move_plain_clients,
             hosts=tuple(
                 Host(name=host, address=described.address, brokers=tuple(described.brokers))

@@ -14,6 +14,7 @@ from mangrove.config.document.fields import Strict
 from mangrove.config.document.security import (
     AccessDocument,
     AccessRuleDocument,
+    ContractGrantDocument,
     SecurityDocument,
     WhoDocument,
 )
@@ -52,6 +53,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("access", AccessDocument),
     ("access.rules[]", AccessRuleDocument),
     ("access.rules[].who", WhoDocument),
+    ("access.contracts[]", ContractGrantDocument),
     ("security", SecurityDocument),
 )
 

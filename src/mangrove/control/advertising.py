@@ -363,6 +363,13 @@ class Advertising:
             if (claim := self._claims.get(topic, source)) is not None
         )
 
+    def sources_under(self, pattern: str, limit: int) -> dict[str, int]:
+        """The domains that publish what a subscriber wants, and how many of its first topics each does."""
+        found: Counter[str] = Counter()
+        for topic in islice(self._claims.under(pattern), limit):
+            found.update(self._claims.publishing(topic))
+        return dict(found)
+
     def subscriber_class(self, pattern: str) -> Audience:
         """Where the publishers of what a subscriber wants are (table 4-6)."""
         here = any(True for _ in self._local.home_index.under(pattern))

@@ -118,6 +118,19 @@ class Site:
                 return True
         return True
 
+    def may_be_steered(self, topic: str) -> bool:
+        """Whether new subscribers of a topic may be led to another domain for a better place alone.
+
+        Not if a second copy, a spool or a transform is owed to them: all of these belong to their own domain.
+        """
+        if not self.description.steer or self.description.names or not self.may_leave(topic):
+            return False
+        return not any(
+            (contract.mirror or contract.durable or contract.transform is not None)
+            and overlaps(contract.match, topic)
+            for contract in self.federation.topics.contracts
+        )
+
     def takes_load_from(self, domain: str) -> bool:
         """Whether clients of a domain may be moved here."""
         return domain in self.description.accept_load_from

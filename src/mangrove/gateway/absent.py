@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from mangrove.gateway.head_queue import Waiting
+from mangrove.gateway.mediation.manner import AS_IT_IS
 from mangrove.overlay.forwarding.flows import HOP_LIMIT
-
-if TYPE_CHECKING:
-    from mangrove.gateway.mediation.mediation import Way
 
 
 class ForAbsent:
@@ -25,15 +22,15 @@ class ForAbsent:
         """What the frame had left whose messages are being taken."""
         self.origin = ""
         """Where it came from."""
-        self.way: Way | None = None
-        """By which transform it goes."""
+        self.manner = AS_IT_IS
+        """How it comes in."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
     def take(self, messages: bytes) -> None:
         """Keep a run of messages."""
-        self._kept.append((messages, self.hop_limit, self.origin, self.way))
+        self._kept.append((messages, self.hop_limit, self.origin, self.manner))
         self._kept_bytes += len(messages)
         while self._kept_bytes > self._limit_bytes:
             oldest, *_ = self._kept.popleft()

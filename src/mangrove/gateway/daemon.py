@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mangrove.broker.attachment import Places
-from mangrove.broker.kinds import kind_of
+from mangrove.broker.kinds import Probes, RetainedStores, kind_of
 from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
 from mangrove.errors import MangroveError
 from mangrove.gateway.access.border_book import BorderBook
@@ -27,10 +27,12 @@ from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
+from mangrove.gateway.links.lines import Lines
 from mangrove.gateway.links.links import Links
 from mangrove.gateway.management.agent_mail import AgentMail
 from mangrove.gateway.management.answers import Answers
 from mangrove.gateway.management.broker_connection import ManagementConnection
+from mangrove.gateway.management.terms_teller import TermsTeller
 from mangrove.gateway.management.voucher import Voucher
 from mangrove.gateway.mediation.mediation import Mediation
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
@@ -56,11 +58,14 @@ from mangrove.host.status_publisher import StatusPublisher
 from mangrove.host.tracing.tracer import Tracer
 from mangrove.host.web.health import Readiness, telling_health
 from mangrove.model.audit.entry import AuditKind, Fact
+from mangrove.model.broker_kinds import BrokerKind
+from mangrove.model.federation import Federation
 from mangrove.model.gateway_settings import GatewaySettings
 from mangrove.model.metrics.families import Families
 from mangrove.model.metrics.gateway import put_gateway
 from mangrove.model.metrics.topics import TopicMetrics
 from mangrove.model.names.local_view import local_rules
+from mangrove.model.questions.terms_question import TermsTold
 from mangrove.model.security.users import GATEWAY_USER, PROBE_USER
 from mangrove.model.shared_names import (
     GATEWAY_READY,
@@ -83,6 +88,7 @@ from mangrove.overlay.instructions import (
     HandToAgent,
     Instruction,
     KeepVersions,
+    MakeTables,
     ResetTimer,
     RetargetMessages,
     SendFrame,
@@ -95,6 +101,7 @@ from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
 from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
+from mangrove.routing.paths.shortest import load_search
 
 if TYPE_CHECKING:
     from mangrove.gateway.sealing.domain_sealing import DomainSealing
@@ -136,7 +143,6 @@ class Gateway:
         """
         federation = settings.federation
         self._settings = settings
-        self._order = federation.domain_order
         self._audit = audit or AuditLog()
         second = settings.pair is not None and settings.pair.number == 2
         self._name = f"gateway-{settings.domain}{'-2' if second else ''}"
@@ -166,8 +172,10 @@ class Gateway:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         """When the timer is served."""
-        self._retained = self._make_retained() if settings.head_client_url else None
-        self._probe = self._make_probe() if settings.head_client_url else None
+        parts = kind_of(settings.head_kind)
+        known = bool(settings.head_client_url)
+        self._retained = self._make_retained(parts.retained) if known and parts.retained else None
+        self._probe = self._make_probe(parts.probe) if known and parts.probe else None
         journal = settings.journal_path
         mark = LeaveMark(Path(f"{journal}.leaves") if journal else None)
         self._desk = AudienceDesk(
@@ -180,9 +188,12 @@ class Gateway:
         )
         self._places: Places = []
         self._mirrors = self._make_mirrors()
+        in_force = self._engine.federation
         self._mediation = (
-            Mediation(federation, self._engine.rules, self._ledger) if federation.transforms else None
+            Mediation(in_force, self._engine.rules, self._ledger) if in_force.transforms else None
         )
+        self._teller = TermsTeller(settings.domain, self._terms)
+        self._tasks: asyncio.TaskGroup | None = None
         self._head = HeadConnection(
             self._engine,
             partial(
@@ -209,13 +220,16 @@ class Gateway:
             mediation=self._mediation,
             directions=self._directions(),
         )
-        peers = tuple(link.other(settings.domain) for link in federation.links_of(settings.domain))
+        links = self._engine.federation.links_of(settings.domain)
+        peers = tuple(link.other(settings.domain) for link in links)
         self._mail = AgentMail(
             settings.domain,
             peers,
             send=lambda peer, body: self._carry_out(self._engine.send_management(peer, body, monotonic())),
             ignored=self._ledger.ignore,
         )
+        self._making: set[asyncio.Task[None]] = set()
+        """Who makes tables."""
         self._links = Links(
             self._engine,
             peers,
@@ -227,6 +241,7 @@ class Gateway:
             audit=self._audit,
             hops=self._hops,
         )
+        self._lines = Lines(settings, self._links)
         if pair is not None:
             self._partnership = Partnership(
                 pair,
@@ -248,7 +263,9 @@ class Gateway:
         process = "" if pair is None or pair.number == 1 else pair.process
         standing_by = self._pair is not None
         trust = self._trust()
-        kept = kept_versions(self._settings.versions_path, federation)
+        kept = kept_versions(self._settings.versions_path, federation, domain)
+        if kept.committed is not None and kept.committed.read().network is not None:
+            self._tables = None  # those of the file are of other domains and links
         if not self._settings.stimuli_path:
             return OverlayEngine(
                 federation,
@@ -311,13 +328,15 @@ class Gateway:
             self._carry_out(self._engine.renew_keys(trust, monotonic()))
 
     def _make_sealing(self) -> DomainSealing | None:
-        """Who seals and opens what is confidential; None if nothing is, or there are no keys."""
-        federation = self._settings.federation
-        if self._keys is None or not federation.topics.any_confidential:
+        """Who seals and opens what is confidential; None without keys.
+
+        It is there before any topic is confidential, since that may change from one frame to the next.
+        """
+        if self._keys is None:
             return None
         from mangrove.gateway.sealing.domain_sealing import DomainSealing
 
-        return DomainSealing(federation, self._settings.domain, self._keys.ring)
+        return DomainSealing(self._settings.federation, self._settings.domain, self._keys.ring)
 
     def _make_sealed(self) -> SealedTraffic:
         """What is done with bodies that may be sealed, with keys or without."""
@@ -356,7 +375,7 @@ class Gateway:
     def _flush(self) -> None:
         self._carry_out(self._engine.flush(monotonic()))
 
-    def _make_retained(self) -> RetainedMirror:
+    def _make_retained(self, stores: RetainedStores) -> RetainedMirror:
         """Who keeps the retained messages of this domain in step with those of the others."""
         settings = self._settings
         return RetainedMirror(
@@ -364,16 +383,16 @@ class Gateway:
             self._engine.rules,
             self._ledger,
             max_message_bytes=settings.federation.max_message_bytes,
-            store=self._retained_store,
+            store=partial(self._retained_store, stores),
             send=self._send_letter,
             reachable=self._reachable,
             border=self._engine.border,
             border_book=self._border_book,
         )
 
-    def _retained_store(self, owner: RetainedStoreOwner) -> RetainedStore:
+    def _retained_store(self, stores: RetainedStores, owner: RetainedStoreOwner) -> RetainedStore:
         def store(owner: RetainedStoreOwner) -> RetainedStore:
-            return kind_of(self._settings.head_kind).retained(
+            return stores(
                 self._settings.head_client_url,
                 self._name,
                 owner,
@@ -383,7 +402,7 @@ class Gateway:
 
         return store(owner) if self._names is None else RenamedStore(self._names.names, store, owner)
 
-    def _make_probe(self) -> SiteProbe:
+    def _make_probe(self, probes: Probes) -> SiteProbe:
         """Who measures how long messages are inside this domain."""
         settings = self._settings
         urls = {HEAD: settings.head_client_url, **settings.edge_client_urls}
@@ -391,9 +410,7 @@ class Gateway:
         return SiteProbe(
             settings.domain,
             lambda owner: {
-                broker: kind_of(settings.head_kind).probe(
-                    broker, url, subject, owner, self._client_login(broker)
-                )
+                broker: probes(broker, url, subject, owner, self._client_login(broker))
                 for broker, url in urls.items()
             },
             lambda ingress_ms, egress_ms: self._carry_out(
@@ -419,13 +436,16 @@ class Gateway:
         """When the domain's brokers were last seen to hang together, and why its interest is not known."""
         now = monotonic()
         problem = self._head.subscribers_unknown
+        if self._settings.head_kind is not BrokerKind.NATS:
+            # Bindings are told of behind the moment in which they are in force.
+            problem = problem or "this kind of broker tells of subscribers when it serves them already"
         if problem or not self._settings.edge_client_urls:
             return now, problem
         seen = float("-inf") if self._probe is None else self._probe.together_at
         return seen, "" if now - seen < EDGES_SEEN_S else "not every edge broker is known to be attached"
 
     def _reachable(self) -> frozenset[str]:
-        federation, domain = self._settings.federation, self._settings.domain
+        federation, domain = self._engine.federation, self._settings.domain
         unusable = {
             link.pair for link in federation.links_of(domain) if not self._engine.usable(link.other(domain))
         }
@@ -454,7 +474,7 @@ class Gateway:
                 case DeliverMessages(frame):
                     self._journal.record(frame)
                     if (body := self._sealed.opened(frame)) is not None:
-                        origin = self._order[frame.origin]
+                        origin = self._engine.federation.domain_order[frame.origin]
                         if self._hops is not None:
                             self._hops.delivered(frame, body)
                         self._head.deliver(body, frame.hop_limit, frame.topic_class, origin)
@@ -478,25 +498,80 @@ class Gateway:
                     self._versions.keep(kept, partial(self._carry_out, list(then)), at_once=at_once)
                 case AdoptDocument(document):
                     self._adopt(document)
+                case MakeTables(federation, version):
+                    making = asyncio.get_running_loop().create_task(self._make_tables(federation, version))
+                    self._making.add(making)
+                    making.add_done_callback(self._making.discard)
 
     def _adopt(self, document: FederationDocument) -> None:
         """Another version of the federation document is in force."""
+        self._adopt_network()
+        self._take_transforms()
+        if self._retained is not None:
+            self._retained.border = self._engine.border
         self._head.contracts_changed(self._directions())
+        self._teller.changed()
         self._versions.adopted(document)
         self._publisher.poke()
 
+    def _take_transforms(self) -> None:
+        """Transforms may be other ones; where there were none, whoever runs them begins."""
+        federation = self._engine.federation
+        if self._mediation is not None:
+            self._mediation.transforms_changed(federation.transforms)
+        elif federation.transforms:
+            self._mediation = Mediation(federation, self._engine.rules, self._ledger)
+            self._head.mediate(self._mediation)
+            if self._tasks is not None:
+                self._tasks.create_task(self._mediation.run(), name="transforms")
+
+    def _adopt_network(self) -> None:
+        """Open and close links as they are in force; nothing, if they are what they were."""
+        engine, domain = self._engine, self._settings.domain
+        if engine.departed:
+            log.warning("%s has left the federation: nothing is exchanged with other domains", domain)
+            self._links.adopt(())
+            self._mail.adopt(())
+            self._lines.adopt(None)
+            return
+        peers = [link.other(domain) for link in engine.federation.links_of(domain)]
+        self._links.adopt(peers)
+        self._mail.adopt(peers)
+        self._lines.adopt(engine.federation)
+        if self._sealing is not None:
+            self._sealing.adopt(engine.federation)
+
+    async def _make_tables(self, federation: Federation, version: int) -> None:
+        """Make failover tables in a thread, while messages flow by those that there are."""
+        began = monotonic()
+        tables = await asyncio.to_thread(_tables_of, federation, self._settings.domain)
+        took_ms = 1000 * (monotonic() - began)
+        log.info("tables for version %d were made in %.0f ms", version, took_ms)
+        self._carry_out(self._engine.tables_made(version, tables, monotonic()))
+
     def _directions(self) -> bytes:
-        """What clients that ask are told, by the contracts in force."""
+        """What clients that ask are told, by the document in force."""
         directions = self._settings.directions
         if directions is None:
             return b""
-        federation = msgspec.structs.replace(self._settings.federation, topics=self._engine.rules.rules)
-        terms = local_rules(federation, self._settings.domain).terms()
-        return msgspec.json.encode(msgspec.structs.replace(directions, terms=terms))
+        told = self._terms()
+        return msgspec.json.encode(
+            msgspec.structs.replace(directions, terms=told.terms, client_limits=told.client_limits)
+        )
+
+    def _terms(self) -> TermsTold:
+        """What clients keep of the document in force, by the names of this domain."""
+        federation = self._engine.federation
+        return TermsTold(
+            version=self._engine.document.version,
+            terms=local_rules(federation, self._settings.domain).terms(),
+            client_limits=federation.limits.client,
+        )
 
     def _retarget(self, frame: Frame) -> None:
         """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""
-        body, origin = self._sealed.to_sort_anew(frame), self._order[frame.origin]
+        body = self._sealed.to_sort_anew(frame)
+        origin = self._engine.federation.domain_order[frame.origin]
         if body is None:
             self._carry_out(self._engine.turn_back(frame, monotonic()))
         elif body and not self._head.retarget(body, frame.destinations, frame.hop_limit, origin):
@@ -584,7 +659,7 @@ class Gateway:
 
     async def run(self) -> None:
         """Serve until cancelled, or until the other gateway of the domain has taken this one's place."""
-        servers = await self._links.listen(self._settings.listen)
+        await self._lines.listen(self._engine.federation)
         try:
             async with (
                 telling_health(self._settings.health, self._readiness, self._counted),
@@ -596,6 +671,7 @@ class Gateway:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
                 if self._mediation is not None:
                     tasks.create_task(self._mediation.run(), name="transforms")
+                self._tasks = tasks
                 self._tick()
                 if self._partnership is None:
                     self._begin(tasks)
@@ -614,8 +690,9 @@ class Gateway:
             self._journal.close()
             if self._stimuli is not None:
                 self._stimuli.write()
-            for server in servers:
-                server.close()
+            self._lines.close()
+            for making in self._making:
+                making.cancel()
             await self._links.close()
 
     def _begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -624,9 +701,7 @@ class Gateway:
             tasks.create_task(self._retained.run(), name="retained messages")
         if self._probe is not None:
             tasks.create_task(self._probe.run(self._head), name="probe")
-        for call in self._settings.calls:
-            for address in call.addresses:
-                tasks.create_task(self._links.keep_calling(call, address), name=f"call {call.peer}")
+        self._lines.begin(tasks, self._engine.federation)
         if self._settings.management_urls:
             management = self._management(self._settings.management_urls)
             tasks.create_task(management.run(), name="management broker")
@@ -642,6 +717,7 @@ class Gateway:
             carry_out=self._carry_out,
             voucher=Voucher(self._places, login_of(self._settings.keys, GATEWAY_USER)),
             versions=self._versions,
+            teller=self._teller,
             names=None if self._names is None else self._names.names,
         )
         announcement = None if self._pair is None else Announcement(self._engine.domain, self._pair)
@@ -654,6 +730,7 @@ class Gateway:
             announcement,
             login_of(self._settings.keys, GATEWAY_USER),
             self._publisher,
+            self._teller,
         )
 
     async def _account(self) -> GatewayStatus:
@@ -707,6 +784,12 @@ class Gateway:
         )
 
 
+def _tables_of(federation: Federation, domain: str) -> GatewayTables:
+    tables = GatewayTables(prepared_network(federation), domain)
+    load_search(tables.book.graph.size)  # where that is not done yet it takes seconds
+    return tables
+
+
 async def _serve(settings: GatewaySettings) -> None:
     # The working set is long-lived; fewer collections mean fewer pauses in the data path.
     gc.freeze()
@@ -741,7 +824,7 @@ async def _serve_in_turn(
     tracer: Tracer | None,
 ) -> None:
     """Stand by or carry; a gateway that was displaced is forgotten, and a new one stands by."""
-    tables = GatewayTables(prepared_network(settings.federation), settings.domain)
+    tables = _tables_of(settings.federation, settings.domain)
     async with asyncio.TaskGroup() as tasks:
         gateway = Gateway(settings, time_ns(), pair, tables, keys=keys, audit=audit, tracer=tracer)
         tasks.create_task(pair.run(), name="the other gateway")

@@ -29,7 +29,8 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.limits.arrivals import ArrivalLimits
 from mangrove.gateway.limits.departures import DepartureLimits
 from mangrove.gateway.line_table import LineTable
-from mangrove.gateway.mediation.mediation import Mediation, Way
+from mangrove.gateway.mediation.manner import AS_IT_IS, EACH, Manner
+from mangrove.gateway.mediation.mediation import Mediation
 from mangrove.gateway.mediation.way_tables import WayTables
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.gateway.naming.site_names import SiteNames
@@ -44,12 +45,14 @@ from mangrove.model.subjects import (
     LETTER_SUBJECT,
     READY_QUESTION,
     REPLY_PREFIX,
+    WAY_BACK_PREFIX,
     covers,
     egress_marker_subject,
     group_problem,
     ingress_marker_subject,
     is_internal,
     is_machinery,
+    subject_problem,
 )
 from mangrove.model.topics import Queue, Scope
 from mangrove.overlay.engine import OverlayEngine
@@ -84,7 +87,7 @@ MACHINERY = "a subject of the machinery, from another domain"
 NO_WAY_BACK = "its answers would lead astray: a reply subject that no gateway wrote"
 STAYS_HOME = "from another domain, on a topic that stays in its domain"
 NAMELESS = "from another domain, by a name that means something else here"
-INBOX_PREFIX = "_INBOX."
+INBOXES = ("_INBOX.", WAY_BACK_PREFIX)
 FROM_HERE = ""
 """The origin of messages of this domain that come back to it: they pass no border."""
 
@@ -181,7 +184,7 @@ class HeadConnection:
         self.sorter = LineTable(self._outbound, self._forget_lines)
         self._inbound_lines = WayTables(engine.border, self._inbound, self._forget_lines)
         if mediation is not None:
-            mediation.join(self._deliver_mediated, self._send_mediated, engine.queue_groups)
+            self.mediate(mediation)
         self._queue = HeadQueue(queue_bytes, self._hand_over, lambda body: ledger.drop_body(body, QUEUE_FULL))
         self._for_absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
         self._attachment = attach(self) if names is None else names.attach(attach, self)
@@ -389,9 +392,12 @@ class HeadConnection:
         self._strangers = True
         self._ledger.ignore(what)
 
-    def undelivered(self, reason: str, count: int) -> None:
+    def undelivered(self, reason: str, count: int, topic: str = "") -> None:
         """The broker could not hand messages to all whom they were for."""
-        self._ledger.drop_unnamed(reason, count)
+        if topic and not subject_problem(topic, wildcards=False):
+            self._ledger.drop(topic, reason, count)
+        else:
+            self._ledger.drop_unnamed(reason, count)
 
     def serve(self) -> None:
         """The subscribers of a broker that was away are back, or given up."""
@@ -402,8 +408,8 @@ class HeadConnection:
         self._offer_again()
         if not self.connected:
             self._given_up = True
-            for body, hop_limit, origin, way in self._queue.take_out():
-                self._enqueue(body, hop_limit, origin, way)
+            for waiting in self._queue.take_out():
+                self._enqueue(*waiting)
 
     def _offer_again(self) -> None:
         """What waits for absent subscribers goes out as far as they are back."""
@@ -436,12 +442,20 @@ class HeadConnection:
     def contracts_changed(self, directions: bytes) -> None:
         """Other contracts hold: what lines mean is learnt anew, and clients are told what holds now."""
         self._directions = directions
-        self.departures.contracts_changed()
+        federation = self._engine.federation
+        self.departures.contracts_changed(federation.limits.client)
+        self.arrivals.terms_changed(federation.congestion)
         if self._mirrors is not None:
             self._mirrors.contracts_changed()
         self._forget_lines()
+        self._inbound_lines.renew(self._engine.border)
         if self._mediation is not None:
             self._mediation.contracts_changed()
+
+    def mediate(self, mediation: Mediation) -> None:
+        """Messages may be transformed from now on."""
+        self._mediation = mediation
+        mediation.join(self._deliver_mediated, self._send_mediated, self._engine.queue_groups)
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
@@ -507,12 +521,12 @@ class HeadConnection:
             return Entry(message.skip, self._too_large)
         if subject == self._marker_in and self._markers is not None:
             return Entry(message.skip, self._markers)
-        if subject == DIRECTIONS_SUBJECT and self._directions and reply.startswith(INBOX_PREFIX):
+        if subject == DIRECTIONS_SUBJECT and self._directions and reply.startswith(INBOXES):
             answer = Answered(self._attachment, reply, self._directions)
             return Entry(message.skip, answer, once=True, booked=False)
         if subject.startswith(REPLY_PREFIX):
             domain, _, subject = subject[len(REPLY_PREFIX) :].partition(".")
-            if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOX_PREFIX):
+            if subject == READY_QUESTION and domain == self._engine.domain and reply.startswith(INBOXES):
                 question = Question(self._attachment, reply, self._when_known)
                 return Entry(message.skip, question, once=True, booked=False)
             if not subject or is_machinery(subject) or not self._answerable(subject):
@@ -615,22 +629,29 @@ class HeadConnection:
         """
         if self._mirrors is not None and topic_class is not None:
             body = self._mirrors.arrived(body, topic_class, origin)
-        way = None
-        if self._mediation is not None and topic_class is not None:
-            way = self._mediation.way_in(topic_class)
-        self._enqueue(body, hop_limit, origin, way)
+        self._enqueue(body, hop_limit, origin, self._manner_of(topic_class))
 
-    def _enqueue(self, body: bytes, hop_limit: int, origin: str, way: Way | None) -> None:
+    def _manner_of(self, topic_class: int | None) -> Manner:
+        """How messages of a class come in; mostly as they are."""
+        if topic_class is None:
+            return AS_IT_IS
+        each = self._engine.rules.contract_at(topic_class).queue is Queue.LOCAL_EACH
+        way = None if self._mediation is None else self._mediation.way_in(topic_class)
+        if way is None:
+            return EACH if each else AS_IT_IS
+        return Manner(way, each)
+
+    def _enqueue(self, body: bytes, hop_limit: int, origin: str, manner: Manner) -> None:
         if self._given_up:
             body, jobs = jobs_apart(body)
             if jobs:
                 self.retarget(jobs, self._engine.own_bit, hop_limit, origin)
         if body:
-            self._queue.send(body, hop_limit, origin, way)
+            self._queue.send(body, hop_limit, origin, manner)
 
     def _deliver_mediated(self, body: bytes, origin: str) -> None:
         """What was transformed comes in like all else, but goes nowhere else: there it would be again."""
-        self._enqueue(body, 1, origin, None)
+        self._enqueue(body, 1, origin, AS_IT_IS)
 
     def _send_mediated(self, body: bytes) -> None:
         """What was transformed leaves by the routes that there are now: it was judged, and booked, before."""
@@ -668,9 +689,10 @@ class HeadConnection:
         self._buffer_done()
         return True
 
-    def _hand_over(self, body: bytes, hop_limit: int, origin: str, way: Way | None = None) -> None:
-        self._for_absent.hop_limit, self._for_absent.origin, self._for_absent.way = hop_limit, origin, way
-        lines = self._inbound_lines.plain if way is None else self._inbound_lines.of(way)
+    def _hand_over(self, body: bytes, hop_limit: int, origin: str, manner: Manner = AS_IT_IS) -> None:
+        absent = self._for_absent
+        absent.hop_limit, absent.origin, absent.manner = hop_limit, origin, manner
+        lines = self._inbound_lines.of(manner)
         try:
             lines.take(origin, body)
         except WireError as error:
@@ -686,8 +708,9 @@ class HeadConnection:
         """The domain whose frame is being handed over."""
         return self._for_absent.origin
 
-    def _inbound(self, origin: str, line: bytes, way: Way | None = None) -> Entry:
-        """Where a message from another domain goes; with a `way`, before it is transformed."""
+    def _inbound(self, origin: str, line: bytes, manner: Manner = AS_IT_IS) -> Entry:
+        """Where a message from another domain goes; one that is to be transformed, before it is."""
+        way = manner.way
         message = parse_message_line(line)
         if message.subject.startswith("$"):
             raise WireError(f"the subject {message.subject!r} belongs to the broker itself")
@@ -711,10 +734,9 @@ class HeadConnection:
             if self._names.entering(message) is None:
                 return Entry(message.skip, self._nameless)
             groups = self._names.served(message.subject, groups)
-        rules = self._engine.rules
         missing: tuple[str, ...] = ()
-        if rules.contract_of(message.subject).queue is Queue.ONCE:
-            named = [group for group in message.groups if selector_in(group) is None]
+        named = [group for group in message.groups if selector_in(group) is None]
+        if named or not manner.each:
             missing = tuple(group for group in named if group not in groups)
             groups = tuple(group for group in named if group in groups)
         groups += self.selecting.named(message.subject)
@@ -723,8 +745,8 @@ class HeadConnection:
             return Entry(message.skip, self._for_absent)
         booked = True
         if way is not None and way.concerns(message.subject):
-            served = groups if rules.contract_of(message.subject).queue is Queue.ONCE else message.groups
-            entering = msgspec.structs.replace(message, groups=served)
+            # Named, so that it is known behind the transform whom they are for.
+            entering = msgspec.structs.replace(message, groups=groups[:MAX_GROUPS])
             outlet: Flow = way.flow(line, entering, self._arriving_from)
             booked = False
         else:

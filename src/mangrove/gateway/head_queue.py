@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from mangrove.gateway.mediation.mediation import Way
+from mangrove.gateway.mediation.manner import AS_IT_IS, Manner
 
-Waiting: TypeAlias = "tuple[bytes, int, str, Way | None]"
-"""A body, what its frame had left of hops, the domain that it came from, and by which transform it goes."""
+Waiting: TypeAlias = tuple[bytes, int, str, Manner]
+"""A body, what its frame had left of hops, the domain that it came from, and how it comes in."""
 
 
 class HeadQueue:
@@ -23,7 +22,7 @@ class HeadQueue:
     def __init__(
         self,
         limit_bytes: int,
-        deliver: Callable[[bytes, int, str, Way | None], None],
+        deliver: Callable[[bytes, int, str, Manner], None],
         dropped: Callable[[bytes], None],
     ) -> None:
         self._limit_bytes = limit_bytes
@@ -38,12 +37,12 @@ class HeadQueue:
         """Whether nothing waits and nothing need wait."""
         return self._open and not self._held
 
-    def send(self, body: bytes, hop_limit: int, origin: str = "", way: Way | None = None) -> None:
+    def send(self, body: bytes, hop_limit: int, origin: str = "", manner: Manner = AS_IT_IS) -> None:
         """Deliver now, or when the broker can take it; `hop_limit` is what its frame had left."""
         if self._open:
-            self._deliver(body, hop_limit, origin, way)
+            self._deliver(body, hop_limit, origin, manner)
             return
-        self._held.append((body, hop_limit, origin, way))
+        self._held.append((body, hop_limit, origin, manner))
         self.held_bytes += len(body)
         while self.held_bytes > self._limit_bytes:
             self._dropped(self._pop()[0])

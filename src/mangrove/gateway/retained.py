@@ -91,7 +91,8 @@ class RetainedMirror:
         self._store = store(self)
         self._send = send
         self._reachable = reachable
-        self._border = border
+        self.border = border
+        """What may pass between the domains; None: everything."""
         self._border_book = border_book or BorderBook()
         self._states: dict[str, _State] = {}
         self._jobs: asyncio.Queue[Letter | _Reload] = asyncio.Queue(MAX_JOBS)
@@ -148,9 +149,9 @@ class RetainedMirror:
 
     def _passes(self, crossing: Crossing, other: str, subject: str) -> bool:
         """Whether a subject may pass to or from another domain; what may not is booked."""
-        if self._border is None:
+        if self.border is None:
             return True
-        judge = self._border.leaving_for if crossing is Crossing.LEAVE else self._border.entering
+        judge = self.border.leaving_for if crossing is Crossing.LEAVE else self.border.entering
         decision = judge(other, subject)
         if not decision:
             self._border_book.refuse(crossing, other, subject, decision, 1)
@@ -162,7 +163,7 @@ class RetainedMirror:
             and not subject_problem(subject, wildcards=False)
             and self._rules.contract_of(subject).scope is not Scope.DOMAIN
             and self._rules.contract_of(subject).transform is None
-            and (not to or self._border is None or self._border.leaving_for(to, subject).allowed)
+            and (not to or self.border is None or self.border.leaving_for(to, subject).allowed)
         )
 
     # -- other domains ------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ class RetainedMirror:
             before = now_reachable
 
     def _summarise_to(self, domains: frozenset[str]) -> None:
-        same = self._figures(self._domain) if self._border is None else None
+        same = self._figures(self._domain) if self.border is None else None
         for domain in domains:
             figures = same or self._figures(self._domain, domain)
             if figures[0] or self._told_anything:

@@ -60,7 +60,8 @@ class Tally:
     def report(self, total: int, budget_bytes: int) -> TopicTally:
         """The tally of a span in which `total` messages were counted, in an answer of limited size.
 
-        Busy topics are named first. What this tally does not hold, or the answer cannot, is in `other`.
+        If not all can be named, the busy ones are. What this tally does not hold, or the answer cannot, is
+        in `other`.
         """
         topics = dict(self._fitting(budget_bytes))
         return TopicTally(
@@ -68,9 +69,17 @@ class Tally:
         )
 
     def _fitting(self, budget_bytes: int) -> Iterator[tuple[str, int]]:
+        # What is escaped is escaped letter by letter: so large all topics are, found in one go.
+        joined = "".join(self.topics)
+        told_bytes = len(msgspec.json.encode(joined)) - 2
+        if told_bytes + len(self.topics) * (ENTRY_BYTES + 2) <= budget_bytes:
+            yield from self.topics.items()
+            return
+        unescaped = told_bytes == len(joined)
         # No more than could fit are put in order: with very many topics that is a small part.
         for topic, count in self.topics.most_common(budget_bytes // ENTRY_BYTES):
-            budget_bytes -= len(msgspec.json.encode(topic)) + ENTRY_BYTES
+            needed_bytes = len(topic) + 2 if unescaped else len(msgspec.json.encode(topic))
+            budget_bytes -= needed_bytes + ENTRY_BYTES
             if budget_bytes < 0:
                 return
             yield topic, count

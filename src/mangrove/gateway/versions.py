@@ -32,14 +32,19 @@ REMEDY = (
 )
 
 
-def kept_versions(path: str, federation: Federation) -> KeptVersions:
+def kept_versions(path: str, federation: Federation, domain: str) -> KeptVersions:
     """What earlier lives have written down; InputError if that and the site's file do not belong together."""
     if not path:
         return KeptVersions()
     kept = VersionStore(Path(path)).read()
     if kept.committed is not None:
         document = kept.committed.read()
-        if document.federation != federation.name or document.shape != federation.shape_hash():
+        if document.federation == federation.name and domain not in document.members:
+            raise InputError(
+                f"{domain} has left {document.federation}, or was expelled, in version {document.version}",
+                hint=f"mangrove join FILE --domain {domain} makes it a member again",
+            )
+        if document.federation != federation.name or not _same_network(document, federation):
             raise InputError(
                 f"version {document.version} of {document.federation}, which is in force, has other domains "
                 "or links than the federation file",
@@ -50,6 +55,17 @@ def kept_versions(path: str, federation: Federation) -> KeptVersions:
         if problem:
             raise InputError(f"a change that was agreed to cannot be completed: {problem}", hint=REMEDY)
     return kept
+
+
+def _same_network(document: FederationDocument, federation: Federation) -> bool:
+    """Whether a site's file has the domains and links of the version in force, as far as that can be told.
+
+    A version that has them is followed whatever the file says. One that has not keeps those of the first
+    file, whose hash it has; where transforms have changed since, that cannot be computed any more.
+    """
+    if document.network is not None or document.shape == federation.shape_hash():
+        return True
+    return document.transforms is not None and document.domains == federation.domain_order
 
 
 class Versions:
@@ -118,11 +134,13 @@ class Versions:
             return msgspec.json.encode(VersionsAnswer(problem=f"the request cannot be read: {error}"))
         except InputError as error:
             return msgspec.json.encode(VersionsAnswer(problem=error.message, hint=error.hint))
+        kept = engine.kept_versions().committed
         digest = asked.change if asked.propose is None else asked.propose.digest
         return msgspec.json.encode(
             VersionsAnswer(
                 domain=engine.domain,
-                document=engine.document.text(),
+                document=engine.document.text() if engine.document.version > asked.newer_than else b"",
+                signature=b"" if kept is None else kept.signature,
                 versions=engine.versions_in_force(),
                 reachable=tuple(sorted(engine.reachable_domains())),
                 change=engine.change(digest) if digest else None,

@@ -76,6 +76,15 @@ class RunDirectory(msgspec.Struct, frozen=True):
         """The folder where the gateway of a domain keeps the versions of the federation document."""
         return self.path / "versions" / domain
 
+    @property
+    def reloaded(self) -> Path:
+        """What the site was told to take over from a changed file since it was started."""
+        return self.path / "reloaded.json"
+
+    def followed_versions_of(self, domain: str) -> Path:
+        """The folder where a host without a gateway writes down what is in force in its domain."""
+        return self.path / "versions" / f"{domain}.followed"
+
     # -- audit --------------------------------------------------------------------------------------------
 
     @property

@@ -33,6 +33,10 @@ class BrokerUrls(msgspec.Struct, frozen=True):
         """All that a client's URL may begin with."""
         return (self.client_scheme, self.encrypted_scheme) if self.encrypted_scheme else (self.client_scheme,)
 
+    def scheme_of(self, *, encrypted: bool) -> str:
+        """What a client's URL begins with."""
+        return self.encrypted_scheme if encrypted and self.encrypted_scheme else self.client_scheme
+
 
 BROKER_URLS = {
     BrokerKind.NATS: BrokerUrls("nats", "nats-leaf", 7422),

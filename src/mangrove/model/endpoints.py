@@ -90,8 +90,7 @@ class BrokerEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def client_url(self) -> str:
         """URL for clients."""
-        urls = BROKER_URLS[self.kind]
-        scheme = urls.encrypted_scheme if self.encrypted and urls.encrypted_scheme else urls.client_scheme
+        scheme = BROKER_URLS[self.kind].scheme_of(encrypted=self.encrypted)
         return f"{scheme}://{self.user_info}{self._at(self.client_port)}"
 
     @property

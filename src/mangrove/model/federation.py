@@ -122,6 +122,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     placement: Placement = Placement.LAN
     accept_load_from: tuple[str, ...] = ()
     """Domains of the same owner whose clients may be moved here."""
+    steer: bool = False
+    """Whether new subscribers may be led to a linked domain that publishes what they ask for."""
     move_plain_clients: bool = False
     """Whether clients that cannot be told to move may be disconnected, so that they go elsewhere."""
     hosts: tuple[Host, ...] = ()
@@ -136,11 +138,21 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agreed(self) -> Domain:
-        """What all hosts must agree on: not where on each of them the secrets of external brokers are."""
-        if self.external is None or self.external.credentials is None:
-            return self
-        external = msgspec.structs.replace(self.external, credentials=None)
-        return msgspec.structs.replace(self, external=external)
+        """What all hosts must agree on: not where on each of them the secrets of external brokers are, nor
+        what agents take over while they run."""
+        external = self.external
+        if external is not None:
+            external = msgspec.structs.replace(external, credentials=None)
+        return msgspec.structs.replace(
+            self,
+            external=external,
+            head=Edge(),
+            edges=(Edge(),) * len(self.edges),
+            accept_load_from=(),
+            move_plain_clients=False,
+            failure_probability=None,
+            elastic=Elastic(enabled=bool(self.edge_slots), max_edges=self.edge_slots),
+        )
 
     @property
     def all_hosts(self) -> tuple[Host, ...]:
@@ -271,11 +283,13 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         return max(sum(map(great_circle_km, places, places[1:])) / FIBRE_KM_PER_MS, 0.001)
 
     def digest(self) -> str:
-        """Names what all hosts of a domain must agree on: the whole file, but for where it lies."""
+        """Names what all hosts of a domain must agree on: the file, but for where it lies and for what agents
+        take over while they run (`model.versions.site_changes`)."""
         agreed = msgspec.structs.replace(
             self,
             domains={name: domain.agreed for name, domain in self.domains.items()},
-            plans=msgspec.structs.replace(self.plans, directory=""),
+            balancing=Balancing(),
+            plans=PlanRules(),
             security=msgspec.structs.replace(self.security, keys=""),
         )
         text = msgspec.json.encode(agreed, order="deterministic")
@@ -283,11 +297,15 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     def topology_hash(self) -> str:
         """Names what all gateways must agree on: numbering of domains, who to call, links and contracts."""
-        return _hash_of(self._agreed({"contracts": [_as_agreed(each) for each in self.topics.contracts]}))
+        return self._hash_with({"contracts": [_as_agreed(each) for each in self.topics.contracts]})
 
     def shape_hash(self) -> str:
-        """Names what all gateways must agree on and nobody can change while they run: all but contracts."""
-        return _hash_of(self._agreed(None))
+        """Names what the file says of all that besides contracts."""
+        return self._hash_with(None)
+
+    def _hash_with(self, topics: object) -> str:
+        transforms = [sorted(self.transforms.items())] if self.transforms else []
+        return _hash_of((*self._agreed(topics), *transforms))
 
     def _agreed(self, topics: object) -> tuple[object, ...]:
         return (
@@ -301,16 +319,28 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
                 (name, sorted(group.links), sorted(group.sites)) for name, group in self.risk_groups.items()
             ),
             sorted(name for name, domain in self.domains.items() if domain.gateways > 1),
-            *([sorted(self.transforms.items())] if self.transforms else []),
         )
 
 
+_ALWAYS_SAID = frozenset(
+    (
+        *("match", "deadline_ms", "paths", "resiliency", "max_paths", "max_hops", "rate_mbps"),
+        *("separation_km", "apart_from", "limits", "mirror", "durable", "order", "queue", "late", "scope"),
+        *("rate_msg_s", "rate_bytes_s", "slow", "always_send", "protected", "confidential", "sample_text"),
+    )
+)
+"""Keys of contracts that were there when the hash began; what is younger counts only where it is used."""
+
+
 def _as_agreed(contract: Contract) -> dict[str, object]:
-    """What a contract says; what was unknown to earlier releases only where it says something."""
+    """What a contract says. A key that the release before does not know changes nothing for those who do not
+    use it: their files have the same hash in both, and they run together."""
     said: dict[str, object] = msgspec.structs.asdict(contract)
-    if contract.transform is None:
-        del said["transform"]
-    return said
+    defaults = msgspec.structs.asdict(_UNSAID)
+    return {key: value for key, value in said.items() if key in _ALWAYS_SAID or value != defaults[key]}
+
+
+_UNSAID = Contract(match="")
 
 
 def _hash_of(agreed: object) -> str:

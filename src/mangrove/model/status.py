@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from mangrove.model.access.refusals import AccessRefusal
@@ -106,6 +108,8 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
                 slow = "".join(
                     f", {each:.1f} ms of it inside {site}" for site, each in self.inside_ms.items()
                 )
+                if math.isinf(achieved):
+                    return f"no way meets the deadline of {self.asked:g} ms"
                 return f"best achievable delay is {achieved:.1f} ms, the deadline {self.asked:g} ms{slow}"
             case "max_hops":
                 return f"the path has {achieved:.0f} hops, {self.asked:.0f} are allowed"

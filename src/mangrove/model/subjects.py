@@ -19,6 +19,10 @@ READY_QUESTION = "_READY"
 """`_MGR.<domain>._READY` asks the own gateway, which answers when it has taken in all that was subscribed to
 before: a question goes the way of the subscriptions and does not overtake them."""
 
+WAY_BACK_PREFIX = "_AMQP."
+"""Where answers go in a domain whose broker has queues for them, and no reply subjects: what follows names
+one. To everybody else it is an inbox."""
+
 LETTER_SUBJECT = "_MGL"
 """Messages from gateway to gateway. No broker ever sees them."""
 

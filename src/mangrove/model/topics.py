@@ -187,6 +187,11 @@ class TopicRules(msgspec.Struct, frozen=True):
         """Whether any topic is: then requests, replies and letters, which name no topic, are so too."""
         return any(contract.confidential for contract in self.contracts)
 
+    @property
+    def ever_confidential(self) -> bool:
+        """Whether any topic is, or was."""
+        return any(contract.confidential for contract in self.known().values())
+
     def may_sample_text(self, subject: str) -> bool:
         """Whether words of its messages may be kept: where a contract says so, and never what is confidential
         or internal."""

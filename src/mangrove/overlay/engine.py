@@ -5,21 +5,19 @@ the head broker's subscribers come and go; messages are gathered; timers are due
 is told by `overlay.instructions`. The parts that decide are packages of their own: `overlay.links` (is a link
 alive, what waits for it), `overlay.network` (what the network looks like), `overlay.routes` (explicit
 routes), `overlay.interest` (who wants what), `overlay.forwarding` and `overlay.delivery` (where frames go).
+The sides that a shell asks and tells most (`overlay.sides`) are modules of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from mangrove.errors import MangroveError
-from mangrove.model.access.evaluation import Decision
+import msgspec
+
 from mangrove.model.broker_kinds import BrokerKind
-from mangrove.model.events.event_log import Event, EventId, EventLog
+from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest, EndangeredRegion
-from mangrove.model.questions.session_quality import AskRequest
-from mangrove.model.site_pair import SitePair
-from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope
 from mangrove.model.versions.changes import Change
 from mangrove.model.versions.document import FederationDocument, WrittenDocument, in_force
@@ -28,39 +26,32 @@ from mangrove.model.versions.moves import moves
 from mangrove.model.versions.rules_in_force import RulesInForce
 from mangrove.overlay.delivery.delivery import Delivery
 from mangrove.overlay.delivery.patience import Patience
-from mangrove.overlay.delivery.seen_frames import Verdict
 from mangrove.overlay.events.happenings import (
-    BodiesRefused,
     BudgetKept,
     BudgetOverrun,
     GatewayDisplaced,
     GatewayTookOver,
-    HeadLost,
-    HeadSettled,
     LinkFailed,
     LinkRecovered,
 )
 from mangrove.overlay.forwarding.border import border_of
-from mangrove.overlay.forwarding.flows import FlowTable, OutboundFlow, Route
+from mangrove.overlay.forwarding.flows import FlowTable
 from mangrove.overlay.forwarding.forwarder import Forwarder
 from mangrove.overlay.forwarding.nearest import NearestDomains
-from mangrove.overlay.forwarding.retargeting import Retargeted
 from mangrove.overlay.instructions import (
     AdoptDocument,
     CloseLink,
-    DropMessages,
     ForgetRoutes,
     HandToAgent,
     Instruction,
+    MakeTables,
     ResetTimer,
-    RetargetMessages,
     ServeHead,
     send_control,
 )
 from mangrove.overlay.interest.interest_exchange import InterestExchange
 from mangrove.overlay.interest.local_interest import HOLDOVER_S, KEPT_HOLDOVER_S, LocalInterest
 from mangrove.overlay.interest.remote_interest import RemoteInterest
-from mangrove.overlay.interest.wants import want
 from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.links.management import LINK_DOWN, MAX_MANAGEMENT_BYTES
 from mangrove.overlay.links.neighbours import Neighbour, Neighbours
@@ -83,12 +74,11 @@ from mangrove.overlay.protocol.control_messages import (
     RouteMessage,
     RouteSetup,
     RouteTeardown,
-    SiteReport,
     VersionMessage,
     control_body,
     control_frame,
 )
-from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType, Name
+from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.protocol.signed_bodies import signed_message
@@ -96,27 +86,19 @@ from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.session_asks import SessionAsks
 from mangrove.overlay.routes.transit_labels import OTHER_LIFE, TransitLabels
-from mangrove.overlay.sealing.sealer import Sealer
-from mangrove.overlay.status import OverlayStatus, StatusSources, overlay_status
-from mangrove.overlay.trust.notary import DATA, ROUTE, Notary
+from mangrove.overlay.sides.accounts import Accounts, InvariantError
+from mangrove.overlay.sides.data_side import DataSide
+from mangrove.overlay.sides.head_side import HeadSide
+from mangrove.overlay.trust.notary import ROUTE, Notary
 from mangrove.overlay.trust.refusals import Refusal
 from mangrove.overlay.trust.trust import Trust
+from mangrove.overlay.versions.adoption import NO_LINK, AdoptingParts, NetworkAdoption, differs
 from mangrove.overlay.versions.following import VersionsFollower
 from mangrove.overlay.versions.messages import VersionNotice, VersionText
-from mangrove.routing.failover.gateway_tables import GatewayTables
-
-MISPLACED = "in the name of a domain that cannot have sent it this way"
-STAYS_HOME = "it stays in its domain"
-FALSE_ORIGIN = "in the name of a domain that did not send it"
-NOT_KNOWN_YET = "its origin has not made itself known here yet"
-SENT_BEFORE = "turned back to an origin that does not know it any more"
+from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
 
 
-class InvariantError(MangroveError):
-    """The engine contradicts itself: a fault in the program, never in its input."""
-
-
-class OverlayEngine:
+class OverlayEngine(HeadSide, DataSide, Accounts):
     """One gateway of the overlay."""
 
     def __init__(
@@ -145,6 +127,8 @@ class OverlayEngine:
         self._file = federation
         if kept is not None and kept.committed is not None:
             federation = in_force(federation, kept.committed.read())
+        # Numbered once: every frame is looked up in the order of domains.
+        federation = msgspec.structs.replace(federation, numbers=federation.domain_order)
         self.federation = federation
         links = [link.between for link in federation.links]
         peers = [link.other(domain) for link in federation.links_of(domain)]
@@ -206,10 +190,29 @@ class OverlayEngine:
                 self._notary,
             )
         )
+        self._adoption = NetworkAdoption(
+            domain,
+            AdoptingParts(
+                self._neighbours,
+                self._link_state,
+                self._live,
+                self._routes,
+                self._labels,
+                self._forwarder,
+                self._remote,
+                self._exchange,
+                self._notary,
+                self._network,
+            ),
+        )
+        self._next_tables: GatewayTables | None = None
+        """Made, and not in use yet: others are waited for."""
+        self.departed = False
+        """Whether this domain is no member any more."""
         patience = Patience(self.rules, self._neighbours, self._live)
         self._delivery = Delivery(federation, self._forwarder.own_bit, patience, self.rules)
-        for neighbour in self._neighbours:
-            neighbour.monitor.only_way = not self._live.has_bypass(neighbour.name)
+        self._adoption.delivery = self._delivery
+        self._adoption.look_for_bypasses()
         self._settled = True
         """Whether the shell knows that what waits for the head broker may go."""
         self._head_change: EventId | None = None
@@ -389,174 +392,6 @@ class OverlayEngine:
             return []
         return [neighbour.serve] if neighbour.outgoing.management.offer(body, now) else []
 
-    # -- the head broker: messages and interest -----------------------------------------------------------
-
-    def route(self, subject: str) -> tuple[Route, ...]:
-        """The flows that take messages on a literal subject, with the queue groups to name.
-
-        Valid until a ForgetRoutes names the subject, or a pattern that covers it, or until
-        `change_local_interest` says so.
-        """
-        return self._flows.routes_of(subject, self._local.groups_for)
-
-    def refused(self, subject: str) -> tuple[tuple[str, Decision], ...]:
-        """The domains that want a literal subject and may not have it, with what forbids it."""
-        return self._flows.refused(subject)
-
-    def refusals(self, subject: str) -> dict[str, str]:
-        """The domains that may not have a literal subject, whether they want it or not, and why."""
-        others = [name for name in self.federation.domain_order if name != self.domain]
-        if is_internal(subject) or self.rules.contract_of(subject).scope is Scope.DOMAIN:
-            return dict.fromkeys(others, STAYS_HOME)
-        if self.border is None:
-            return {}
-        decisions = {name: self.border.leaving_for(name, subject) for name in others}
-        return {name: decision.reason for name, decision in decisions.items() if not decision}
-
-    def retarget(self, subject: str, groups: tuple[str, ...], away: int, hop_limit: int) -> Retargeted:
-        """Who serves queue groups of a message that the domains `away` (bits) do not serve after all."""
-        if hop_limit <= 1:
-            return Retargeted((), (), groups)
-        here = set(self._local.groups_for(subject))
-        home = tuple(group for group in groups if group in here)
-        others = [group for group in groups if group not in here]
-        routes, lost = self._flows.retarget(subject, others, away & ~self.own_bit, hop_limit)
-        return Retargeted(home, routes, lost)
-
-    def wait(self, frame: Frame, now: float) -> list[Instruction]:
-        """A frame of RetargetMessages that nobody else can serve waits for its destination, as others do."""
-        return self._forwarder.park(frame, now)
-
-    @property
-    def own_bit(self) -> int:
-        """This domain among the destinations of a frame."""
-        return self._forwarder.own_bit
-
-    def turn_back(self, frame: Frame, now: float) -> list[Instruction]:
-        """A frame of RetargetMessages that is sealed goes back to its origin, or waits if it cannot."""
-        return self._forwarder.turn_back(frame, now)
-
-    def seal_with(self, sealer: Sealer) -> None:
-        """Have the bodies of confidential topics sealed before they leave. Told once, before all else."""
-        self._forwarder.sealer = sealer
-
-    def body_refused(self, origin: int, topic_class: int, reason: str, count: int, now: float) -> None:
-        """Bodies that came from a domain were not opened; told now and then, with how many there were."""
-        name = self.federation.domain_order[origin]
-        topic = self.rules.contract_at(topic_class).match
-        self._events.note(BodiesRefused(origin=name, topic=topic, reason=reason, count=count), now)
-
-    def route_reply(self, domain: str) -> OutboundFlow | None:
-        """The flow for replies to a requester in `domain`; None if there is no such domain elsewhere."""
-        return self._flows.flow_to(domain)
-
-    def flow(self, flow_id: int) -> OutboundFlow:
-        """A flow that `route` or `route_reply` gave before."""
-        return self._flows.flow(flow_id)
-
-    def gathered(self) -> list[tuple[int, int]]:
-        """What waits for the next `flush`: flow ids and bytes."""
-        return self._flows.gathered()
-
-    def wanted_elsewhere(self) -> list[str]:
-        """All subjects to subscribe to at the head broker, because other domains want them."""
-        return self._remote.subscribed
-
-    def is_wanted_elsewhere(self, subject: str) -> bool:
-        """Whether a subject or pattern is among them."""
-        return subject in self._flows.subjects()
-
-    def is_unwanted(self, subject: str) -> bool:
-        """Whether nobody wants a literal subject: in this domain, nor in any other, reachable or not."""
-        return not (self._local.wants(subject) or self._flows.wants(subject))
-
-    def change_local_interest(self, subject: str, group: str, wanted: bool) -> bool:
-        """A subscription in the own domain came or went; the empty group stands for plain subscribers.
-
-        Passed on by the next `flush`. Returns whether the queue groups of some subject changed.
-        """
-        changed = self._local.change(subject, group, wanted)
-        if changed:
-            self._flows.choices_changed()
-        return changed
-
-    def queue_groups(self, subject: str) -> tuple[str, ...]:
-        """The queue groups in this domain that want a literal subject."""
-        return self._local.groups_for(subject)
-
-    @property
-    def head_settled(self) -> bool:
-        """Whether messages may be written to the head broker; ServeHead tells when they may again."""
-        return self._local.settled
-
-    def head_lost(self, now: float) -> None:
-        """The connection to the head broker is gone; its interest stays in force for a holdover."""
-        self._settled = False
-        self._local.head_lost(now)
-        self._head_change = self._events.note(HeadLost(subjects=len(self._local)), now)
-
-    def head_moved(self, now: float) -> None:
-        """Another broker has taken the place of the one that was lost: whoever is back is served soon."""
-        self._local.head_moved(now)
-
-    def awaited(self, subject: str) -> bool:
-        """Whether messages on a literal subject must wait, because all who want it are still away.
-
-        Valid until `change_local_interest` or ServeHead.
-        """
-        return self._local.awaited(subject)
-
-    def applied_interest(self) -> tuple[tuple[str, int, int], ...]:
-        """Up to which version of each other domain's interest this gateway has acted."""
-        return tuple((domain, *stamp) for domain, stamp in self._remote.applied.items())
-
-    def subscriptions_confirmed(
-        self, applied: Iterable[tuple[str, int, int]], now: float
-    ) -> list[Instruction]:
-        """The head broker has taken the subscriptions that ConfirmSubscriptions spoke of: tell the others."""
-        self._network.confirm(applied)
-        return self._network.follow(now, None)
-
-    def site_measured(self, ingress_ms: float, egress_ms: float, now: float) -> list[Instruction]:
-        """How long messages take from a publisher of this domain to here, and from here to a subscriber."""
-        self._network.site = SiteReport(ingress_ms=round(ingress_ms, 1), egress_ms=round(egress_ms, 1))
-        self._forwarder.ingress_us = int(1000 * ingress_ms)
-        self._delivery.egress_ms = egress_ms
-        return self._network.follow(now, None)
-
-    def interest_stamp(self, subject: str, group: str) -> tuple[int, int] | None:
-        """A version of the own interest that holds a want and was told; None if it was not told yet."""
-        own = self._remote.interest.own
-        told = want(subject, group) in own.table or self._remote.stays_home(subject)
-        return own.stamp if told else None
-
-    def unaware(self, stamp: tuple[int, int]) -> tuple[str, ...]:
-        """Domains that can be reached and have not yet acted upon this version of the own interest."""
-        reachable = self.federation.reachable(self.domain, self._live.failed)
-        return tuple(sorted(name for name in reachable if self._link_state.applied_by(name) < stamp))
-
-    def ask(self, request: AskRequest, now: float) -> list[Instruction]:
-        """A session of the own domain asks for more than a contract, asks on, or ends its ask.
-
-        AskRefusedError tells why not, and what is possible.
-        """
-        return [*self._network.asks_changed(now), ResetTimer()] if self._asks.ask(request, now) else []
-
-    def flush(self, now: float) -> list[Instruction]:
-        """Pass on what changed in the own domain, and send what the flows gathered on its way."""
-        instructions = self._exchange.pass_on(now)
-        instructions += self._settle(0, now)
-        for flow in self._flows.touched():
-            predecessors = self._flows.predecessors(flow, now)
-            instructions += self._forwarder.originate(flow, predecessors, now)
-        if self._flows.take_forgotten():
-            instructions.append(ForgetRoutes(EVERYTHING))
-        return instructions
-
-    def remember(self, names: Iterable[Name]) -> None:
-        """Frames that an earlier life of this gateway has delivered."""
-        self._delivery.remember(names)
-
     # -- keys ---------------------------------------------------------------------------------------------
 
     @property
@@ -618,6 +453,11 @@ class OverlayEngine:
         """Which version is in force at each domain, as far as is known here."""
         return self._versions.council.versions()
 
+    @property
+    def forwards_by(self) -> int:
+        """By the tables of which version frames go on."""
+        return self._versions.council.forwards
+
     def reachable_domains(self) -> frozenset[str]:
         """The other domains to which some way leads at present."""
         return self.federation.reachable(self.domain, self._live.failed)
@@ -670,92 +510,6 @@ class OverlayEngine:
         """Heartbeats, silent links, repeated advertisements, expired frames and interest."""
         return self._serve_timers(now)
 
-    # -- what is known ------------------------------------------------------------------------------------
-
-    @property
-    def failed_links(self) -> frozenset[SitePair]:
-        """The links that are down, as far as is known here."""
-        return self._live.failed
-
-    def link_rate(self, peer: str) -> float | None:
-        """How fast the link to a neighbour takes data, in bytes a second; None if it was never too slow."""
-        return self._neighbours[peer].outgoing.rate_bytes_s
-
-    def refused_from(self, peer: str) -> int:
-        """How much a neighbour has brought that was refused."""
-        return self._notary.refusals.by_peer[peer]
-
-    def usable(self, peer: str) -> bool:
-        """Whether data may be sent to a neighbour."""
-        return self._neighbours.usable(peer)
-
-    def active_paths(self, topic_class: int, destination: str) -> list[tuple[str, ...]]:
-        """The paths of the explicit routes that carry a contract's messages to a destination."""
-        routes = self._routes.sets.get((topic_class, destination))
-        return [] if routes is None else [route.path for route in routes.active()]
-
-    def status(self, now: float) -> OverlayStatus:
-        """The engine's account of itself."""
-        sources = StatusSources(
-            self.federation,
-            self.rules,
-            self._neighbours,
-            self._link_state,
-            self._live,
-            self._routes,
-            self._remote,
-            self._forwarder,
-            self._delivery,
-            self._events,
-            self._network.ignored
-            + self._labels.ignored
-            + self._routes.ignored
-            + self._remote.ignored
-            + self._versions.ignored
-            + self._notary.refusals.counts,
-            self._asks,
-        )
-        return overlay_status(sources, now)
-
-    def recent_events(self) -> Iterator[Event]:
-        """The last of what happened, whether it was taken or not."""
-        return iter(self._events.recent)
-
-    def take_events(self) -> list[Event]:
-        """What happened since the last call."""
-        return self._events.take()
-
-    def conclude(self, now: float) -> None:
-        """The gateway stops: what was refused and only counted is told."""
-        self._notary.refusals.tell(now, last=True)
-
-    def validate(self) -> None:
-        """Check every invariant; InvariantError names those that do not hold."""
-        found = [problem for neighbour in self._neighbours for problem in neighbour.problems()]
-        for part in (
-            self._local,
-            self._remote,
-            self._routes,
-            self._asks,
-            self._labels,
-            self._live.dangers,
-            self._nearest,
-            self._forwarder.parked,
-            self._delivery.resequencer,
-            self._versions,
-        ):
-            found += part.problems()
-        if self.rules.rules != self.federation.topics:
-            found.append("the contracts that are acted upon are not those of the version in force")
-        if owing := set(self._link_state.owing()) - set(self._neighbours.connected()):
-            found.append(f"acknowledgements are awaited from {sorted(owing)}, who are not connected")
-        followed = self._network.up_to_date
-        if followed and self._live.failed != self._link_state.failed_links():
-            found.append("the map differs from the link state that it follows")
-        found += self._notary.problems()
-        if found:
-            raise InvariantError(f"{self.domain}: {'; '.join(found)}")
-
     # -- inside: links ------------------------------------------------------------------------------------
 
     def _lose(self, neighbour: Neighbour, now: float, reason: str) -> list[Instruction]:
@@ -770,6 +524,8 @@ class OverlayEngine:
         instructions += self._exchange.peer_down(neighbour.name)
         for frame in neighbour.outgoing.restart(now):
             instructions += self._forwarder.reroute(frame, now)
+        if neighbour.closes_at is not None:
+            self._adoption.forget_neighbour(neighbour)
         return instructions
 
     def _serve_timers(self, now: float) -> list[Instruction]:
@@ -777,7 +533,10 @@ class OverlayEngine:
         instructions = self._exchange.pass_on(now) + self._act_on_interest(now)
         if self.standing_by:
             return instructions + self._settle_interest(now)
-        for neighbour in self._neighbours:
+        for neighbour in self._neighbours.overdue(now):
+            instructions.append(CloseLink(neighbour.name, NO_LINK))
+            instructions += self._lose(neighbour, now, NO_LINK)
+        for neighbour in tuple(self._neighbours):
             monitor = neighbour.monitor
             if monitor.calm(now):
                 continue
@@ -822,72 +581,6 @@ class OverlayEngine:
             )
             self._events.note(happening, now)
 
-    def _receive_data(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
-        self._forwarder.check(frame)
-        if frame.stream:
-            frame = neighbour.joining.join(frame)
-        instructions: list[Instruction] = []
-        acknowledgement = neighbour.took_over(frame, now)
-        if acknowledgement is not None:
-            instructions.append(send_control(neighbour.name, acknowledgement))
-        if self._forwarder.came_back(frame) and frame.epoch <= self.epoch:
-            return instructions + self._came_back(
-                neighbour.name, frame.older(neighbour.monitor.one_way_s), now
-            )
-        if self._notary.secured and self._misplaced(neighbour.name, frame, now):
-            return [*instructions, DropMessages(frame, MISPLACED)]
-        own = frame.destinations & self._forwarder.own_bit
-        doubt = self._doubt(neighbour.name, frame, now) if own and self._notary.secured else ""
-        if doubt:
-            instructions.append(DropMessages(frame, doubt))
-            if frame.destinations == own:
-                return instructions
-        frame = frame.older(neighbour.monitor.one_way_s)
-        if own and not doubt:
-            instructions += self._delivery.arrived(frame, now)
-        return [*instructions, *self._forwarder.onward(frame, now)]
-
-    def _doubt(self, peer: str, frame: Frame, now: float) -> str:
-        """Why a frame for this domain is not taken for its origin's; empty if it is."""
-        self._notary.now = now
-        if self._notary.sent_by_origin(peer, frame):
-            return ""
-        known = self.federation.domain_order[frame.origin] in self._notary.credentials
-        return FALSE_ORIGIN if known else NOT_KNOWN_YET
-
-    def _came_back(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
-        """A sealed frame whose destination was lost, from a gateway that could not look into it."""
-        destinations = self._flows.turned_back_from(frame) if frame.epoch == self.epoch else 0
-        self._notary.now = now
-        if destinations and self._notary.secured and not self._notary.sent_here(peer, frame, destinations):
-            return [DropMessages(frame, FALSE_ORIGIN)]
-        verdict = self._delivery.came_back(frame) if destinations else Verdict.TOO_OLD
-        match verdict:
-            case Verdict.NEW:
-                return [RetargetMessages(frame.towards(destinations))]
-            case Verdict.TOO_OLD:
-                return [DropMessages(frame, SENT_BEFORE)]
-            case Verdict.DUPLICATE:
-                return []
-
-    def _misplaced(self, peer: str, frame: Frame, now: float) -> bool:
-        """Whether a frame cannot have come from its origin by way of this neighbour.
-
-        The own frames may come back, where a repair leads through here, but not to be delivered, nor changed.
-        """
-        origin = self.federation.domain_order[frame.origin]
-        if origin == self.domain:
-            wrong = bool(frame.destinations & self.own_bit) or frame.epoch > self.epoch
-            wrong = wrong or not self._notary.is_own(frame, frame.destinations)
-            why = Refusal.OWN_NAME
-        else:
-            wrong = bool(frame.label) and not self._labels.borne_by(origin, frame.epoch, frame.label, peer)
-            why = Refusal.MISPLACED
-        if wrong:
-            self._notary.now = now
-            self._notary.refuse(peer, origin, DATA, why)
-        return wrong
-
     def _receive_management(self, neighbour: Neighbour, frame: Frame, now: float) -> list[Instruction]:
         if frame.stream:
             frame = neighbour.joining.join(frame)
@@ -916,14 +609,6 @@ class OverlayEngine:
         if not self.standing_by and self._remote.classes.take_changed():
             instructions += self._network.send_routes(self._routes.want(self._remote.classes.keys(), now))
         return instructions
-
-    def _settle(self, withdrawn: int, now: float) -> list[Instruction]:
-        """Tell the shell, once, that the head broker's subscribers are back or were given up."""
-        if self._settled or not self._local.settled:
-            return []
-        self._settled = True
-        self._events.note(HeadSettled(withdrawn=withdrawn), now, self._head_change)
-        return [ServeHead()]
 
     # -- inside: routes -----------------------------------------------------------------------------------
 
@@ -959,34 +644,80 @@ class OverlayEngine:
 
     def _settle_versions(self, now: float) -> list[Instruction]:
         """Draw conclusions about versions, and act by what is in force then."""
-        before = self.document
+        before, forwards = self.document, self._versions.council.forwards
         instructions = self._versions.advance(now, self.reachable_domains())
-        return instructions if self.document is before else [*instructions, *self._adopt(now)]
+        if self.document is not before:
+            instructions += self._adopt(now)
+        if self._next_tables is not None and self._versions.council.forwards > forwards:
+            instructions += self._switch_tables(now)
+        return instructions
 
     def _adopt(self, now: float) -> list[Instruction]:
         """Act by the document in force, from this moment on: all parts, in one go.
 
         What has left keeps its class, and with it its contract.
         """
-        before = self.federation
-        self.federation = in_force(self._file, self.document)
+        before, after = self.federation, in_force(self._file, self.document)
+        if self.domain not in after.domains:
+            return [*self._depart(now), AdoptDocument(self.document), ResetTimer()]
+        self.federation = after
+        made = self._adoption.adopt(before, after, now) if differs(before, after) else []
+        if wanted := self._versions.council.tables_wanted:
+            made.append(MakeTables(after, wanted))
         moved = [
             (old.topic_class, new.topic_class) for old, new in moves(before.topics, self.federation.topics)
         ]
         self.rules.adopt(self.federation.topics)
         self._flows.contracts_changed(moved, now)
         self._delivery.contracts_changed()
-        instructions: list[Instruction] = []
+        instructions: list[Instruction] = made
         self._contracts.own_changed()
         if self._asks.contracts_changed():
             instructions += self._network.asks_changed(now)
+        instructions += self._adopt_settings(before, now)
         self._remote.contracts_changed()
-        if _scopes(before) != _scopes(self.federation):
+        if _scopes(before) != _scopes(self.federation) or before.access != self.federation.access:
             own = self._remote.interest.own
             self._local.reconsider(lambda key: key in own.table, self._remote.stays_home)
             instructions += self._exchange.pass_on(now)
         instructions += self._act_on_interest(now)
         return [*instructions, ForgetRoutes(EVERYTHING), AdoptDocument(self.document), ResetTimer()]
+
+    def _adopt_settings(self, before: Federation, now: float) -> list[Instruction]:
+        """Other limits, rules of access and regions may hold."""
+        after, instructions = self.federation, list[Instruction]()
+        if after.limits.subjects != before.limits.subjects:
+            instructions += self._exchange.limit(after.limits.subjects)
+        if after.access != before.access:
+            self.border = border_of(self.domain, after.domain_order, after.access)
+            self._flows.border_changed(self.border)
+            self._remote.border_changed(self.border)
+        if after.regions != before.regions:
+            self._routes.regions_changed(after)
+            instructions += self._network.asks_changed(now)
+        return instructions
+
+    def _depart(self, now: float) -> list[Instruction]:
+        """This domain is no member any more: nothing is wanted of it, and what it has goes out.
+
+        The neighbours hear it out, and close the links.
+        """
+        if self.departed:
+            return []
+        self.departed = True
+        return self._adoption.depart(self.domain, self.federation, now)
+
+    def tables_made(self, version: int, tables: GatewayTables | None, now: float) -> list[Instruction]:
+        """The tables that MakeTables asked for; without them they are made here and now."""
+        if not self._versions.council.tables_ready(version, now):
+            return []  # others are wanted by now
+        self._next_tables = tables or GatewayTables(prepared_network(self.federation), self.domain)
+        return [*self._settle_versions(now), ResetTimer()]
+
+    def _switch_tables(self, now: float) -> list[Instruction]:
+        """Forward by other tables from now on, all in one step."""
+        tables, self._next_tables = self._next_tables, None
+        return [] if tables is None else self._adoption.take_tables(tables, now)
 
     # -- inside: signatures -------------------------------------------------------------------------------
 

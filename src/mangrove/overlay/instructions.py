@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.federation import Federation
 from mangrove.model.versions.document import FederationDocument
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.protocol.control_messages import ControlBody, control_frame
@@ -104,6 +105,13 @@ class AdoptDocument(msgspec.Struct, frozen=True, gc=False):
     document: FederationDocument
 
 
+class MakeTables(msgspec.Struct, frozen=True, gc=False):
+    """Make the failover tables of these domains and links, beside all else, and hand them to the engine."""
+
+    federation: Federation
+    version: int
+
+
 Instruction = (
     SendFrame
     | ServeLink
@@ -119,6 +127,7 @@ Instruction = (
     | RetargetMessages
     | KeepVersions
     | AdoptDocument
+    | MakeTables
 )
 
 

@@ -80,6 +80,10 @@ class NetworkFollower:
         for domain, epoch, version in applied:
             self._confirmed[domain] = max(self._confirmed.get(domain, (-1, -1)), (epoch, version))
 
+    def forget(self, domain: str) -> None:
+        """A domain has left."""
+        self._confirmed.pop(domain, None)
+
     @property
     def up_to_date(self) -> bool:
         """Whether the map follows all that is known of the links."""
@@ -159,7 +163,7 @@ class NetworkFollower:
         """Advertise own changes, follow the state of the network, and mend routes that it breaks."""
         parts, instructions = self._parts, list[Instruction]()
         asks = parts.asks.of(Role.SUBSCRIBER)
-        if not parts.link_state.told(parts.neighbours, now, self._confirmed, asks, self.site):
+        if not parts.link_state.told(parts.neighbours.present(), now, self._confirmed, asks, self.site):
             reports = parts.neighbours.reports(now)
             ad = parts.link_state.advertise(reports, now, self._confirmed, asks, self.site)
             if ad is not None:
@@ -182,6 +186,20 @@ class NetworkFollower:
         if parts.contracts.heard(parts.link_state.asks()):
             instructions += self._mend_routes(now, None)
         return instructions
+
+    def tables_changed(self, now: float) -> list[Instruction]:
+        """Other tables are in force, or links that are no part of the federation any more are out of use.
+
+        What waited for a way is tried again, and queue groups and routes are chosen anew.
+        """
+        parts, instructions = self._parts, list[Instruction]()
+        parts.routes.observe(now)
+        for frame in parts.forwarder.parked.release(now):
+            instructions += parts.forwarder.reroute(frame, now)
+        parts.nearest.network_changed()
+        parts.flows.choices_changed()
+        instructions.append(ForgetRoutes(EVERYTHING))
+        return instructions + self._mend_routes(now, None)
 
     def _note_colour(self, before: frozenset[SitePair], now: float, cause: EventId | None) -> EventId:
         """Other tables are in force: because of what happened here, or at an end of the link elsewhere."""

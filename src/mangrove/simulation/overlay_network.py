@@ -22,10 +22,11 @@ from mangrove.model.federation import Federation
 from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.questions.session_quality import AskRequest
 from mangrove.model.site_pair import SitePair, site_pair
-from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.document import FederationDocument, WrittenDocument, in_force
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import (
+    AdoptDocument,
     CloseLink,
     ConfirmSubscriptions,
     DeliverMessages,
@@ -33,6 +34,7 @@ from mangrove.overlay.instructions import (
     HandToAgent,
     Instruction,
     KeepVersions,
+    MakeTables,
     ResetTimer,
     SendFrame,
     ServeHead,
@@ -42,9 +44,11 @@ from mangrove.overlay.links.liveness import Timing
 from mangrove.overlay.protocol.frames import Frame, FrameError, Name
 from mangrove.overlay.stimuli.recorded_engine import Record, RecordedEngine
 from mangrove.overlay.trust.trust import KeyTrust
-from mangrove.routing.failover.gateway_tables import GatewayTables, tables_by_domain
+from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network, tables_by_domain
 from mangrove.simulation.forging.keys import SimulatedAuthority
 
+MAKING_S = 0.05
+"""Within which gateways make their tables, each in another time."""
 RECALL_S = 0.1
 CALL_TIMEOUT_S = 1.0
 RETRANSMIT_S = 0.2
@@ -134,6 +138,9 @@ class SimulatedOverlay(VirtualTime):
         super().__init__(seed)
         self._recorders = dict(record or {})
         self.authority = authority
+        self._jitter_s = jitter_s
+        self.adopted: Callable[[str, FederationDocument], None] | None = None
+        """Is told when a gateway acts by another version."""
         self.watch: Callable[[str, Frame], None] | None = None
         """Is told of every frame that comes to a gateway, before it is looked at there."""
         self.forgers: dict[str, Forger] = {}
@@ -174,6 +181,7 @@ class SimulatedOverlay(VirtualTime):
     def start(self, name: str) -> None:
         """A gateway starts, or starts again with nothing in its memory but its journal of deliveries."""
         self._epoch += 1
+        self._furnish(name)
         if self.authority is not None:
             self._epoch = max(self._epoch, self.time_ns())
         engine = self._engine(name)
@@ -182,10 +190,25 @@ class SimulatedOverlay(VirtualTime):
         for subject in sorted(self._wanted[name]):
             engine.change_local_interest(subject, "", True)
         engine.flush(self.now)
+        self._lay_links(name)
         for link in self.links.values():
             if name in link.ends:
                 self._call(link)
         self._tick(name)
+
+    def _furnish(self, name: str) -> None:
+        """Everything that there is of a domain besides its gateway."""
+        self._journals.setdefault(name, deque(maxlen=JOURNAL_ENTRIES))
+        self.managed.setdefault(name, [])
+        self._for_heads.setdefault(name, [])
+        self._wanted.setdefault(name, set())
+
+    def _tables_of(self, name: str) -> GatewayTables:
+        """What a gateway starts with: the tables of what it has written down, or of the file."""
+        committed = self.disks[name].committed if name in self.disks else None
+        if committed is None or committed.read().network is None:
+            return self._tables[name]
+        return GatewayTables(prepared_network(in_force(self.federation, committed.read())), name)
 
     def _engine(self, name: str) -> OverlayEngine:
         if name in self._recorders:
@@ -196,7 +219,7 @@ class SimulatedOverlay(VirtualTime):
                 self._epoch,
                 record,
                 timing=self._timing,
-                tables=self._tables[name],
+                tables=self._tables_of(name),
                 trust=self.trust_of(name),
                 kept=self.disks.get(name),
             )
@@ -205,7 +228,7 @@ class SimulatedOverlay(VirtualTime):
             name,
             self._epoch,
             timing=self._timing,
-            tables=self._tables[name],
+            tables=self._tables_of(name),
             trust=self.trust_of(name),
             kept=self.disks.get(name),
         )
@@ -333,10 +356,37 @@ class SimulatedOverlay(VirtualTime):
                 case KeepVersions(kept, then):
                     self.disks[name] = kept
                     self._carry_out(name, list(then))
+                case AdoptDocument(document):
+                    self._adopted(name, document)
+                case MakeTables(federation, version):
+                    later = self.now + self.random.uniform(0.0, MAKING_S)
+                    self.at(later, partial(self._made, name, self.engines[name], federation, version))
                 case DropMessages(_, reason):
                     self.dropped[reason] += 1
                 case _:
                     pass
+
+    def _adopted(self, name: str, document: FederationDocument) -> None:
+        """A gateway acts by another version: it calls by links that are new, and others hear of it."""
+        self._lay_links(name)
+        for link in self.engines[name].federation.links_of(name):
+            self._call(self.links[link.pair])
+        if self.adopted is not None:
+            self.adopted(name, document)
+
+    def _lay_links(self, name: str) -> None:
+        """There is a link wherever a gateway knows of one."""
+        federation = self.engines[name].federation
+        for link in federation.links_of(name):
+            if link.pair not in self.links:
+                delay_s = federation.link_weight(link) / 1000
+                self.links[link.pair] = SimulatedLink(link.pair, delay_s, self._jitter_s)
+
+    def _made(self, name: str, engine: OverlayEngine, federation: Federation, version: int) -> None:
+        """Tables are made that a gateway asked for, if it still lives."""
+        if self.engines.get(name) is engine:
+            tables = GatewayTables(prepared_network(federation), name)
+            self._carry_out(name, engine.tables_made(version, tables, self.now))
 
     def lose_head(self, name: str) -> None:
         """A head broker dies, and the subscriptions with it."""
@@ -478,12 +528,30 @@ class SimulatedOverlay(VirtualTime):
             self.at(self.now + RECALL_S, partial(self._call, link))
 
     def _call(self, link: SimulatedLink) -> None:
-        """Try to connect; both ends must be there and a round trip must get through."""
+        """Try to connect; both ends must be there, know of the link, and a round trip must get through."""
+        if not self._greets(link):
+            if any(self._knows(end, link) for end in link.ends):
+                self.at(self.now + CALL_TIMEOUT_S, partial(self._call, link))
+            return
         if all(end in self.engines for end in link.ends) and len(link.open_at) < len(link.ends):
             self.at(self.now + 2 * link.delay_s, partial(self._answered, link, link.connection))
 
+    def _knows(self, end: str, link: SimulatedLink) -> bool:
+        """Whether a link is one of the federation, as a gateway knows that."""
+        engine = self.engines.get(end)
+        if engine is None or engine.departed:
+            return False
+        return any(each.pair == link.ends for each in engine.federation.links_of(end))
+
+    def _greets(self, link: SimulatedLink) -> bool:
+        """Whether neither end that lives would refuse the other."""
+        return all(self._knows(end, link) for end in link.ends if end in self.engines)
+
     def _answered(self, link: SimulatedLink, started: int) -> None:
         if link.connection != started or not all(end in self.engines for end in link.ends):
+            return
+        if not self._greets(link):
+            self._call(link)
             return
         if link.black_hole:
             self.at(self.now + CALL_TIMEOUT_S, partial(self._call, link))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import signal
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -19,7 +20,9 @@ class Worker:
 
     def __init__(self, target: Any, *arguments: Any) -> None:
         self._pipe, theirs = _context.Pipe()
-        self._process: SpawnProcess = _context.Process(target=target, args=(theirs, *arguments), daemon=True)
+        self._process: SpawnProcess = _context.Process(
+            target=_begin, args=(target, theirs, *arguments), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -42,6 +45,12 @@ class Worker:
             self._process.kill()
             self._process.join()
         self._pipe.close()
+
+
+def _begin(target: Any, *arguments: Any) -> None:
+    """Ctrl-C is meant for the owner, who ends this process when it has cleaned up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    target(*arguments)
 
 
 async def carry_out(pipe: Pipe, answers: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mangrove.agent.serving.contracts_in_force import ContractsInForce
+from mangrove.agent.serving.contracts.in_force import ContractsInForce
 from mangrove.host.versions.version_store import VersionStore
 from mangrove.model.federation import Domain, Federation
 from mangrove.model.topics import Contract

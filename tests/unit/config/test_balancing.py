@@ -142,3 +142,13 @@ def test_a_calibration_that_is_not_there_is_named(tmp_path: Path) -> None:
     (found,) = parse_federation(path.read_text(), "x", tmp_path).mistakes
     assert "cannot read" in str(found)
     assert "model.json" in str(found)
+
+
+def test_only_a_domain_whose_clients_somebody_takes_leads_them_elsewhere() -> None:
+    text = FEDERATION.format(top="", domain="steer: true")
+    assert parse_federation(text, "x").require().domains["a"].steer
+    (found,) = parse_federation(text.replace("accept_load_from: [a]", ""), "x").mistakes
+    assert str(found) == (
+        "domains.a.steer: no other domain takes clients from this one "
+        "(allowed: a in `accept_load_from` of a linked domain, or `steer: false`)"
+    )

@@ -189,8 +189,12 @@ async def test_with_local_each_every_domain_serves_its_own_groups() -> None:
     head = Head(rules=TopicRules((Contract(match="x", queue=Queue.LOCAL_EACH),)))
     await head.connection.run()
     head.broker.subscribers(("x", "workers", True))
-    head.connection.deliver(message("x"))
+    head.connection.deliver(message("x"), topic_class=0)
     assert head.broker.grouped == [(("workers",), message("x"))]
+    head.broker.subscribers(("x", "audit", True))
+    named = message("x", groups=("audit",))
+    head.connection.deliver(named, topic_class=0)
+    assert [groups for groups, _ in head.broker.grouped[1:]] == [("audit",)], "it is for these alone"
     head.wanted_by("b", "x workers")
     head.wanted_by("c", "x workers")
     head.broker.publish(message("x"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.kit.assembly import Assembly
 
@@ -11,6 +12,7 @@ from mangrove.errors import InputError
 from mangrove.gateway.versions import kept_versions
 from mangrove.host.versions.version_store import VersionStore
 from mangrove.model.federation import Domain, Federation
+from mangrove.model.mediation.transform import Format, Transform
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.model.versions.document import WrittenDocument, first_document
 from mangrove.model.versions.kept import Ballot, KeptVersions
@@ -57,14 +59,26 @@ def test_a_site_starts_with_its_first_file_or_with_another_of_the_same_shape_and
     second = successor(first, [Contract(match="y")], by="", at="")
     kept = KeptVersions(committed=WrittenDocument(text=second.text()))
     VersionStore(tmp_path).write(kept)
-    assert kept_versions(str(tmp_path), federation("x")) == kept
-    assert kept_versions(str(tmp_path), federation("y")) == kept
-    assert kept_versions("", federation("y")) == KeptVersions()
+    assert kept_versions(str(tmp_path), federation("x"), "a") == kept
+    assert kept_versions(str(tmp_path), federation("y"), "a") == kept
+    assert kept_versions("", federation("y"), "a") == KeptVersions()
     with pytest.raises(InputError, match="other domains or links"):
-        kept_versions(str(tmp_path), federation("x", domains="abc"))
+        kept_versions(str(tmp_path), federation("x", domains="abc"), "a")
     VersionStore(tmp_path).write(
         KeptVersions(accepted=Ballot(1, "a"), promised=Ballot(1, "a"), accepted_document=kept.committed)
     )
-    assert kept_versions(str(tmp_path), federation("x")).accepted_document == kept.committed
+    assert kept_versions(str(tmp_path), federation("x"), "a").accepted_document == kept.committed
     with pytest.raises(InputError, match="another federation file"):
-        kept_versions(str(tmp_path), federation("z"))
+        kept_versions(str(tmp_path), federation("z"), "a")
+
+
+def test_a_site_starts_with_the_transforms_that_were_changed_while_it_ran(tmp_path: Path) -> None:
+    shorter = {"short": Transform(encode=Format.MSGPACK)}
+    first = first_document(federation("x"))
+    second = successor(first, [Contract(match="x")], by="", at="", settings={"transforms": shorter})
+    kept = KeptVersions(committed=WrittenDocument(text=second.text()))
+    VersionStore(tmp_path).write(kept)
+    changed = msgspec.structs.replace(federation("x"), transforms=shorter)
+    assert kept_versions(str(tmp_path), changed, "a") == kept
+    with pytest.raises(InputError, match="other domains or links"):
+        kept_versions(str(tmp_path), federation("x", domains="abc"), "a")

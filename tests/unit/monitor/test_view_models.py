@@ -13,6 +13,7 @@ from mangrove.model.plans.account import ItemTold, PlansTold, ProposedPlan
 from mangrove.model.plans.plan import Placing
 from mangrove.model.site_pair import link_name
 from mangrove.model.status import Drop, FederationStatus, GatewayStatus
+from mangrove.model.topic_counts import TopicTally, TopicTotals
 from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.brokers import brokers
 from mangrove.monitor.view.danger import danger
@@ -158,6 +159,25 @@ def test_topics_are_sorted_by_trouble_with_contract_against_reality() -> None:
     assert (first.late, first.copies) == (7, 3)
     assert next(row for row in rows if row.topic == lost).lost == 4
     assert len(rows) == len(FEDERATION.topics.contracts)
+
+
+def test_messages_are_counted_by_contract_over_all_gateways() -> None:
+    topic = FEDERATION.topics.contracts[0].match
+    one, other, *_ = FEDERATION.domains
+    totals = {
+        one: TopicTotals(
+            domain=one,
+            epoch=1,
+            uptime_s=9.0,
+            sent=TopicTally(topics={topic: 7, "of.no.contract": 5}),
+            dropped=TopicTally(topics={topic: 2}),
+        ),
+        other: TopicTotals(domain=other, epoch=1, uptime_s=9.0, delivered=TopicTally(topics={topic: 4})),
+    }
+    quiet = msgspec.structs.replace(invented_status(FEDERATION, tick=5), domains=())
+    table = TopicTable(Sight(FEDERATION, quiet, at=100.0, totals=totals), DelayHistory())
+    row = next(row for row in table.view().rows if row.topic == topic)
+    assert (row.sent, row.delivered, row.lost) == (7, 4, 2)
 
 
 def test_a_topic_without_a_path_is_the_gravest() -> None:

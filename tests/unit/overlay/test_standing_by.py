@@ -8,7 +8,7 @@ from tests.kit.engines import data, engine, federation, learn, want, with_links
 from tests.kit.signed_engines import BEGAN_NS, SQUARE, KeyBook, sent_to
 
 from mangrove.model.federation import Federation
-from mangrove.overlay.engine import InvariantError, OverlayEngine
+from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.events.happenings import GatewayTookOver
 from mangrove.overlay.instructions import ChangeSubscriptions, DeliverMessages, SendFrame
 from mangrove.overlay.protocol.control_messages import (
@@ -21,6 +21,7 @@ from mangrove.overlay.protocol.control_messages import (
     control_frame,
 )
 from mangrove.overlay.protocol.frames import Frame, FrameType
+from mangrove.overlay.sides.accounts import InvariantError
 
 PAIR = federation(("a", "b"), ("b", "c"))
 

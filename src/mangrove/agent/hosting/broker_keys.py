@@ -33,6 +33,14 @@ class BrokerKeys:
         self.login: LoginSource = login
         """Who a host is at the brokers of the domain."""
 
+    def keep_to(self, federation: Federation) -> bool:
+        """Leave to clients what the access rules of this one do, and let in guests of the domains whose load
+        it takes; whether that is otherwise than before."""
+        homes = [each.domains[self._domain].accept_load_from for each in (federation, self._federation)]
+        changed = federation.access != self._federation.access or homes[0] != homes[1]
+        self._federation = federation
+        return changed
+
     @property
     def generation(self) -> int:
         """Counted up with every change."""

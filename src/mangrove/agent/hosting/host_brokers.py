@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from mangrove.agent.hosting.broker_keys import BrokerKeys
 from mangrove.agent.hosting.rounds import in_rounds
 from mangrove.agent.hosting.vouching import vouched_places
-from mangrove.broker.kinds import kind_of
+from mangrove.broker.kinds import kind_of, management_kind
 from mangrove.broker.security import BrokerSecurity
 from mangrove.broker.system import BrokerAwayError
 from mangrove.host.keys.logins.external_login import external_login
@@ -73,7 +73,7 @@ class HostBrokers:
 
     def _management_broker(self, broker: BrokerEndpoints) -> ManagedProcess:
         """Writes the broker's configuration."""
-        return kind_of(broker.kind).management_server(
+        return management_kind().management_server(
             broker, self._run.path, self._own.managements, self._security(broker, attaches=False)
         )
 

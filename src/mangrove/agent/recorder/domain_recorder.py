@@ -29,10 +29,12 @@ from mangrove.agent.recorder.rows import (
 from mangrove.agent.recorder.sink import Sink
 from mangrove.agent.recorder.text_rows import TextRows
 from mangrove.broker.kinds import kind_of
+from mangrove.broker.nats.tap import Slice
 from mangrove.host.keys.logins.external_login import external_login
 from mangrove.host.keys.logins.user_login import login_of
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import Federation
+from mangrove.model.questions.versions_question import VersionsRequest
 from mangrove.model.security.users import RECORDER_USER
 from mangrove.model.status import DomainStatus
 from mangrove.model.telemetry import (
@@ -47,6 +49,7 @@ from mangrove.model.telemetry import (
     TOPIC_RATES,
 )
 from mangrove.model.topic_counts import CountCursor, TopicCounts
+from mangrove.model.versions.document import FIRST_VERSION, WrittenDocument, in_force
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +74,9 @@ class DomainRecorder:
         login = login_of(endpoints.keys, RECORDER_USER)
         if head.external:
             login = external_login(federation.domains[self.name].external)
-        self._tap = kind_of(head.kind).tap(head, login, federation.topics.may_sample_text)
+        self._file = federation
+        self._version = FIRST_VERSION
+        self._tap = kind_of(head.kind).tap(head, login, self._may_sample)
         self._watches = [
             kind_of(broker.kind).subscription_watch(broker) for broker in (head, *endpoints.edges)
         ]
@@ -119,6 +124,30 @@ class DomainRecorder:
         self._tell_omissions(at_once=True)
         self.event(self.name, "recorder_stopped", "")
 
+    def _may_sample(self, topic: str) -> bool:
+        """Whether words of a topic may be kept, by the contracts in force."""
+        return self._federation.topics.may_sample_text(topic)
+
+    async def _follow_contracts(self, status: DomainStatus, seen: Slice) -> None:
+        """Record by the contracts that the gateway has put in force; what the tap samples is chosen anew.
+
+        Words that were sampled before are not kept: by now that may be forbidden.
+        """
+        if status.gateway is None or status.gateway.version <= self._version:
+            return
+        answer = await self._management.versions(VersionsRequest(newer_than=self._version))
+        if answer is None or not answer.document:
+            return
+        try:
+            document = WrittenDocument(text=answer.document).read()
+        except ValueError as error:
+            log.warning("contracts of %s that cannot be read: %s", self.name, error)
+            return
+        self._version, self._federation = document.version, in_force(self._file, document)
+        seen.texts.clear()
+        self._tap.close()
+        self.event(self.name, "contracts_changed", f"version {document.version}")
+
     async def _record(self, ts: datetime) -> None:
         seen = self._tap.take()
         now = time.monotonic()
@@ -127,6 +156,7 @@ class DomainRecorder:
             self._management.topic_counts(self._cursor),
             asyncio.gather(*(watch.look(now) for watch in self._watches)),
         )
+        await self._follow_contracts(status, seen)
         held = {watch.broker.name: watch.found for watch in self._watches if watch.found is not None}
         resets = self._counters.resets
         second = Second(

@@ -25,7 +25,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     keys: str = ""
     """The folder with the keys of the domain; empty: nobody proves who it is."""
     versions_path: str = ""
-    """Where the gateway on this machine keeps versions of the federation document; empty: there is none."""
+    """Where versions of the federation document are kept on this machine; empty: nowhere."""
+    reloaded_path: str = ""
+    """Where what the site has reloaded from a changed file is found; empty: nowhere."""
     events_path: str = ""
     audit_path: str = ""
     power: float | None = None

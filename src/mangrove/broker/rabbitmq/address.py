@@ -1,4 +1,7 @@
-"""Where a RabbitMQ is, and what of it is used: `amqp://user:password@host:port/vhost?exchange=…&management=…`."""
+"""Where a RabbitMQ is, and what of it is used: `amqp://user:password@host:port/vhost?exchange=…&management=…`.
+
+How much may wait there for a gateway can be said as well, as `waiting_bytes`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ import msgspec
 from mangrove.model.address import Address
 
 DEFAULT_EXCHANGE = "amq.topic"
+GROUPS_EXCHANGE = "mangrove.groups"
+"""A queue that is bound here is the queue group of its name."""
 DEFAULT_VHOST = "/"
 GUEST = "guest"
 """Whom a RabbitMQ knows that nobody has set up; it lets them in from its own machine alone."""
+MAX_WAITING_BYTES = 1 << 30
 AMQP_PORT, AMQPS_PORT, MANAGEMENT_PORT = 5672, 5671, 15672
 
 
@@ -27,6 +33,8 @@ class RabbitAddress(msgspec.Struct, frozen=True, kw_only=True):
     exchange: str = DEFAULT_EXCHANGE
     management: str = ""
     """URL of its management pages."""
+    waiting_bytes: int = MAX_WAITING_BYTES
+    """How much may wait there for a gateway."""
 
     def __repr__(self) -> str:
         """Without the password."""
@@ -53,4 +61,5 @@ def parse_address(url: str) -> RabbitAddress:
         vhost=unquote(parts.path.removeprefix("/")) or DEFAULT_VHOST,
         exchange=asked.get("exchange", [DEFAULT_EXCHANGE])[0],
         management=asked.get("management", [f"http://{Address(host, MANAGEMENT_PORT)}"])[0],
+        waiting_bytes=int(asked.get("waiting_bytes", [MAX_WAITING_BYTES])[0]),
     )

@@ -12,21 +12,29 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
-import msgspec
 from pamqp import commands
 
 from mangrove.broker.attachment import AttachmentOwner
-from mangrove.broker.rabbitmq.address import RabbitAddress, parse_address
+from mangrove.broker.rabbitmq.address import GROUPS_EXCHANGE, parse_address
 from mangrove.broker.rabbitmq.exchange.bindings import CREATED, Binding, BindingBook, event_binding
+from mangrove.broker.rabbitmq.exchange.group_queues import GroupQueues
 from mangrove.broker.rabbitmq.exchange.management import PageError, listed_bindings
 from mangrove.broker.rabbitmq.exchange.patterns import MAX_KEY_BYTES, key_of
-from mangrove.broker.rabbitmq.exchange.topology import EVENTS, OUT, PREFETCH, REPLIES, Topology
-from mangrove.broker.rabbitmq.hosting.passwords import password_of
+from mangrove.broker.rabbitmq.exchange.topology import (
+    EVENTS,
+    HOME_EXCHANGE,
+    OUT,
+    OVERFLOW,
+    PREFETCH,
+    REPLIES,
+    Topology,
+)
+from mangrove.broker.rabbitmq.logging_in import logged_in
 from mangrove.broker.rabbitmq.messages.inbound import Inbound
 from mangrove.broker.rabbitmq.messages.outlets import CHANNEL, HeadOutlet, NowhereOutlet, PlainOutlet
 from mangrove.broker.rabbitmq.messages.properties import PropertyWriter, read_table
 from mangrove.broker.rabbitmq.messages.publisher import Publisher
-from mangrove.broker.rabbitmq.messages.replies import AMQP_REPLY_PREFIX, ReplyTokens
+from mangrove.broker.rabbitmq.messages.replies import ReplyTokens
 from mangrove.broker.rabbitmq.wire import frames
 from mangrove.broker.rabbitmq.wire.connection import (
     HEARTBEAT_S,
@@ -37,7 +45,8 @@ from mangrove.broker.rabbitmq.wire.connection import (
 )
 from mangrove.broker.rabbitmq.wire.frames import Delivery
 from mangrove.errors import InputError
-from mangrove.host.keys.login import BrokerLogin, LoginSource
+from mangrove.host.keys.login import LoginSource
+from mangrove.model.subjects import WAY_BACK_PREFIX
 from mangrove.overlay.protocol.bodies import Flow, Message, WireError
 
 log = logging.getLogger(__name__)
@@ -49,6 +58,8 @@ HEARD_S, LOOK_S = 1.0, 0.1
 """When the first has been heard, others are waited for so long."""
 TOO_LONG = f"a subject, or a way back, of more than {MAX_KEY_BYTES} bytes, which AMQP cannot carry"
 NOBODY_ASKED = "an answer to nobody who asked"
+NO_ROOM = "the gateway's queue at the RabbitMQ was full"
+NO_ROOM_FOR_MANY = f"{NO_ROOM}, for more messages than are counted while the gateway is away"
 NO_SUBJECT = "binding that no subject can match"
 
 
@@ -60,12 +71,13 @@ class RabbitAttachment:
         self._address = parse_address(url)
         self._owner = owner
         self._login = login
-        self._topology = Topology(name, self._address.exchange)
+        self._topology = Topology(name, self._address.exchange, self._address.waiting_bytes)
         self._publisher = Publisher(owner.writable, owner.undelivered)
         self._writer = PropertyWriter(name)
         self._tokens = ReplyTokens()
         self._inbound = Inbound(owner.sorter, owner.ignored, self._tokens)
         self._book = BindingBook(self._told, lambda: owner.ignored(NO_SUBJECT))
+        self._groups = GroupQueues(self._book, self._topology, owner.ignored)
         self._keys: dict[str, set[str]] = {}
         """What was asked for under each key."""
         self._stale: set[str] = set()
@@ -115,7 +127,9 @@ class RabbitAttachment:
                 await connection.open(tls)
             await self._topology.declare(listening)
             await publishing.call(commands.Confirm.Select())
-            listed = await listed_bindings(address, tls)
+            listed = await listed_bindings(address, address.exchange, tls)
+            home = [each.key for each in listed if each.to == "exchange" and each.name == HOME_EXCHANGE]
+            listed += await self._groups.begin(address, tls, listening, home, self._owner.buffer_done)
             first_time = not self._was_attached
             self._attached(listening, publishing, listed)
             attached = True
@@ -131,6 +145,7 @@ class RabbitAttachment:
             raise
         finally:
             self._listening = None
+            self._groups.end()
             self._publisher.lost(refused=was_refused(publishing))
             for connection in both:
                 await connection.close()
@@ -174,8 +189,7 @@ class RabbitAttachment:
             self._stale.clear()
 
     def _attached(self, listening: AmqpConnection, publishing: AmqpConnection, listed: list[Binding]) -> None:
-        ours = Binding("exchange", self._topology.border, "")
-        self._stale = {each.key for each in listed if each[:2] == ours[:2]}
+        self._stale = {each.key for each in listed if each.name == self._topology.border}
         self._keys.clear()
         self._listening = listening
         self._attached_at = monotonic()
@@ -185,7 +199,7 @@ class RabbitAttachment:
         self._after_interest = []
         self._owner.attached(self._address.place, elsewhere=self._was_attached)
         self._was_attached = True
-        self._book.begin(each for each in listed if each[:2] != ours[:2])
+        self._book.begin(each for each in listed if not self._is_ours(each))
         early, self._early = self._early or [], None
         for created, binding in early:
             self._changed(created, binding)
@@ -241,20 +255,23 @@ class RabbitAttachment:
     # -- inward -------------------------------------------------------------------------------------------
 
     def outlet(self, line: bytes, message: Message, groups: tuple[str, ...]) -> Flow:
-        """A flow for messages with this line: all queues get them whose bindings match."""
+        """A flow for messages with this line: all queues get them whose bindings match, and these groups."""
         exchange, key, reply, number = self._address.exchange, message.subject, message.reply, ""
-        if key.startswith(AMQP_REPLY_PREFIX):
+        if key.startswith(WAY_BACK_PREFIX):
             asked = self._tokens.queue_of(key)
             if asked is None:
                 return NowhereOutlet(line, message, NOBODY_ASKED, self._owner.undelivered)
             exchange, (key, number) = "", asked
-        elif reply:
+        else:
             number = reply
+            if groups:
+                exchange = self._topology.serving
         if max(len(key.encode()), len(number.encode())) > MAX_KEY_BYTES:
             return NowhereOutlet(line, message, TOO_LONG, self._owner.undelivered)
         method = frames.publish_head(CHANNEL, exchange, key)
         if message.header_bytes < 0 and not number:
-            before = method + frames.content_head(CHANNEL, message.size_bytes, self._writer.properties())
+            properties = self._writer.properties(groups=groups)
+            before = method + frames.content_head(CHANNEL, message.size_bytes, properties)
             return PlainOutlet(self._publisher, line, message, before, self._frame_max)
         return HeadOutlet(
             self._publisher,
@@ -265,6 +282,7 @@ class RabbitAttachment:
             self._frame_max,
             reply_to=self._topology.replies if reply else "",
             correlation_id=number,
+            groups=groups,
         )
 
     # -- outward ------------------------------------------------------------------------------------------
@@ -277,6 +295,9 @@ class RabbitAttachment:
             if delivery.consumer == OUT:
                 last = delivery.tag
                 inbound.published(delivery)
+            elif delivery.consumer == OVERFLOW:
+                last = delivery.tag
+                self._overflown(delivery)
             elif delivery.consumer == REPLIES:
                 inbound.answered(delivery)
             elif delivery.consumer == EVENTS:
@@ -291,10 +312,15 @@ class RabbitAttachment:
         if last:
             self._listening.write(frames.ack(CHANNEL, last))
 
+    def _overflown(self, delivery: Delivery) -> None:
+        """The oldest of what waited for this gateway had to go."""
+        reason = NO_ROOM_FOR_MANY if self._topology.uncounted else NO_ROOM
+        self._owner.undelivered(reason, 1, delivery.key.decode(errors="replace"))
+
     def _event(self, delivery: Delivery) -> None:
         event = read_table(delivery.properties)
-        binding = event_binding(event, self._address.exchange, self._address.vhost)
-        if binding is None or binding.name == self._topology.border:
+        binding = event_binding(event, self._address.exchange, GROUPS_EXCHANGE, self._address.vhost)
+        if binding is None or self._is_ours(binding):
             return
         created = delivery.key == CREATED
         if self._early is not None:
@@ -303,16 +329,15 @@ class RabbitAttachment:
             self._changed(created, binding)
 
     def _changed(self, created: bool, binding: Binding) -> None:
+        book = self._groups if binding.group else self._book
         if created:
-            self._book.created(binding)
+            book.created(binding)
         else:
-            self._book.deleted(binding)
+            book.deleted(binding)
 
-    def _told(self, pattern: str, wanted: bool) -> None:
-        self._owner.interest(pattern, "", wanted)
+    def _is_ours(self, binding: Binding) -> bool:
+        """Whether a gateway bound it, and no client."""
+        return binding.to == "exchange" and binding.name in (self._topology.border, HOME_EXCHANGE)
 
-
-def logged_in(address: RabbitAddress, login: BrokerLogin) -> RabbitAddress:
-    """The same broker, for somebody who has a password there, or an NKEY from which one follows."""
-    password = login.password or ("" if login.key is None else password_of(login.key.seed))
-    return msgspec.structs.replace(address, user=login.user, password=password) if password else address
+    def _told(self, pattern: str, group: str, wanted: bool) -> None:
+        self._owner.interest(pattern, group, wanted)

@@ -5,12 +5,11 @@ Each part is loaded when it is asked for: no process needs all of them.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mangrove.errors import InputError
+from mangrove.broker.rabbitmq.codec import require_codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from mangrove.broker.logins import Logins
     from mangrove.broker.nats.subscriptions import SubscriptionWatch
     from mangrove.broker.nats.tap import Tap
-    from mangrove.broker.probing import Probe, ProbeOwner
     from mangrove.broker.refusals import Refusal
-    from mangrove.broker.retained import RetainedStore, RetainedStoreOwner
     from mangrove.broker.security import BrokerSecurity
     from mangrove.broker.system import BrokerSystem
     from mangrove.host.keys.login import LoginSource
@@ -31,18 +28,6 @@ if TYPE_CHECKING:
     from mangrove.model.agents.credentials import Credentials
     from mangrove.model.endpoints import BrokerEndpoints
     from mangrove.model.hosting.broker_status import BrokerStatus
-
-CODEC = "pamqp"
-NOTHING_OF_THE_KIND = "a RabbitMQ has nothing of the kind, and nobody may ask for it"
-
-
-def require_codec() -> None:
-    """InputError if the library is missing that the extra of the package brings."""
-    if find_spec(CODEC) is None:
-        raise InputError(
-            f"a domain whose head is a RabbitMQ needs the package {CODEC}, which is not installed",
-            hint="pip install 'mangrove-messaging[rabbitmq]'",
-        )
 
 
 class RabbitKind:
@@ -64,17 +49,13 @@ class RabbitKind:
 
         return RabbitAttachment(name, urls[0], owner, login)
 
-    def retained(
-        self, url: str, name: str, owner: RetainedStoreOwner, *, ours: bool, login: LoginSource | None = None
-    ) -> RetainedStore:
+    @property
+    def retained(self) -> None:
         """Retained messages of its MQTT plugin stay at the broker: it shows them to nobody else."""
-        raise NotImplementedError(NOTHING_OF_THE_KIND)
 
-    def probe(
-        self, broker: str, url: str, subject: str, owner: ProbeOwner, login: LoginSource | None = None
-    ) -> Probe:
+    @property
+    def probe(self) -> None:
         """There are no edges, so there is no way inside the domain to time."""
-        raise NotImplementedError(NOTHING_OF_THE_KIND)
 
     def server(
         self,
@@ -106,16 +87,6 @@ class RabbitKind:
         from mangrove.broker.rabbitmq.hosting.users import tell_users
 
         return await tell_users(process)
-
-    def management_server(
-        self,
-        broker: BrokerEndpoints,
-        directory: Path,
-        cluster: Sequence[BrokerEndpoints] = (),
-        security: BrokerSecurity | None = None,
-    ) -> ManagedProcess:
-        """Control traffic needs JetStream, so management brokers are always of the first kind."""
-        raise NotImplementedError(NOTHING_OF_THE_KIND)
 
     async def status(self, broker: BrokerEndpoints, role: str) -> BrokerStatus:
         """A broker's account of itself."""

@@ -16,6 +16,7 @@ from mangrove.errors import InputError
 if TYPE_CHECKING:
     from mangrove.model.access.explanation import Explanation
     from mangrove.model.access.rules import AccessRules, Principal
+    from mangrove.model.endpoints import Runtime
     from mangrove.model.federation import Federation
 
 app = typer.Typer(help="Who may publish and subscribe to what, and why.", no_args_is_help=True)
@@ -109,7 +110,20 @@ def _federation(
 
     running = find_running(name, run_dir)
     used = Path(running.keys) if keys is None and running.keys else keys
-    return running.federation, key_directory(running.federation, used, run_dir)
+    return _in_force(running), key_directory(running.federation, used, run_dir)
+
+
+def _in_force(running: Runtime) -> Federation:
+    """What holds at present; where no gateway answers, what the site was started with."""
+    from mangrove.agent.avoidance import NobodyAnswersError
+    from mangrove.agent.versioning import standing
+    from mangrove.cli.running import run_async
+    from mangrove.model.versions.document import in_force
+
+    try:
+        return in_force(running.federation, run_async(standing(running)).document)
+    except NobodyAnswersError:
+        return running.federation
 
 
 def _role(federation: Federation, keys: Path, principal: Principal, role: str | None) -> str:

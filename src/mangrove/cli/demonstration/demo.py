@@ -16,6 +16,7 @@ from mangrove.cli.demonstration import damage as demo_damage
 from mangrove.cli.demonstration import harmony as demo_harmony
 from mangrove.cli.demonstration import highway as demo_highway
 from mangrove.cli.demonstration import surge as demo_surge
+from mangrove.cli.demonstration import tsunami as demo_tsunami
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
 from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mangrove.testbed.highway.scenario import HighwayReport
     from mangrove.testbed.surge.scenario import SurgeReport
     from mangrove.testbed.traffic import Stream, StreamReport, Traffic
+    from mangrove.testbed.tsunami.report import TsunamiReport
 
 T = TypeVar("T")
 
@@ -38,16 +40,25 @@ DEMOS = {
     "surge": "",
     "damage": "",
     "highway": "",
+    "tsunami": "",
 }
+SECONDS = 20.0
+LONGER = {"tsunami": 75.0}
 
 
 def demo(
     name: Annotated[str, typer.Argument(help=f"Which demo: {', '.join(DEMOS)}.")] = "five-cities",
-    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long messages are sent.")] = 20.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, max=3600, help="How long messages are sent. [default: 20, in `tsunami` 75]"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the emulated links' jitter.")] = 1,
     damage: Annotated[
         float, typer.Option(min=0.05, max=0.9, help="What is left of the edges' bandwidth in `damage`.")
     ] = 0.3,
+    nats_only: Annotated[
+        bool, typer.Option("--nats-only", help="`tsunami` without its RabbitMQ, with NATS in its place.")
+    ] = False,
     keep: Annotated[Path | None, typer.Option("--run-dir", help="Keep logs and state here.")] = None,
     as_json: JsonOption = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Without the live view.")] = False,
@@ -56,6 +67,9 @@ def demo(
     if name not in DEMOS:
         raise InputError(f"there is no demo {name!r}", hint=f"choose one of: {', '.join(DEMOS)}")
     show = not no_browser and not as_json
+    seconds = LONGER.get(name, SECONDS) if seconds is None else seconds
+    if name == "tsunami":
+        demo_tsunami.check_rabbitmq(wanted=not nats_only)
     with contextlib.ExitStack() as stack:
         directory = keep or stack.enter_context(_where_commands_look(name))
         if name == "harmony":
@@ -70,6 +84,10 @@ def demo(
             return
         if name == "highway":
             _conclude_highway(_run(demo_highway.run(seconds, seed, directory), directory, show), as_json)
+            return
+        if name == "tsunami":
+            told = demo_tsunami.run(seconds, seed, directory, rabbitmq=not nats_only)
+            _conclude_tsunami(_run(told, directory, show), as_json)
             return
         reports = _run(_demo(name, seconds, seed, directory), directory, show)
     failed = sum(report.lost + report.duplicated for report in reports)
@@ -138,6 +156,14 @@ def _conclude_highway(report: HighwayReport, as_json: bool) -> None:
     else:
         demo_highway.render(report)
     _blame(problems)
+
+
+def _conclude_tsunami(report: TsunamiReport, as_json: bool) -> None:
+    if as_json:
+        print_json({"demo": "tsunami", **report.document()})
+    else:
+        demo_tsunami.render(report)
+    _blame(report.problems())
 
 
 def _blame(problems: list[str]) -> None:

@@ -144,11 +144,21 @@ def show_directory(found: dict[str, list[ServedTopic]], more: set[str], topic: s
                 f"{each.subscribers:,}",
                 " ".join(part for part in (each.publisher_class, each.subscriber_class) if part),
                 "" if each.deadline_ms is None else f"{each.deadline_ms:g} ms",
-                f"published at {record.publish_at}" if record is not None and record.publish_at else "",
+                _note(each),
             )
         table.show(console)
         if domain in more:
             console.print("… and more; --limit N shows N of them, --json all")
+
+
+def _note(topic: ServedTopic) -> str:
+    """Where it is published, who is served in other domains, and why new subscribers are where they are."""
+    record = topic.record
+    notes = [f"published at {record.publish_at}"] if record is not None and record.publish_at else []
+    notes += [f"{count:,} at {broker}" for broker, count in sorted(topic.elsewhere.items())]
+    if topic.steering:
+        notes.append(topic.steering + (f" ({topic.steered_by})" if topic.steered_by else ""))
+    return "; ".join(notes)
 
 
 def _mirror(record: DirectoryRecord | None) -> str:

@@ -95,7 +95,7 @@ async def _up(
     from rich.markup import escape
 
     from mangrove.agent.recording import Recording
-    from mangrove.cli.versions.superseded import superseded
+    from mangrove.cli.versions.superseded import network_in_force, superseded
     from mangrove.config import read_federation
     from mangrove.host.audit.operator_audit import note_operator
     from mangrove.host.run_directory import RunDirectory, default_run_directory
@@ -115,6 +115,7 @@ async def _up(
             "a host that runs alone needs --secret where there are no keys",
             hint="make a file with a long random word, and copy it to all hosts of the site",
         )
+    federation = network_in_force(federation, run, domain)
     console.print(_intention(federation, domain))
     if not secured:
         warn_of_no_security(console)

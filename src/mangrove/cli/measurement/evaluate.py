@@ -14,6 +14,7 @@ from mangrove.cli.measurement import planning as evaluate_planning
 from mangrove.cli.measurement import resilience as evaluate_resilience
 from mangrove.cli.measurement import routing as evaluate_routing
 from mangrove.cli.measurement import scenarios as evaluate_scenarios
+from mangrove.cli.measurement.placement import steering as evaluate_steering
 from mangrove.cli.measurement.schedules import leaders as evaluate_leaders
 from mangrove.cli.measurement.schedules import sessions as evaluate_sessions
 
@@ -37,4 +38,5 @@ app.command("heavy-tails")(evaluate_planning.heavy_tails)
 app.command("six-items")(evaluate_planning.six_items)
 app.command("broker-costs")(evaluate_planning.broker_costs)
 app.command("drd")(evaluate_drd.drd)
+app.command("steering")(evaluate_steering.steering)
 app.command("fdcc")(evaluate_fdcc.fdcc)

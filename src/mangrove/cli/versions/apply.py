@@ -21,11 +21,14 @@ from mangrove.cli.versions.changing import (
     change,
     present,
 )
+from mangrove.cli.versions.membership import present_network, refuse_partition, wanted_network
 from mangrove.errors import InputError, Mistake
 
 if TYPE_CHECKING:
     from mangrove.model.federation import Federation
+    from mangrove.model.versions.network import Network
 
+STAYS = "domains and links stay as they are: `join`, `leave`, `expel` and `apply` change those"
 RESTART = "stop all sites, and start them with the new federation file"
 
 
@@ -40,57 +43,74 @@ def apply(
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put the contracts of a federation file in force while messages flow: check, show, ask, and do it."""
+    """Put a federation file in force while messages flow: check, show, ask, and do it.
+
+    Contracts, limits, access rules, transforms, regions, congestion control, domains and links; all else must
+    be as it is. A domain that is new starts with `mangrove join`.
+    """
     from mangrove.config import load_federation
     from mangrove.host.runtime_file import find_running
+    from mangrove.model.contract_warnings import federation_warnings
+    from mangrove.model.versions.settings import wanted_settings
 
     wanted = load_federation(file)
     runtime = find_running(federation, run_dir)
-    fixed = list(fixed_mistakes(runtime.federation, wanted))
+    now = present(runtime)
+    before = present_network(now, runtime)
+    fixed = fixed_mistakes(runtime.federation, wanted, before)
     if fixed:
         from mangrove.errors import InvalidDocumentError
 
         raise InvalidDocumentError(f"{file}, for a federation that runs,", fixed, hint=RESTART)
+    network = wanted_network(now, runtime, wanted)
+    if network is not None:
+        refuse_partition(network, before, force=force)
     change(
         runtime,
-        present(runtime),
+        now,
         wanted.topics.contracts,
+        network=network,
         note=note,
         force=force,
         check=check,
         wait_s=wait,
         keys=keys,
         as_json=as_json,
+        settings=wanted_settings(now.document, runtime.federation, wanted),
+        warnings=federation_warnings(wanted),
     )
 
 
-def fixed_mistakes(running: Federation, wanted: Federation) -> list[Mistake]:
-    """What the file has otherwise and cannot change while the federation runs."""
+def fixed_mistakes(running: Federation, wanted: Federation, present: Network) -> list[Mistake]:
+    """What the file has otherwise than what is in force and cannot change while the federation runs."""
+    from mangrove.model.versions.network import network_of
+
     if wanted.name != running.name:
         return [Mistake("federation", f"{wanted.name!r} is another federation", running.name)]
     found = []
-    there, here = set(running.domains), set(wanted.domains)
-    found += [
-        Mistake(f"domains.{name}", "a domain cannot join a running federation yet") for name in here - there
-    ]
-    found += [Mistake("domains", f"{name} cannot leave a running federation yet") for name in there - here]
-    if {link.pair for link in running.links} != {link.pair for link in wanted.links}:
-        found.append(Mistake("links", "links cannot come or go while the federation runs"))
-    if running.transforms != wanted.transforms:
-        found.append(Mistake("transforms", "transforms cannot change while the federation runs"))
-    if not found and running.shape_hash() != wanted.shape_hash():
-        found.append(
-            Mistake("", "delays of links, max_message_bytes, prepare, risk_groups or gateways are other ones")
-        )
-    if wanted.limits != running.limits:
-        found.append(Mistake("limits", "limits cannot change while the federation runs"))
-    if wanted.access != running.access:
-        found.append(Mistake("access", "access rules cannot change while the federation runs"))
+    before = {site.name: site for site in present.sites}
+    for site in network_of(wanted).sites:
+        old = before.get(site.name, site)
+        found += [
+            Mistake(
+                f"domains.{site.name}.{key}",
+                f"a domain that runs cannot change its {key}",
+                "links have `endpoints` of their own, which can",
+            )
+            for key in ("address", "base_port", "hosts", "gateways")
+            if getattr(old, key) != getattr(site, key)
+        ]
+    if present.max_message_bytes != wanted.max_message_bytes:
+        found.append(Mistake("max_message_bytes", "it cannot change while the federation runs"))
     return found
 
 
 def history(
     text: Annotated[int, typer.Option("--text", min=0, help="Print the document of this version.")] = 0,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", help="Write the document in force to a file, for who joins."),
+    ] = None,
     federation: FederationOption = None,
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
@@ -111,6 +131,12 @@ def history(
             )
         print_json(document)
         return
+    if write is not None:
+        from mangrove.agent.versioning import written_in_force
+        from mangrove.host.versions.exported import write_exported
+
+        write_exported(write, run_async(written_in_force(runtime)))
+        return
     now = present(runtime)
     entries = (now.document.as_past(), *now.document.past)
     if as_json:
@@ -129,7 +155,7 @@ def history(
 
 def rollback(
     version: Annotated[
-        int, typer.Argument(min=0, help="Whose contracts to go back to; by default the one before.")
+        int, typer.Argument(min=0, help="The one to go back to; by default the one before.")
     ] = 0,
     force: ForceOption = False,
     check: CheckOption = False,
@@ -139,15 +165,20 @@ def rollback(
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put the contracts of an earlier version in force again, as a version of their own."""
+    """Put an earlier version in force again, as a version of its own; domains and links stay as they are."""
     from mangrove.agent.versioning import text_of
     from mangrove.host.runtime_file import find_running
+    from mangrove.model.versions.document import SETTINGS
+    from mangrove.model.versions.network import network_of
+    from mangrove.model.versions.settings import settings_of
 
     runtime = find_running(federation, run_dir)
     now = present(runtime)
     wanted = version or now.document.version - 1
     if not 1 <= wanted <= now.document.version:
         raise InputError(f"there is no version {wanted}", hint="mangrove history lists them")
+    settings = dict.fromkeys(SETTINGS)
+    network = network_of(runtime.federation)
     if wanted == 1:
         contracts = runtime.federation.topics.contracts
         if runtime.federation.topology_hash() != now.document.line:
@@ -162,7 +193,8 @@ def rollback(
                 f"no gateway keeps the text of version {wanted}",
                 hint="mangrove apply FILE does it",
             )
-        contracts = document.topics.contracts
+        contracts, settings = document.topics.contracts, settings_of(document)
+        network = document.network or network
     change(
         runtime,
         now,
@@ -173,4 +205,6 @@ def rollback(
         wait_s=wait,
         keys=keys,
         as_json=as_json,
+        settings=settings,
+        warnings=() if network == present_network(now, runtime) else (STAYS,),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mangrove.model.topics import Contract
     from mangrove.model.versions.changes import Change
     from mangrove.model.versions.document import FederationDocument
+    from mangrove.model.versions.network import Network
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Do not ask.")]
 CheckOption = Annotated[bool, typer.Option("--check", help="Only show what would change.")]
@@ -48,36 +50,59 @@ def change(
     wait_s: float,
     keys: Path | None,
     as_json: bool,
+    settings: Mapping[str, Any] | None = None,
+    network: Network | None = None,
+    warnings: Iterable[str] = (),
 ) -> None:
-    """Put other contracts in force, after showing what that changes."""
+    """Put other contracts in force, and `settings` and a `network` if given; shows what changes first."""
     from mangrove.agent.versioning import put_in_force, time_of_day
     from mangrove.host.versions.writing import written
     from mangrove.model.versions.checking import document_problem
     from mangrove.model.versions.succession import difference, successor
 
+    warnings = tuple(warnings)
     if as_json and not force and not check:
         raise InputError("--json asks nothing", hint="add --check to look, or --force to change it")
-    after = successor(now.document, contracts, by=operator(), at=time_of_day(), note=note)
-    what = difference(now.document, after)
+    after = successor(
+        now.document,
+        contracts,
+        by=operator(),
+        at=time_of_day(),
+        note=note,
+        settings=settings,
+        network=network,
+    )
+    what = difference(now.document, after, runtime.federation)
     problem = document_problem(after, now.document)
     if problem:
         raise InputError(f"this cannot be put in force: {problem}")
     console = stdout_console()
     if not what:
         if as_json:
-            print_json({"version": now.document.version, "changes": []})
-        else:
-            console.print(f"nothing changes: version {now.document.version} says the same")
+            print_json({"version": now.document.version, "changes": [], "warnings": list(warnings)})
+            return
+        console.print(f"nothing changes: version {now.document.version} says the same")
+        for warning in warnings:
+            console.print(warning, markup=False)
         return
     if not as_json:
         console.print(f"version {after.version} of {after.federation}:")
         for sentence in what.sentences():
             console.print(f"  {sentence}", markup=False)
+        for warning in warnings:
+            console.print(f"  but {warning}", markup=False)
         if now.away:
             console.print(f"away, and told when they return: {', '.join(now.away)}")
     if check:
         if as_json:
-            print_json({"version": after.version, "changes": list(what.sentences()), "away": now.away})
+            print_json(
+                {
+                    "version": after.version,
+                    "changes": list(what.sentences()),
+                    "warnings": list(warnings),
+                    "away": now.away,
+                }
+            )
         return
     signed = written(after, runtime.keys if keys is None else str(keys))
     if not force:

@@ -9,6 +9,7 @@ import typer
 from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
 from mangrove.cli.output import JsonOption, print_json, stdout_console
+from mangrove.cli.running import run_async
 from mangrove.cli.versions.changing import (
     DEFAULT_WAIT_S,
     CheckOption,
@@ -42,11 +43,13 @@ def set_contract(
     """Make a contract, or replace the one with this `match`."""
     from mangrove.config.contract_text import checked_contracts, read_terms
     from mangrove.host.runtime_file import find_running
+    from mangrove.model.versions.document import in_force
 
     runtime = find_running(federation, run_dir)
     now = present(runtime)
     wanted = {"match": match, **read_terms(terms or ())}
-    contracts = checked_contracts(runtime.federation, now.document.topics.contracts, wanted)
+    there = in_force(runtime.federation, now.document)
+    contracts = checked_contracts(there, now.document.topics.contracts, wanted)
     change(
         runtime,
         now,
@@ -73,21 +76,12 @@ def remove(
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw a contract; its subjects fall under the next one that matches, or have best effort."""
+    from mangrove.config.contract_text import contracts_without
     from mangrove.host.runtime_file import find_running
 
     runtime = find_running(federation, run_dir)
     now = present(runtime)
-    before = now.document.topics.contracts
-    contracts = tuple(each for each in before if each.match != match)
-    if contracts == before:
-        known = ", ".join(each.match for each in before) or "none"
-        raise InputError(f"there is no contract {match!r}", hint=f"there are: {known}")
-    used = [each.match for each in contracts if match in each.apart_from]
-    if used:
-        raise InputError(
-            f"the contract {match!r} is still in use: {', '.join(used)} keeps apart from it",
-            hint="change that first",
-        )
+    contracts = contracts_without(now.document.topics.contracts, match)
     change(
         runtime,
         now,
@@ -99,6 +93,35 @@ def remove(
         keys=keys,
         as_json=as_json,
     )
+
+
+@app.command("sign")
+def sign(
+    keys: KeysOption = None,
+    federation: FederationOption = None,
+    run_dir: RunDirOption = None,
+) -> None:
+    """Sign what clients of the SDK ask for, where the rules allow it, until stopped.
+
+    Run it where `mangrove keys init` made the keys: it holds the authority's key for as long as it runs.
+    """
+    from mangrove.agent.signing import Signer
+    from mangrove.host.audit.audit_log import AuditLog
+    from mangrove.host.runtime_file import find_running_directory, read_runtime
+    from mangrove.host.versions.writing import check_authority
+
+    run = find_running_directory(federation, run_dir)
+    runtime = read_runtime(run)
+    folder = runtime.keys if keys is None else str(keys)
+    if not folder:
+        raise InputError(f"{runtime.federation.name} has no keys: nothing there is signed")
+    check_authority(folder)
+    console = stdout_console()
+    audit = AuditLog.at(str(run.audit_of("signer")))
+    try:
+        run_async(Signer(runtime, folder, audit, lambda line: console.print(line, markup=False)).run())
+    finally:
+        audit.close()
 
 
 @app.command("show")

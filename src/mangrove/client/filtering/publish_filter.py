@@ -52,6 +52,7 @@ class PublishFilter:
         self._ordered: Mapping[str, RateLimit] = {}
         self._changed = asyncio.Event()
         self._client: TokenBucket | None = None
+        self._client_limits: Limits | None = None
         self.adopt(terms, client)
 
     def adopt(self, terms: Iterable[TopicTerms], client: Limits | None) -> None:
@@ -60,7 +61,10 @@ class PublishFilter:
         self._positions: SubjectTrie[int] = SubjectTrie()
         for position, each in enumerate(self._terms):
             self._positions.add(each.match, position)
-        if client and is_rate(client.rate_msg_s) and is_rate(client.rate_bytes_s):
+        if client != self._client_limits:
+            self._client_limits, self._client = client, None
+            self.limits.pop(ALL, None)
+        if client and self._client is None and is_rate(client.rate_msg_s) and is_rate(client.rate_bytes_s):
             self._client = TokenBucket(client.rate_msg_s, client.rate_bytes_s, seconds())
             self.limits[ALL] = RateLimit(
                 msg_s=client.rate_msg_s, bytes_s=client.rate_bytes_s, cause=LimitCause.CLIENT

@@ -39,6 +39,7 @@ class ManagementLink:
         self.user = "" if login is None else login().known_as
         """Under whose name is spoken there; empty where nobody logs in."""
         self._on_connect: Callable[[], None] | None = None
+        self._greeters: list[Callable[[], None]] = []
         self.on_lost: Callable[[], None] | None = None
         """Called each time the management broker is gone."""
         self._wire = client_connection(BrokerKind.NATS, list(urls), name, self, login=login)
@@ -63,6 +64,12 @@ class ManagementLink:
             self._connecting = run(self._connect(), name="management link")
             if self._choice:
                 self._watching = run(self._watch(), name="watch the management broker")
+
+    def greet(self, connected: Callable[[], None]) -> None:
+        """Call this, too, each time the connection has come about; at once if it is there."""
+        self._greeters.append(connected)
+        if self.connected:
+            connected()
 
     async def _connect(self) -> None:
         while True:
@@ -101,6 +108,8 @@ class ManagementLink:
         self._there.set()
         if self._on_connect is not None:
             self._on_connect()
+        for connected in self._greeters:
+            connected()
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait a moment for the management broker; whether it is there."""

@@ -234,9 +234,14 @@ class Managed:
             self.directory_changed([record])
         self.mirroring.published(subject)
 
-    def readiness_abroad(self, subscription: Subscription) -> Readiness | None:
-        """Who tells whether a subscription is in force that another domain serves; None if this one does."""
-        return None if self._moves is None else self._moves.readiness_abroad(subscription)
+    def domain_of(self, subscription: Subscription) -> str:
+        """The other domain that serves a subscription; empty if this one does."""
+        return "" if self._moves is None else self._moves.domain_of(subscription)
+
+    def readiness_in(self, domain: str) -> Readiness:
+        """Who tells whether a subscription is in force that this other domain serves."""
+        assert self._moves is not None, "asked for once something is served there"
+        return self._moves.readiness_in(domain)
 
     def tidy(self) -> None:
         """Let go of brokers that nothing of this connection is at any more."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from mangrove.broker.client_connection import ClientConnection
-from mangrove.client.broker_pool import BrokerPool, same_broker
+from mangrove.client.broker_pool import BrokerPool, round_trip_ms, same_broker
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.legs import Legs
 from mangrove.client.management.link import ManagementLink
@@ -28,6 +28,11 @@ READY_S = 10.0
 MAX_AT_A_TIME = 8
 """Moves of one connection: each sends markers, and an overloaded broker is not to be loaded more."""
 OVERTAKEN = "a later order came"
+
+
+class FartherAwayError(MangroveError):
+    """A client is not where its agent thought it might be: it stays, which is no failure."""
+
 
 Moved = Callable[[Subscription, Callable[[str, int], Migrated], str], None]
 
@@ -90,10 +95,19 @@ class SubscriptionMoves:
             if order is not None and not same_broker(order.to.url, wire.url):
                 del self._abroad[subscription]
 
-    def readiness_abroad(self, subscription: Subscription) -> Readiness | None:
-        """Who tells whether a subscription is in force that another domain serves; None if this one does."""
+    def domain_of(self, subscription: Subscription) -> str:
+        """The other domain that serves a subscription; empty if its own does."""
         order = self._abroad.get(subscription)
-        return None if order is None else Readiness(GatewayQuestions(self._foreign[order.domain]))
+        move, leg = self._present.get(subscription), self._legs.of(subscription)
+        if move is not None and leg is not None and leg.wire is move.target:
+            # It has arrived, and OLD is still being left.
+            arrived = self._carried_out[subscription]
+            order = None if arrived.domain in ("", self._home.domain) else arrived
+        return "" if order is None else order.domain
+
+    def readiness_in(self, domain: str) -> Readiness:
+        """Who tells whether a subscription is in force that this other domain serves."""
+        return Readiness(GatewayQuestions(self._foreign[domain]))
 
     async def end(self, subscription: Subscription) -> None:
         """A subscription ends."""
@@ -130,6 +144,8 @@ class SubscriptionMoves:
                 return
             if not (leg.wire.connected and same_broker(leg.wire.url, url)):
                 target = await self._pool.at(url)
+                if order.slack_ms is not None:
+                    await _near_enough(leg.wire, target, order.slack_ms)
                 away = order.domain not in ("", self._home.domain)
                 crossing = away or subscription in self._abroad
                 # Whether another domain understands selectors is not known.
@@ -186,6 +202,16 @@ class SubscriptionMoves:
             return pause_s
 
         return wait
+
+
+async def _near_enough(present: ClientConnection, target: ClientConnection, slack_ms: float) -> None:
+    """FartherAwayError if the way to the target is longer than to the present broker by more than this."""
+    here_ms, there_ms = await round_trip_ms(present), await round_trip_ms(target)
+    if there_ms > here_ms + slack_ms:
+        raise FartherAwayError(
+            f"a round trip takes {there_ms:.3g} ms there and {here_ms:.3g} ms here, "
+            f"more than {slack_ms:.3g} ms longer"
+        )
 
 
 def migrated(

@@ -30,6 +30,8 @@ class Reading(NamedTuple):
     waiting: Waiting
     judge: Judge
     on_gap: OnGap | None = None
+    by_contract: bool = False
+    """Whether `slow` is what the contract says, and changes with it."""
 
 
 def reading_of(
@@ -58,17 +60,21 @@ def reading_of(
     policy = slow_of(subject, terms) if slow is None else _checked_slow(slow)
     max_messages = _checked("max_pending", max_pending, MAX_PENDING_MESSAGES)
     max_bytes = _checked("max_pending_bytes", max_pending_bytes, MAX_PENDING_BYTES)
-    waiting: Waiting
+    waiting = waiting_by(policy, max_messages, max_bytes, judge)
+    return Reading(policy, waiting, judge, on_gap, by_contract=slow is None)
+
+
+def waiting_by(policy: Slow, max_messages: int, max_bytes: int, judge: Judge) -> Waiting:
+    """Where messages wait under a policy."""
     match policy:
         case Slow.DROP_OLDEST:
-            waiting = DropOldest(max_messages, max_bytes)
+            return DropOldest(max_messages, max_bytes)
         case Slow.DROP_LEAST_USEFUL:
-            waiting = DropLeastUseful(max_messages, max_bytes, judge)
+            return DropLeastUseful(max_messages, max_bytes, judge)
         case Slow.LATEST_ONLY:
-            waiting = LatestOnly(max_messages, max_bytes)
+            return LatestOnly(max_messages, max_bytes)
         case Slow.DISCONNECT:
-            waiting = CutOff(max_messages, max_bytes)
-    return Reading(policy, waiting, judge, on_gap)
+            return CutOff(max_messages, max_bytes)
 
 
 def _semantic_utility(semantic: WordVectors | Path | str, interests: frozenset[str]) -> UtilityOfKeywords:

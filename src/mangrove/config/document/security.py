@@ -44,6 +44,15 @@ class AccessRuleDocument(Strict):
     )
 
 
+class ContractGrantDocument(Strict):
+    """Who may make, change and withdraw contracts by the SDK, besides operators."""
+
+    who: WhoDocument = Field(default=WhoDocument(), description="Whom it speaks of; by default anybody.")
+    subjects: Annotated[list[Annotated[str, AfterValidator(pattern)]], BeforeValidator(listed)] = Field(
+        description="Subjects, with wildcards * and >: all that a contract matches must be among them."
+    )
+
+
 class AccessDocument(Strict):
     """Who may publish and subscribe to what; a list is short for `rules`."""
 
@@ -60,6 +69,10 @@ class AccessDocument(Strict):
     )
     rules: Annotated[list[AccessRuleDocument], Field(max_length=MAX_ACCESS_RULES)] = Field(
         default=[], description="The rules; their order does not matter."
+    )
+    contracts: Annotated[list[ContractGrantDocument], Field(max_length=MAX_ACCESS_RULES)] = Field(
+        default=[],
+        description="Who besides operators may change contracts by the SDK; by default nobody.",
     )
 
 

@@ -151,6 +151,11 @@ class DomainDocument(Strict):
     accept_load_from: list[Name] = Field(
         default=[], description="Domains of the same owner whose clients may be moved here."
     )
+    steer: bool = Field(
+        default=False,
+        description="Whether new subscribers of this site may be led to a linked one that publishes what "
+        "they ask for, takes clients from here (`accept_load_from`) and is nearer to them.",
+    )
     move_plain_clients: bool = Field(
         default=False,
         description="Whether clients without the SDK may be disconnected from an overloaded broker.",

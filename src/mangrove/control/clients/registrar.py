@@ -152,6 +152,10 @@ class Registrar:
         self._clients.place(served, broker)
         self.follow(served.topic, now, decision)
 
+    def is_new(self, served: Served, now: float) -> bool:
+        """Whether a wish that was just taken in is no old one of which a new leader hears."""
+        return not (self._said(served) and self.believes(now))
+
     def _said(self, served: Served) -> str:
         """Where a client says that a wish is served, if that can be: a dead broker serves nobody."""
         broker = served.wish.broker
@@ -228,6 +232,10 @@ class Registrar:
                 topics |= dict.fromkeys(self._mirrors.over(served.topic))
         found = map(self._directory.get, topics)
         return tuple(record for record in found if record is not None)
+
+    def home(self, topic: str, now: float) -> str:
+        """The broker that serves a topic here, or would if somebody asked for it."""
+        return next(iter(self._directory.edges(topic)), "") or self.distribute(topic, now)
 
     # -- brokers that died ----------------------------------------------------------------------------------
 

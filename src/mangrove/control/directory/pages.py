@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mangrove.control.advertising import Advertising
 from mangrove.control.clients.placements import Placements
 from mangrove.control.directory.directory import Directory
 from mangrove.control.profile.audiences import class_name
 from mangrove.control.profile.deadlines import contract_deadline_s
+from mangrove.control.site import Site
+from mangrove.control.steering.sayings import Saying
 from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion, ServedTopic
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.subjects import subject_problem
-from mangrove.model.topics import TopicRules, overlaps
+from mangrove.model.topics import overlaps
 
 MAX_TOPICS_A_PAGE = 1000
 
@@ -24,14 +26,17 @@ class DirectoryPages:
 
     def __init__(
         self,
-        domain: str,
-        rules: TopicRules,
+        site: Site,
         directory: Directory,
         placements: Placements,
         advertising: Advertising,
+        saying: Callable[[str], Saying | None] = lambda _topic: None,
     ) -> None:
-        self._domain = domain
-        self._rules = rules
+        """`saying` tells what was decided of where new subscribers of a topic are served."""
+        self._saying = saying
+        self._domain = site.domain
+        self._rules = site.federation.topics
+        self._brokers = frozenset(site.brokers)
         self._directory = directory
         self._placements = placements
         self._advertising = advertising
@@ -44,7 +49,10 @@ class DirectoryPages:
             return DirectoryAnswer(domain=self._domain, term=term, topics=())
         advertised = self._advertising.topics(pattern, after=question.after, limit=limit + 1)
         served = heapq.nsmallest(limit + 1, _wanted(self._directory, pattern, question.after))
-        found = sorted({*advertised, *served})
+        # What is served in other domains alone has no record here.
+        asked_for = self._placements.topics(ClientRole.SUBSCRIBER)
+        elsewhere = heapq.nsmallest(limit + 1, _wanted(asked_for, pattern, question.after))
+        found = sorted({*advertised, *served, *elsewhere})
         return DirectoryAnswer(
             domain=self._domain,
             term=term,
@@ -68,7 +76,15 @@ class DirectoryPages:
             else "",
             publisher_class=class_name(audience, publishers=True) if here else "",
             deadline_ms=deadline_s * 1000 if math.isfinite(deadline_s) else None,
+            elsewhere=self._elsewhere(topic),
+            steering="" if (saying := self._saying(topic)) is None else saying.text,
+            steered_by="" if saying is None else saying.event,
         )
+
+    def _elsewhere(self, topic: str) -> dict[str, int]:
+        """Brokers of other domains that serve subscriptions of this one."""
+        brokers = self._placements.brokers(ClientRole.SUBSCRIBER, topic)
+        return {broker: count for broker, count in brokers.items() if broker and broker not in self._brokers}
 
 
 def _wanted(topics: Iterable[str], pattern: str, after: str) -> Iterator[str]:

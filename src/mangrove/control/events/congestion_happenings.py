@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mangrove.control.events.wording import listed
+from mangrove.control.events.wording import are, counted, listed
 from mangrove.model.events.happening import Happening, Tone, kinds_by_name
 
 
@@ -24,8 +24,9 @@ class PublishersLimited(Happening, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """How many, for whose sake, and some of them."""
+        who = f"{counted(self.publishers, 'publisher')} of {counted(self.topics, 'topic')}"
         return (
-            f"{self.publishers} publishers of {self.topics} topics are limited, {self.stopped} to a probe, "
+            f"{who} {are(self.publishers)} limited, {self.stopped} to a probe, "
             f"for the sake of {listed(self.brokers)}: {'; '.join(self.examples)}"
         )
 
@@ -42,7 +43,8 @@ class LimitsRaised(Happening, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """How many, and what is left."""
         some = listed(self.examples)
-        return f"{self.publishers} publishers may say more ({some}); {self.left} are still limited"
+        who = counted(self.publishers, "publisher")
+        return f"{who} may say more ({some}); {self.left} {are(self.left)} still limited"
 
 
 class CongestionOver(Happening, frozen=True, kw_only=True):

@@ -9,5 +9,6 @@ from mangrove.control.events.happenings import GENERAL
 from mangrove.control.events.member_happenings import MEMBERS
 from mangrove.control.events.plan_happenings import PLANS
 from mangrove.control.events.session_happenings import SESSIONS
+from mangrove.control.events.steering_happenings import STEERING
 
-KINDS = GENERAL | SESSIONS | CONGESTION | PLANS | FAILURES | ELASTIC | MEMBERS
+KINDS = GENERAL | SESSIONS | CONGESTION | PLANS | FAILURES | ELASTIC | MEMBERS | STEERING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mangrove.control.events.wording import clients, listed, placed, shares
+from mangrove.control.events.wording import clients, counted, listed, placed, shares
 from mangrove.model.events.happening import Happening, Tone, kinds_by_name
 
 
@@ -142,7 +142,7 @@ class SessionEnded(Happening, frozen=True, kw_only=True):
         """What came of it."""
         return (
             f"session {self.session} of {self.broker} ended after {self.seconds:.1f} s: {self.outcome}; "
-            f"{clients(self.moved)} of {self.topics} topics moved"
+            f"{clients(self.moved)} of {counted(self.topics, 'topic')} moved"
         )
 
 

@@ -23,6 +23,16 @@ def placed(headroom: Mapping[str, float | None]) -> str:
     )
 
 
+def counted(count: int, thing: str) -> str:
+    """So many of a thing whose plural ends in s."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def are(count: int) -> str:
+    """The verb for so many."""
+    return "is" if count == 1 else "are"
+
+
 def clients(count: int) -> str:
     """How many subscriptions or publishers."""
-    return f"{count} client{'' if count == 1 else 's'}"
+    return counted(count, "client")

@@ -51,6 +51,9 @@ class ClientDesk:
         told += self._ended(outcome.ended, now)
         for served in (*outcome.placed, *outcome.relocated):
             told += self.located(served, now)
+        for served in outcome.placed:
+            if self._parts.registrar.is_new(served, now):
+                self._parts.steering.placed(served, now)
         changed = (*outcome.placed, *outcome.ended)
         if not outcome.answer.problem:
             told += self._parts.congestion.registered(registration, changed, now)
@@ -106,6 +109,7 @@ class ClientDesk:
             # The order may have been said twice, and the second time be carried out.
             self._unsure[message.client] = (now, now + LATE_S)
         told = self._parts.sessions.confirmed(message, now) + self._parts.plans.confirmed(message, now)
+        told += self._parts.steering.confirmed(message, now)
         return told + self.audiences([served], now)
 
     def left(self, client: str, now: float) -> list[Instruction]:
@@ -116,7 +120,7 @@ class ClientDesk:
         self._parts.congestion.left(client, gone, now)
         told: list[Instruction] = []
         for served in gone:
-            told += self._parts.sessions.gone(served.id, now) + self._parts.plans.gone(served.id, now)
+            told += self._let_go(served, now)
         return told + self.audiences(gone, now)
 
     def _ended(self, ended: Iterable[Served], now: float) -> list[Instruction]:
@@ -124,12 +128,21 @@ class ClientDesk:
         for served in ended:
             self._parts.profile.end(*served.id)
             self._parts.profile.mirror(served.client, served.wish, "")
-            told += self._parts.sessions.gone(served.id, now) + self._parts.plans.gone(served.id, now)
+            told += self._let_go(served, now)
         return told
+
+    def _let_go(self, served: Served, now: float) -> list[Instruction]:
+        """Nobody moves a wish any more that is over."""
+        return (
+            self._parts.sessions.gone(served.id, now)
+            + self._parts.plans.gone(served.id, now)
+            + self._parts.steering.gone(served.id, now)
+        )
 
     def located(self, served: Served, now: float) -> list[Instruction]:
         """A client is served, or served elsewhere than before."""
         self._profile_place(served)
+        self._parts.steering.located(served)
         publishers = served.wish.role is ClientRole.PUBLISHER
         told = self._parts.sessions.joined(served.id, served.topic, served.broker, now, publishers=publishers)
         return told + self._parts.plans.joined(served, now)

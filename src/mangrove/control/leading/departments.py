@@ -36,6 +36,7 @@ from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.admissions import Admissions
 from mangrove.control.sessions.coordinator import Coordinator
 from mangrove.control.site import Site
+from mangrove.control.steering.department import Steering
 from mangrove.control.stimuli import (
     LeadershipTaken,
 )
@@ -173,6 +174,18 @@ class Departments:
             mirrors=self.mirrors,
             clock_shift_s=clock_shift_s,
         )
+        self.steering = Steering(
+            site,
+            self.clients,
+            self.profile,
+            self.advertising,
+            view,
+            log,
+            term=taken.term,
+            home=self.registrar.home,
+            occupied=lambda topic: self.sessions.moves_topic(topic) or self.plans.moving(topic),
+            paused=lambda: self.pause.in_force,
+        )
         self.cases = CaseBook(
             site,
             lambda: self.plans,
@@ -215,11 +228,11 @@ class Departments:
             plan=lambda: None if self.plans.in_force is None else self.plans.in_force.plan,
         )
         self.pages = DirectoryPages(
-            site.domain,
-            site.federation.topics,
+            site,
             self.directory,
             self.clients.placements,
             self.advertising,
+            self.steering.sayings.of,
         )
         self.places: PublishPlaces | None = None
         if site.balancing.publish_at_edges:
@@ -274,6 +287,7 @@ class Departments:
             + self.failure_watch.refused()
             + self.cases.refused
             + self.plans.refused
+            + self.steering.refused
         )
 
     def problems(self) -> list[str]:
@@ -281,7 +295,7 @@ class Departments:
         found = self.clients.problems() + self.sessions.problems()
         found += self.failures.problems()
         found += self.neighbours.problems() + self.advertising.problems() + self.congestion.problems()
-        found += self.plans.problems()
+        found += self.plans.problems() + self.steering.problems()
         expected = self.sessions.busy() | self.admissions.busy()
         if self.watch.busy() != expected:
             found.append(f"{self.watch.busy()} are busy, {expected} take part in sessions")

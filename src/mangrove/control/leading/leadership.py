@@ -153,6 +153,7 @@ class Leadership:
         if not self.parts.pause.in_force:
             told += self.parts.elastic.look(now)
         told += self.parts.sessions.consider(now, opening=not self.parts.failures.unsettled(now))
+        told += self.parts.steering.loaded(now)
         return told + self._afterwards(now)
 
     def turned(self, turn: Turn, now: float) -> list[Instruction]:
@@ -253,6 +254,7 @@ class Leadership:
                 told = self.parts.admissions.handle(peer, message, now)
             case RoomTold() | AdmissionTold() | SessionClosed():
                 told = self.parts.sessions.heard(peer, message, now)
+                told += self.parts.steering.heard(peer, message, now)
             case UsefulnessTold():
                 self.parts.congestion.peer_said(peer, message, now)
                 told = []
@@ -301,6 +303,7 @@ class Leadership:
             self.parts.pause.timer(),
             self.parts.failures.timer(),
             self.parts.plans.timer(),
+            self.parts.steering.timer(),
             math.inf if self.parts.places is None else self.parts.places.timer(),
         )
 
@@ -323,6 +326,7 @@ class Leadership:
         told += self.parts.pause.handle_timer(now)
         told += self.parts.failures.handle_timer(now)
         told += self.parts.plans.handle_timer(now)
+        told += self.parts.steering.handle_timer(now)
         if now >= self._push_at:
             told += self._push(now)
         return told + self._afterwards(now)

@@ -130,6 +130,10 @@ class ArrivalLimits:
         """How many limits there are."""
         return sum(map(len, self._gates.values()))
 
+    def terms_changed(self, congestion: Congestion) -> None:
+        """Other contracts hold, and perhaps other terms of congestion control: for what agents say next."""
+        self._congestion = congestion
+
     # -- the agent ----------------------------------------------------------------------------------------
 
     def order(self, limits: GatewayLimits, now: float) -> GatewayLimited:

@@ -123,8 +123,13 @@ class DepartureLimits:
             for contract in self._rules.contracts
         )
 
-    def contracts_changed(self) -> None:
-        """Other contracts hold: limits are made anew where they are other ones than before."""
+    def contracts_changed(self, client: Limits) -> None:
+        """Other contracts hold: limits are made anew where they are other ones than before.
+
+        So are those of clients, if these may publish more or less than before.
+        """
+        if client != self._client:
+            self._client, self._clients, self._crowd = client, _Limits(MAX_CLIENTS), None
         self._any = self._anything()
         self._subjects.forget(
             name for name, was in self._classes.items() if self._rules.class_of(name.decode()) != was

@@ -91,11 +91,25 @@ class Links:
         self._attached = attached
         self._keys_changed = keys_changed
         self._carry_out = carry_out
-        pull = engine.pull if hops is None else hops.watching(engine.pull)
-        self._links = {peer: LinkEnd(peer, pull) for peer in peers}
+        self._pull = engine.pull if hops is None else hops.watching(engine.pull)
+        self._links = {peer: LinkEnd(peer, self._pull) for peer in peers}
         self._connections: set[LinkConnection] = set()
         self._callers: list[Caller] = []
         self._renewing: list[asyncio.TimerHandle] = []
+
+    def adopt(self, peers: Iterable[str]) -> None:
+        """These are the neighbours from now on; connections of others last until they are closed."""
+        self.peers = frozenset(peers)
+        self.admission.adopt(_addresses_of_neighbours(self.engine, self.peers))
+        for peer in self.peers - self._links.keys():
+            self._links[peer] = LinkEnd(peer, self._pull)
+        for peer in [peer for peer in self._links if peer not in self.peers]:
+            self._forget_if_gone(peer)
+
+    def _forget_if_gone(self, peer: str) -> None:
+        """A former neighbour is forgotten with its connection."""
+        if peer not in self.peers and peer in self._links and self._links[peer].connection is None:
+            del self._links[peer]
 
     def __getitem__(self, peer: str) -> LinkEnd:
         return self._links[peer]
@@ -193,6 +207,8 @@ class Links:
 
     def _renew_by_keys(self, peer: str) -> None:
         """Other keys are in force: renew the link, unless its connection was made with them already."""
+        if peer not in self._links:
+            return
         connection = self._links[peer].connection
         if self.keys is not None and connection is not None and connection.generation != self.keys.generation:
             self._renew(peer)
@@ -322,6 +338,7 @@ class Links:
             log.warning("link to %s is down: %s", who, reason)
             self._audit.note(AuditKind.LINK_CLOSED, peer=who, reason=reason)
             self._carry_out(self.engine.peer_down(link.peer, monotonic(), reason))
+            self._forget_if_gone(link.peer)
 
     def drop(self, peer: str, reason: str) -> None:
         """Give up the present connection to a neighbour; it is called again. The engine knows of it."""
@@ -332,7 +349,11 @@ class Links:
         if connection is not None:
             log.warning("link to %s is down: %s", peer, reason)
             self._audit.note(AuditKind.LINK_CLOSED, peer=peer, reason=reason)
-            connection.abort(reason)
+            if peer in self.peers:
+                connection.abort(reason)
+            else:
+                connection.close(reason)
+        self._forget_if_gone(peer)
 
     def received(self, peer: str, frames: list[Frame]) -> None:
         """Frames came in from a greeted neighbour. All are taken in before any is acted upon: few writes."""

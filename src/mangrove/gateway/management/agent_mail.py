@@ -44,6 +44,10 @@ class AgentMail:
         self.subject = to_peer_subject(domain, "*")
         """Where the own agent posts."""
 
+    def adopt(self, peers: Collection[str]) -> None:
+        """These domains are linked from now on."""
+        self._peers = frozenset(peers)
+
     def posted(self, subject: str, body: bytes) -> None:
         """The own agent says something to the agent of another domain."""
         peer = subject.rpartition(".")[2]

@@ -11,6 +11,7 @@ from mangrove.errors import InputError
 from mangrove.gateway.head import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
+from mangrove.gateway.management.terms_teller import TermsTeller
 from mangrove.gateway.management.voucher import Voucher
 from mangrove.gateway.versions import Versions
 from mangrove.model.agents.names import gateway_limits_subject
@@ -21,6 +22,7 @@ from mangrove.model.questions.access_question import AccessAnswer, AccessRequest
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
 from mangrove.model.questions.session_quality import AskAnswer, AskRequest
+from mangrove.model.questions.terms_question import gateway_terms_subject
 from mangrove.model.questions.versions_question import gateway_versions_subject
 from mangrove.model.questions.vouching import gateway_attachments_subject
 from mangrove.model.shared_names import (
@@ -50,10 +52,12 @@ class Answers:
         carry_out: Callable[[list[Instruction]], None],
         voucher: Voucher,
         versions: Versions,
+        teller: TermsTeller,
         names: DomainNames | None = None,
     ) -> None:
         """With `names`, who asks speaks of subjects by those."""
         self._names = names
+        self._teller = teller
         self._engine = engine
         self._head = head
         self._ledger = ledger
@@ -83,6 +87,7 @@ class Answers:
             gateway_versions_subject(domain): lambda request, _: self._versions.answer(
                 request, self._engine, self._carry_out
             ),
+            gateway_terms_subject(domain, user): lambda request, _: self._teller.answer(),
             gateway_limits_subject(domain): lambda request, _: msgspec.json.encode(self._limit(request)),
             gateway_access_subject(domain, user): lambda request, _: msgspec.json.encode(
                 self._access(request)

@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.management.agent_mail import AgentMail
+from mangrove.gateway.management.terms_teller import TermsTeller
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
@@ -44,8 +45,10 @@ class ManagementConnection:
         announcement: Announcement | None = None,
         login: LoginSource | None = None,
         publisher: StatusPublisher | None = None,
+        teller: TermsTeller | None = None,
     ) -> None:
-        """One of two gateways has an `announcement` to make."""
+        """One of two gateways has an `announcement` to make; the `teller` speaks to clients."""
+        self._teller = teller
         self._publisher = publisher
         self._login = login
         self._urls = list(urls)
@@ -103,6 +106,8 @@ class ManagementConnection:
                 tasks.create_task(self._announcement.deliver(connection), name="who carries")
             if self._publisher is not None:
                 tasks.create_task(self._publisher.deliver(connection), name="status stream")
+            if self._teller is not None:
+                tasks.create_task(self._teller.deliver(connection), name="contracts told")
 
     async def _failed(self, error: Exception) -> None:
         log.debug("management broker: %s", error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mediation.exchange import Failure
@@ -18,7 +18,7 @@ from mangrove.gateway.mediation.job import Job, Named, dead_letter, split, writt
 from mangrove.gateway.mediation.lane import Lane
 from mangrove.model.federation import Federation
 from mangrove.model.mediation.figures import TransformFigures
-from mangrove.model.mediation.transform import Place, TransformUse
+from mangrove.model.mediation.transform import Place, Transform, TransformUse
 from mangrove.model.subjects import DEAD_LETTER_PREFIX, is_internal
 from mangrove.model.topics import Contract
 from mangrove.model.versions.rules_in_force import Rules
@@ -33,12 +33,12 @@ class Way:
 
     def __init__(self, lane: Lane, use: Named | None) -> None:
         self._lane = lane
-        self._use = use
+        self.use = use
 
     @property
     def needed(self) -> bool:
         """Whether messages must go this way: without a transform, only behind those that are still on it."""
-        return self._use is not None or len(self._lane) > 0
+        return self.use is not None or len(self._lane) > 0
 
     def concerns(self, subject: str) -> bool:
         """Whether a subject is one of the topic's: not an answer's, nor that of a dead letter."""
@@ -46,7 +46,7 @@ class Way:
 
     def flow(self, line: bytes, message: Message, origin: Callable[[], str]) -> MediatedFlow:
         """The flow of the messages with a line, which becomes `message`."""
-        return MediatedFlow(self._lane, self._use, len(line), message, origin)
+        return MediatedFlow(self._lane, self.use, len(line), message, origin)
 
 
 class MediatedFlow:
@@ -97,6 +97,15 @@ class Mediation:
         of this domain on a subject. Told once, before all else."""
         self._deliver, self._send, self._groups = deliver, send, groups
         self.contracts_changed()
+
+    def transforms_changed(self, transforms: Mapping[str, Transform]) -> None:
+        """Transforms are other ones, for messages that come from now on. One that is gone is kept for those
+        of contracts that were withdrawn."""
+        for name, each in transforms.items():
+            known = self._named.get(name)
+            if known is None or known.transform != each:
+                self._named[name] = Named(name, each)
+        self._ways = {key: way for key, way in self._ways.items() if way.use in (None, *self._named.values())}
 
     def contracts_changed(self) -> None:
         """Other contracts hold. Messages of a class are served as before, in one lane for each match."""

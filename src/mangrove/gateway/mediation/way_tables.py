@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from mangrove.gateway.access.origin_tables import OriginTables
-from mangrove.gateway.mediation.mediation import Way
+from mangrove.gateway.mediation.manner import AS_IT_IS, Manner
 from mangrove.gateway.tally import Tally
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.protocol.bodies import Entry
@@ -16,12 +16,12 @@ from mangrove.overlay.protocol.bodies import Entry
 class Judge(Protocol):
     """Who says what a line means."""
 
-    def __call__(self, origin: str, line: bytes, way: Way | None = None) -> Entry:
-        """Of a message from an origin; with a `way`, before it is transformed."""
+    def __call__(self, origin: str, line: bytes, manner: Manner = AS_IT_IS) -> Entry:
+        """Of a message from an origin that comes in this manner: before it is transformed, if it is."""
 
 
 class WayTables:
-    """The tables of messages that pass as they are, and those of each way through a transform."""
+    """The tables of messages that pass as they are, and those of each other manner to come in."""
 
     def __init__(self, border: Border | None, judge: Judge, full: Callable[[], None]) -> None:
         self._border = border
@@ -29,25 +29,35 @@ class WayTables:
         self._full = full
         self.plain = OriginTables(border, judge, full)
         """Of messages that pass as they are."""
-        self._by_way: dict[Way, OriginTables] = {}
+        self._by_manner: dict[Manner, OriginTables] = {}
 
-    def of(self, way: Way) -> OriginTables:
-        """Those of messages that go this way."""
-        if way not in self._by_way:
-            self._by_way[way] = OriginTables(self._border, partial(self._judge, way=way), self._full)
-        return self._by_way[way]
+    def of(self, manner: Manner) -> OriginTables:
+        """Those of messages that come in this manner."""
+        if manner is AS_IT_IS:
+            return self.plain
+        if manner not in self._by_manner:
+            judge = partial(self._judge, manner=manner)
+            self._by_manner[manner] = OriginTables(self._border, judge, self._full)
+        return self._by_manner[manner]
+
+    def renew(self, border: Border | None) -> None:
+        """Other rules of access may hold, and other transforms. All counts have been booked before."""
+        self._by_manner.clear()
+        if border is not self._border:
+            self._border = border
+            self.plain = OriginTables(border, self._judge, self._full)
 
     def book(self, into: Tally) -> None:
         """Move all counts into the books."""
-        for lines in (self.plain, *self._by_way.values()):
+        for lines in (self.plain, *self._by_manner.values()):
             lines.book(into)
 
     def forget(self, into: Tally) -> None:
         """What lines mean has changed: book their counts and judge them anew."""
-        for lines in (self.plain, *self._by_way.values()):
+        for lines in (self.plain, *self._by_manner.values()):
             lines.forget(into)
 
     def forget_some(self, subjects: tuple[str, ...], into: Tally) -> None:
         """What lines of these subjects, or of subjects under these patterns, mean has changed."""
-        for lines in (self.plain, *self._by_way.values()):
+        for lines in (self.plain, *self._by_manner.values()):
             lines.forget_some(subjects, into)

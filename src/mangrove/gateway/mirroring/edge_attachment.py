@@ -155,5 +155,5 @@ class EdgeAttachment:
     def ignored(self, what: str) -> None:
         """Told by the head too."""
 
-    def undelivered(self, reason: str, count: int) -> None:
+    def undelivered(self, reason: str, count: int, topic: str = "") -> None:
         """Copies are for nobody but the broker's own subscribers of today."""

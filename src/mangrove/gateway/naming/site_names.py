@@ -182,7 +182,7 @@ class RenamedAttachment:
         """See `AttachmentOwner`."""
         self._owner.ignored(what)
 
-    def undelivered(self, reason: str, count: int) -> None:
+    def undelivered(self, reason: str, count: int, topic: str = "") -> None:
         """See `AttachmentOwner`."""
         self._owner.undelivered(reason, count)
 

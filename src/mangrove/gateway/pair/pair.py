@@ -180,14 +180,18 @@ class Pair:
         self._serve()
 
     def may_deliver(self) -> bool:
-        """Whether nobody else can have taken this gateway's place."""
-        if self._stopping or not self._roles.may_deliver(monotonic()):
-            if not self._fenced:
-                self._fenced = True
-                self._line.read()
-                self._soon = asyncio.get_running_loop().call_soon(self._tick)
+        """Whether nobody else can have taken this gateway's place.
+
+        Who was told no is told no until `Partner.cleared`, so that nothing overtakes what was withheld. That
+        is never said while the question is being answered, so that nothing is withheld after it.
+        """
+        if self._fenced or self._stopping:
             return False
-        return True
+        if self._roles.may_deliver(monotonic()):
+            return True
+        self._fenced = True
+        self._soon = asyncio.get_running_loop().call_soon(self._tick)
+        return False
 
     def tell_names(self, names: Iterable[Name]) -> None:
         """These frames are delivered next."""

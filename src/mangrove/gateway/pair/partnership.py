@@ -50,7 +50,7 @@ class Partnership:
         self._journal = journal
         self._mark = mark
         self._carry_out = carry_out
-        self._withheld: list[Instruction] = []
+        self._withheld: list[DeliverMessages] = []
         """What waits for the other gateway to say that this one still carries."""
         self._withheld_bytes = 0
         self._told_later: list[Name] = []
@@ -103,9 +103,12 @@ class Partnership:
 
     def cleared(self) -> None:
         """The other gateway stands by, or is not there: deliver what was withheld."""
+        self._carry_out([*self._take_withheld()])
+
+    def _take_withheld(self) -> list[DeliverMessages]:
         withheld, self._withheld = self._withheld, []
         self._withheld_bytes = 0
-        self._carry_out(withheld)
+        return withheld
 
     def delivered_names(self) -> list[Name]:
         """The frames that were delivered last."""
@@ -171,6 +174,7 @@ class Partnership:
     def let_go(self, reason: str) -> None:
         """Count what dies with this life: the other gateway carries what comes from now on."""
         now = monotonic()
-        given_up = sum(map(self._sealed.messages_in, self._engine.abandon(now)))
+        frames = [*self._engine.abandon(now), *(each.frame for each in self._take_withheld())]
+        given_up = sum(map(self._sealed.messages_in, frames))
         self.pair.given_up += given_up
         self._engine.displaced(reason, given_up, now)

@@ -1,1 +1,1 @@
-"""Sealing and opening of bodies with the domain's keys. Imported only where a contract is confidential."""
+"""Sealing and opening of bodies with the domain's keys. Imported only where there are keys."""

@@ -83,6 +83,10 @@ class ContentKeys:
         self.without_key: set[str] = set()
         """Domains for which something was to be sealed, though their keys are not known."""
 
+    def adopt(self, order: tuple[str, ...]) -> None:
+        """Other domains are members."""
+        self._order = order
+
     def of(self, flow_id: int, destinations: int) -> ContentKey:
         """The content key for the next body of a flow."""
         self._keys.follow_clock()

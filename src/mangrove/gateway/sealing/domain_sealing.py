@@ -32,7 +32,8 @@ class DomainSealing:
 
     def __init__(self, federation: Federation, domain: str, ring: KeyRing) -> None:
         order = federation.domain_order
-        self._others = tuple(name for name in order if name != domain)
+        self._domain = domain
+        self._others = tuple(name for name in federation.domains if name != domain)
         self._ring = ring
         self._looked_at = float("-inf")
         self._heard: dict[str, bytes] = {}
@@ -41,6 +42,17 @@ class DomainSealing:
         self.sealer = GatewaySealer(self._content)
         self.opener = Opener(federation.name, order, domain, self.keys, self._look_again)
         self.take(ring)
+
+    def adopt(self, federation: Federation) -> None:
+        """Other domains are members: their keys are looked for, those of who has left are forgotten."""
+        order = federation.domain_order
+        self._others = tuple(name for name in federation.domains if name != self._domain)
+        self._content.adopt(order)
+        self.opener.adopt(order)
+        for domain, other_id, _ in list(self.keys.others()):
+            if domain not in self._others:
+                self.keys.forget_other(domain, other_id)
+        self.take(self._ring)
 
     @property
     def without_key(self) -> tuple[str, ...]:

@@ -68,6 +68,10 @@ class Opener:
         """The highest number of a content key, by origin."""
         self._version = keys.version
 
+    def adopt(self, order: tuple[str, ...]) -> None:
+        """Other domains are members."""
+        self._order = order
+
     def open(self, frame: Frame) -> bytes:
         """The body of a frame for this domain, once; UnopenedError says why not."""
         parts, known, plain = self._decrypt(frame)

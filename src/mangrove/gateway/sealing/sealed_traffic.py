@@ -12,9 +12,10 @@ from typing import Protocol
 from mangrove.gateway.ledger import Ledger, topics_in
 from mangrove.gateway.sealing.refusal import Refusal, UnopenedError
 from mangrove.model.status import SealingFigures
-from mangrove.overlay.engine import FALSE_ORIGIN, OverlayEngine
+from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.sealing.sealed_body import claimed_messages, is_sealed
+from mangrove.overlay.sides.data_side import FALSE_ORIGIN
 
 TOLD_EVERY_S = 5.0
 MAX_TOLD = 256
@@ -39,7 +40,6 @@ class SealedTraffic:
         self._ledger = ledger
         self._opener = opener
         self._rules = engine.rules
-        self._order = engine.federation.domain_order
         self._opened = 0
         self._turned_back = 0
         self._refused: Counter[Refusal] = Counter()
@@ -97,7 +97,7 @@ class SealedTraffic:
         try:
             return self._key_holder.look_into(frame)
         except UnopenedError as error:
-            if self._order[frame.origin] == self._engine.domain:
+            if self._engine.federation.domain_order[frame.origin] == self._engine.domain:
                 self._refuse(frame, error.refusal)
                 return b""
             self._turned_back += 1

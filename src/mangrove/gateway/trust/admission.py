@@ -80,6 +80,11 @@ class Admission(Generic[C]):
         self._place: dict[C, str] = {}
         self._rations = {place: _Ration() for place in ("", *self._known)}
 
+    def adopt(self, neighbours: Iterable[str]) -> None:
+        """Neighbours are at these addresses from now on."""
+        self._known = frozenset(map(place_of, neighbours))
+        self._rations = {place: self._rations.get(place) or _Ration() for place in ("", *self._known)}
+
     def __len__(self) -> int:
         return len(self._place)
 

@@ -32,6 +32,13 @@ class VersionStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def stamp(self) -> int:
+        """Another number whenever the state was replaced; 0 if there is none."""
+        try:
+            return (self._folder / STATE).stat().st_mtime_ns
+        except OSError:
+            return 0
+
     def read(self) -> KeptVersions:
         """The state; that of a domain which knows only its file, if there is none."""
         path = self._folder / STATE

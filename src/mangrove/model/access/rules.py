@@ -109,6 +109,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return not others or other in others
 
 
+class ContractGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may change the contracts of which subjects by the SDK."""
+
+    subjects: tuple[str, ...]
+    who: Who = Who()
+
+
 class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
     """All rules of a federation."""
 
@@ -119,6 +126,8 @@ class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
     roles: dict[str, tuple[str, ...]] = {}
     """Clients of each role that the file defines: `name`, in any domain, or `domain/name`."""
     rules: tuple[Rule, ...] = ()
+    contracts: tuple[ContractGrant, ...] = ()
+    """Who besides operators may change contracts; all else is refused, whatever `default` is."""
 
     def __bool__(self) -> bool:
         """Whether anything is ever refused."""

@@ -95,7 +95,8 @@ def directions_of(federation: Federation, endpoints: DomainEndpoints) -> Directi
 
     def url(broker: BrokerEndpoints) -> str:
         host = public if public and _is_wildcard(broker.host) else broker.host
-        return f"{BROKER_URLS[broker.kind].client_scheme}://{Address(host, broker.client_port)}"
+        scheme = BROKER_URLS[broker.kind].scheme_of(encrypted=broker.encrypted)
+        return f"{scheme}://{Address(host, broker.client_port)}"
 
     def direction(broker: BrokerEndpoints) -> BrokerDirection:
         return BrokerDirection(name=broker.name, url=url(broker))

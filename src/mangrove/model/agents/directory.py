@@ -86,6 +86,12 @@ class ServedTopic(msgspec.Struct, frozen=True, kw_only=True):
     publisher_class: str = ""
     """Pr, Pl, Pr-l or Pn: where its subscribers are, if it is published here."""
     deadline_ms: float | None = None
+    elsewhere: dict[str, int] = {}
+    """Brokers of other domains that serve SDK subscriptions of this one, and how many each."""
+    steering: str = ""
+    """What was decided last of where new subscribers are served, and why; empty if nothing was."""
+    steered_by: str = ""
+    """The event that tells more of it."""
 
 
 class DirectoryAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -190,6 +190,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, tag="move"):
     management_url: str = ""
     pause_s: float = 0.0
     """Between domains: how long what was sent the old way may still be on its way."""
+    slack_ms: float | None = None
+    """The client goes only if its round trip to the broker is at most so much longer than the one to where it
+    is served; None: however long it is."""
     reason: str = ""
     """For people."""
 

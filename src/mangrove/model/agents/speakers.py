@@ -41,4 +41,5 @@ def client_may_publish(user: str, domain: str) -> tuple[str, ...]:
 
 def client_may_hear(user: str, domain: str) -> tuple[str, ...]:
     """All that a client's user may subscribe to on the management broker of a domain, answers apart."""
-    return (told_to(user, domain, ">"), f"mangrove.{domain}.directory", f"mangrove.{domain}.agent.started")
+    everybody = ("directory", "agent.started", "terms")
+    return (told_to(user, domain, ">"), *(f"mangrove.{domain}.{each}" for each in everybody))

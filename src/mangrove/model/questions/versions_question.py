@@ -16,6 +16,8 @@ class VersionsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The digest of what was proposed: what became of it?"""
     text_of: int = 0
     """A version whose text is wanted, if it was in force here."""
+    newer_than: int = 0
+    """The text of the version in force is wanted only if it is a later one."""
 
 
 class VersionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +26,8 @@ class VersionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     domain: str = ""
     document: bytes = b""
     """The text of the version in force."""
+    signature: bytes = b""
+    """The authority's, where there are keys."""
     versions: dict[str, int] = {}
     reachable: tuple[str, ...] = ()
     """Other domains to which some way leads."""

@@ -12,6 +12,7 @@ SAME: list[Any] = []
 """Nothing changed."""
 PUT, OBJECT, LIST = 0, 1, 2
 MAX_DEPTH = 32
+_MISSING = object()
 
 
 class UnfitChangeError(ValueError):
@@ -21,12 +22,16 @@ class UnfitChangeError(ValueError):
 def difference(before: Any, after: Any) -> list[Any]:
     """How `after` is got from `before`; `SAME` if it is the same."""
     if isinstance(before, dict) and isinstance(after, dict):
-        changed = {
-            key: [PUT, value] if key not in before else change
-            for key, value in after.items()
-            if key not in before or (change := difference(before[key], value))
-        }
-        gone = [key for key in before if key not in after]
+        changed = {}
+        for key, value in after.items():
+            old = before.get(key, _MISSING)
+            if old is value:  # most of what did not change is the very same object: nothing is compared
+                continue
+            if old is _MISSING:
+                changed[key] = [PUT, value]
+            elif change := difference(old, value):
+                changed[key] = change
+        gone = [key for key in before if key not in after] if len(before) + len(changed) > len(after) else []
         return [OBJECT, changed, gone] if changed or gone else SAME
     if isinstance(before, list | tuple) and isinstance(after, list | tuple):
         shared = min(len(before), len(after))

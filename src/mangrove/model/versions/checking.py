@@ -12,6 +12,9 @@ from math import isfinite
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.model.versions.document import FederationDocument
+from mangrove.model.versions.membership import membership_problem
+from mangrove.model.versions.network import network_problems
+from mangrove.model.versions.settings import setting_mistakes
 from mangrove.model.versions.succession import MAX_CLASS, MAX_WITHDRAWN, fixed_mistakes
 
 MAX_CONTRACTS = 4096
@@ -24,10 +27,8 @@ def kinship_problem(document: FederationDocument, of: FederationDocument) -> str
     """Why a document is not of the federation, and the history, of another one; empty if it is."""
     if document.federation != of.federation:
         return f"it is of federation {document.federation!r}, not {of.federation!r}"
-    if document.line != of.line:
+    if document.line != of.line or document.shape != of.shape:
         return "it follows from another federation file"
-    if document.shape != of.shape or document.domains != of.domains:
-        return "it has other domains or links"
     return ""
 
 
@@ -38,7 +39,11 @@ def document_problem(document: FederationDocument, before: FederationDocument) -
         return problem
     if document.version != before.version + 1 or document.before != before.digest:
         return f"version {document.version} does not follow from version {before.version}, which is in force"
-    return content_problem(document) or _succession_problem(document, before)
+    return (
+        content_problem(document)
+        or _succession_problem(document, before)
+        or membership_problem(document, before)
+    )
 
 
 def content_problem(document: FederationDocument) -> str:
@@ -63,6 +68,8 @@ def _succession_problem(document: FederationDocument, before: FederationDocument
 
 def _mistakes(document: FederationDocument) -> Iterator[str]:
     topics = document.topics
+    if document.network is not None:
+        yield from network_problems(document.network)
     if len(topics.contracts) > MAX_CONTRACTS or len(topics.withdrawn) > MAX_WITHDRAWN:
         yield "it has too many contracts"
     if len(topics.ids) != len(topics.contracts):
@@ -75,6 +82,7 @@ def _mistakes(document: FederationDocument) -> Iterator[str]:
         yield "a number of a contract is beyond the limits"
     for contract in topics.contracts:
         yield from _contract_mistakes(contract, topics)
+    yield from setting_mistakes(document)
 
 
 def _contract_mistakes(contract: Contract, topics: TopicRules) -> Iterator[str]:

@@ -14,14 +14,19 @@ from typing import Annotated, Any
 import msgspec
 
 from mangrove.model.access.rules import AccessRules
-from mangrove.model.federation import Federation, Limits
+from mangrove.model.congestion.parameters import Congestion
+from mangrove.model.federation import Federation, Limits, Region
+from mangrove.model.mediation.transform import Transform
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.versions.network import Network, members, with_network
 
 MAX_DOCUMENT_BYTES = 384 << 10
 MAX_SIGNATURE_BYTES = 1024
 MAX_WORDS = 500
 MAX_PAST = 64
 FIRST_VERSION = 1
+SETTINGS = ("limits", "access", "transforms", "regions", "congestion")
+"""What a document may say besides contracts, as the federation file calls it."""
 
 Words = Annotated[str, msgspec.Meta(max_length=MAX_WORDS)]
 
@@ -44,20 +49,28 @@ class FederationDocument(msgspec.Struct, frozen=True, kw_only=True, omit_default
     line: str
     """Names the federation file with which it all began (`Federation.topology_hash`)."""
     shape: str
-    """Names what was agreed on besides contracts: domains, links (`Federation.shape_hash`)."""
+    """Names what the first file said besides contracts: domains, links (`Federation.shape_hash`)."""
     before: str = ""
     """The digest of the version before it."""
     by: Words = ""
     at: Words = ""
     note: Words = ""
     domains: tuple[str, ...]
-    """In the order of their numbers."""
+    """In the order of their numbers, with the places of those that have left (`versions.network`)."""
+    network: Network | None = None
+    """None: domains and links are those of the first file."""
     topics: TopicRules
     next_class: int
     """The class that the next new contract gets."""
     limits: Limits | None = None
     """None: each site keeps to its own file."""
     access: AccessRules | None = None
+    """None: each site keeps to its own file."""
+    transforms: dict[str, Transform] | None = None
+    """None: each site keeps to its own file."""
+    regions: dict[str, Region] | None = None
+    """None: each site keeps to its own file."""
+    congestion: Congestion | None = None
     """None: each site keeps to its own file."""
     past: tuple[Past, ...] = ()
     """The versions before it, the newest first, as far as they are told."""
@@ -77,6 +90,11 @@ class FederationDocument(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """Names this very text."""
         return digest_of(self.text())
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The domains that agree on the next version, in the order of their numbers."""
+        return members(self.domains)
+
     def as_past(self) -> Past:
         """What later versions tell of it."""
         return Past(version=self.version, digest=self.digest, by=self.by, at=self.at, note=self.note)
@@ -94,10 +112,13 @@ class WrittenDocument(msgspec.Struct, frozen=True, kw_only=True):
         return digest_of(self.text)
 
     def read(self) -> FederationDocument:
-        """What it says; ValueError if that is nothing."""
+        """What it says; ValueError if that is nothing, or if it says more than this release understands.
+
+        A word that only later releases know would otherwise be in force here without being kept.
+        """
         document = _decoder.decode(self.text)
         if document.text() != self.text:
-            raise ValueError("it is not written as documents are")
+            raise ValueError("it is not written as documents are, or says what only a later release knows")
         return document
 
 
@@ -133,10 +154,7 @@ def in_force(federation: Federation, document: FederationDocument) -> Federation
     """A site's federation, with what a document says in place of what its file said."""
     if document.version == FIRST_VERSION:
         return federation
-    return msgspec.structs.replace(
-        federation,
-        topics=document.topics,
-        numbers=document.domains,
-        limits=document.limits or federation.limits,
-        access=federation.access if document.access is None else document.access,
-    )
+    if document.network is not None:
+        federation = with_network(federation, document.network)
+    said = {key: value for key in SETTINGS if (value := getattr(document, key)) is not None}
+    return msgspec.structs.replace(federation, topics=document.topics, numbers=document.domains, **said)

@@ -24,10 +24,16 @@ class RulesInForce:
         self.unmatched = rules.unmatched
         self.any_confidential = rules.any_confidential
         self._known = rules.known()
+        self._seal()
+
+    def _seal(self) -> None:
+        self.ever_confidential = any(contract.confidential for contract in self._known.values())
+        """Whether a frame that is sealed may be on its way, also of a contract that was withdrawn."""
 
     def understand(self, rules: TopicRules) -> None:
         """Frames may name the classes of these, which do not hold here yet."""
         self._known = {**rules.known(), **self._known}
+        self._seal()
 
     def numbered(self) -> Iterator[tuple[int, Contract]]:
         """The classes in the order in which they are tried, with their contracts."""

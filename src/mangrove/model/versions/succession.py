@@ -7,16 +7,25 @@ given. Withdrawn ones are kept as long as there is room; frames under them are l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from mangrove.errors import InputError
-from mangrove.model.access.rules import AccessRules
-from mangrove.model.federation import Limits
+from mangrove.model.federation import Federation
+from mangrove.model.mediation.transform import Place
 from mangrove.model.topics import BEST_EFFORT, Contract, TopicRules, Withdrawn
-from mangrove.model.versions.document import MAX_PAST, FederationDocument
+from mangrove.model.versions.document import MAX_PAST, SETTINGS, FederationDocument
 from mangrove.model.versions.moves import moves
+from mangrove.model.versions.network import (
+    Network,
+    NetworkDifference,
+    network_difference,
+    network_of,
+    renumbered,
+)
+from mangrove.model.versions.settings import setting_changes, settings_of
 
 MAX_CLASS = (1 << 16) - 1
 """A frame's head has two bytes for it."""
@@ -30,10 +39,10 @@ def successor(
     by: str,
     at: str,
     note: str = "",
-    limits: Limits | None = None,
-    access: AccessRules | None = None,
+    settings: Mapping[str, Any] | None = None,
+    network: Network | None = None,
 ) -> FederationDocument:
-    """The version that follows; limits and access rules that are not given stay as they are."""
+    """The version that follows; what is not given of `settings` and the network stays as it is."""
     topics, next_class = _numbered(before, tuple(contracts))
     return FederationDocument(
         federation=before.federation,
@@ -44,12 +53,12 @@ def successor(
         by=by,
         at=at,
         note=note,
-        domains=before.domains,
+        domains=before.domains if network is None else renumbered(before.domains, network.names),
+        network=network or before.network,
         topics=topics,
         next_class=next_class,
-        limits=before.limits if limits is None else limits,
-        access=before.access if access is None else access,
         past=(before.as_past(), *before.past)[:MAX_PAST],
+        **{**settings_of(before), **(settings or {})},
     )
 
 
@@ -92,26 +101,25 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Of contracts with the same `match`: before and after."""
     reordered: bool = False
     """Whether those that stay are tried in another order."""
-    limits: bool = False
-    access: bool = False
+    settings: dict[str, tuple[str, ...]] = {}
+    """What changes besides contracts and the network, in sentences, by the key of the file."""
+    network: NetworkDifference = NetworkDifference()
 
     def __bool__(self) -> bool:
-        return bool(
-            self.added or self.removed or self.changed or self.reordered or self.limits or self.access
-        )
+        contracts = self.added or self.removed or self.changed or self.reordered
+        return bool(contracts or self.settings or self.network)
 
     def sentences(self) -> Iterator[str]:
         """For people."""
+        yield from self.network.sentences()
         yield from (f"new contract {each.match}: {terms_text(each)}" for each in self.added)
         yield from (f"contract {each.match} is withdrawn" for each in self.removed)
         for old, new in self.changed:
             yield f"contract {new.match}: {changes_text(old, new)}"
         if self.reordered:
             yield "contracts are tried in another order"
-        if self.limits:
-            yield "limits change"
-        if self.access:
-            yield "access rules change"
+        for sentences in self.settings.values():
+            yield from sentences
 
     def summary(self) -> str:
         """In one line."""
@@ -126,12 +134,17 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         ]
         words = [f"contracts: {', '.join(parts)}"] if parts else []
         words += ["contracts in another order"] * self.reordered
-        words += ["limits"] * self.limits + ["access rules"] * self.access
+        words += [self.network.summary()] if self.network else []
+        words += ["access rules" if key == "access" else key for key in self.settings]
         return "; ".join(words) or "nothing changes"
 
 
-def difference(before: FederationDocument, after: FederationDocument) -> Difference:
-    """What a version says otherwise than the one before it."""
+def difference(
+    before: FederationDocument, after: FederationDocument, file: Federation | None = None
+) -> Difference:
+    """What a version says otherwise than the one before it; `file`: what holds where that says nothing."""
+    running = None if file is None else network_of(file)
+    ends = before.network or running, after.network or running
     old = {contract.match: contract for contract in reversed(before.topics.contracts)}
     new = {contract.match: contract for contract in reversed(after.topics.contracts)}
     stay_before = [each.match for each in before.topics.contracts if each.match in new]
@@ -141,14 +154,24 @@ def difference(before: FederationDocument, after: FederationDocument) -> Differe
         removed=tuple(each for each in before.topics.contracts if each.match not in new),
         changed=tuple((old[match], new[match]) for match in stay_after if old[match] != new[match]),
         reordered=stay_before != stay_after,
-        limits=before.limits != after.limits,
-        access=before.access != after.access,
+        settings={
+            key: tuple(setting_changes(key, _in_force(key, before, file), getattr(after, key)))
+            for key in SETTINGS
+            if getattr(before, key) != getattr(after, key)
+        },
+        network=NetworkDifference()
+        if ends[0] is None or ends[1] is None
+        else network_difference(ends[0], ends[1]),
     )
 
 
-FIXED = ("mirror", "confidential", "queue")
-"""Both ends of a message must agree on these by its subject, before it leaves, and not by its class: second
-ways of messages, keys for bodies, and who serves queue groups."""
+def _in_force(key: str, document: FederationDocument, file: Federation | None) -> Any:
+    said = getattr(document, key)
+    return getattr(file, key) if said is None and file is not None else said
+
+
+FIXED = ("mirror",)
+"""Clients and gateways agree on these by subject, before a message leaves, and not by its class."""
 
 
 def fixed_mistakes(before: TopicRules, after: TopicRules) -> list[str]:
@@ -164,7 +187,8 @@ def fixed_mistakes(before: TopicRules, after: TopicRules) -> list[str]:
         for old, new in moves(before, after)
         if old.contract.transform is not None
         and new.contract.transform is not None
-        and old.contract.transform.at is not new.contract.transform.at
+        and old.contract.transform.at is Place.SENDING
+        and new.contract.transform.at is Place.RECEIVING
     }
     return list(found)
 

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from mangrove.broker.kinds import kind_of
 from mangrove.errors import MangroveError
 from mangrove.host.keys.logins.user_login import login_of
-from mangrove.host.nats_connecting import close_in_time, connect_or_close
+from mangrove.host.nats_connecting import close_in_time, connect_or_close, heed_cancellation
 from mangrove.model.agents.status import AgentStatus
 from mangrove.model.endpoints import BrokerEndpoints, DomainEndpoints, Runtime
 from mangrove.model.hosting.broker_status import BrokerStatus
@@ -196,6 +196,7 @@ class DomainFollower:
             if now - looked > OUTSIDE_S:
                 looked = now
                 await self._look_outside()
+                heed_cancellation()
             self._judge()
         self._away("the connection to its management broker was lost")
 
@@ -206,6 +207,7 @@ class DomainFollower:
             for host in list(self._events.values()):
                 if host.behind:
                     await host.catch_up(connection)
+                    heed_cancellation()
 
     async def _say(self, connection: Client, *whole: str) -> None:
         watch = msgspec.json.encode(Watch(whole=whole))

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from mangrove.model.federation import Federation
 from mangrove.model.site_pair import SitePair
 from mangrove.model.status import NO_CONTRACT, DomainStatus, FederationStatus, GatewayStatus
+from mangrove.model.topic_counts import TopicTotals
 from mangrove.model.topics import BEST_EFFORT, TopicRules
 from mangrove.monitor.view.load import LinkLoad
+
+
+class Messages(NamedTuple):
+    """Counts of messages, of a topic or of all that a contract governs."""
+
+    sent: int = 0
+    delivered: int = 0
+    dropped: int = 0
 
 
 class Sight:
@@ -26,9 +36,11 @@ class Sight:
         loads: Mapping[SitePair, LinkLoad] | None = None,
         sent_s: Mapping[str, Mapping[str, float]] | None = None,
         delivered_s: Mapping[str, Mapping[str, float]] | None = None,
+        totals: Mapping[str, TopicTotals] | None = None,
         names: ContractNames | None = None,
     ) -> None:
-        """`silent`: domains that are not heard, and why. Rates are by domain and literal topic.
+        """`silent`: domains that are not heard, and why. Rates are by domain and literal topic; `totals` are
+        what each domain's gateway has counted since it started.
 
         `names` of the federation's topics, if they are at hand: what was found once need not be searched.
         """
@@ -39,6 +51,7 @@ class Sight:
         self.loads = dict(loads or {})
         self.sent_s = sent_s or {}
         self.delivered_s = delivered_s or {}
+        self.totals = totals or {}
         self.names = names or ContractNames(federation.topics)
 
     @cached_property
@@ -58,6 +71,18 @@ class Sight:
         of = self.names.of
         sent, delivered = (_summed(each.values(), of) for each in (self.sent_s, self.delivered_s))
         return {name: (sent.get(name, 0.0), delivered.get(name, 0.0)) for name in {**sent, **delivered}}
+
+    @cached_property
+    def contract_totals(self) -> dict[str, Messages]:
+        """Messages sent, delivered and dropped since the gateways started, by the contract's topics."""
+        sent, delivered, dropped = (
+            _summed((getattr(each, name).topics for each in self.totals.values()), self.names.of)
+            for name in ("sent", "delivered", "dropped")
+        )
+        return {
+            name: Messages(*(int(each.get(name, 0)) for each in (sent, delivered, dropped)))
+            for name in {**sent, **delivered, **dropped}
+        }
 
 
 def _summed(rates: Iterable[Mapping[str, float]], of: Callable[[str], str]) -> dict[str, float]:

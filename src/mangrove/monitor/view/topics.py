@@ -12,7 +12,7 @@ import msgspec
 from mangrove.model.status import NO_CONTRACT, Arrival, RouteStatus, WayStatus
 from mangrove.model.topics import Contract
 from mangrove.monitor.view.delays import DelayHistory, Sample
-from mangrove.monitor.view.sight import Sight
+from mangrove.monitor.view.sight import Messages, Sight
 from mangrove.monitor.view.wording import Grade, name_key, sentence, worst
 
 MAX_ROWS = 300
@@ -42,11 +42,15 @@ class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
     in_time: float | None = None
     """The share of frames that came before their deadline in the last minutes; None: none came."""
     frames: int = 0
-    """All since the gateways started; so are the following."""
+    """All since the gateways started; so are the following, which are of frames, too, or of messages."""
     copies: int = 0
     late: int = 0
     lost: int = 0
     """Messages that gateways dropped."""
+    sent: int = 0
+    """Messages that left their domains."""
+    delivered: int = 0
+    """Messages that gateways handed to their domains: one that goes to three is counted three times."""
     paths: int = 0
     """The fewest that a destination has; 0: nobody asks for it in another domain."""
     paths_asked: int = 1
@@ -174,7 +178,8 @@ class TopicTable:
         observed_ms = max((each.observed_ms for _, each in seen.arrivals), default=None)
         sent_s, delivered_s = self._sight.contract_rates.get(name, (0.0, 0.0))
         late = sum(each.late for _, each in seen.arrivals)
-        lost = sum(seen.drops.values())
+        messages = self._sight.contract_totals.get(name, Messages())
+        lost = max(sum(seen.drops.values()), messages.dropped)
         in_time = None if deadline_ms is None else self._history.in_time(name)
         grade, word, trouble = _judged(seen, deadline_ms, observed_ms, in_time)
         return TopicRow(
@@ -194,6 +199,8 @@ class TopicTable:
             copies=sum(each.copies for _, each in seen.arrivals),
             late=late,
             lost=lost,
+            sent=messages.sent,
+            delivered=messages.delivered,
             paths=min((len(way.paths) for _, way in seen.ways), default=0),
             paths_asked=1 if contract is None else contract.paths,
             sent_s=round(sent_s, 1),

@@ -117,6 +117,7 @@ class Renderer:
                 name: {topic: rate.delivered for topic, rate in rates.items()}
                 for name, rates in snapshot.rates.items()
             },
+            totals=snapshot.topics,
             names=self._names[1],
         )
         self._history.look(self._sight)

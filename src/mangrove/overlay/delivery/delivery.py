@@ -48,6 +48,10 @@ class Delivery:
             self._seen.check(name)
             self.resequencer.remember(name)
 
+    def adopt(self, order: tuple[str, ...]) -> None:
+        """Other domains are members; frames of those that have left may still come."""
+        self._order = order
+
     def contracts_changed(self) -> None:
         """Forget how long it took under contracts that nobody knows any more."""
         known = {*self._rules.known(), self._rules.unmatched}

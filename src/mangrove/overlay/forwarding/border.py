@@ -27,11 +27,18 @@ class Border:
 
     def __init__(self, domain: str, order: tuple[str, ...], rules: AccessRules) -> None:
         self._domain = domain
+        self._rules = rules
         self._judge = AccessJudge(rules)
-        self._others = {1 << position: name for position, name in enumerate(order) if name != domain}
         self._passages: dict[str, Passage] = {}
         self._classes: dict[tuple[int, ...], int] = {}
-        self._class_of = {name: self._class(name, rules) for name in order if name != domain}
+        self.adopt(order)
+
+    def adopt(self, order: tuple[str, ...]) -> None:
+        """These are the domains from now on."""
+        self._others = {1 << position: name for position, name in enumerate(order) if name != self._domain}
+        self._passages.clear()
+        self._classes.clear()
+        self._class_of = {name: self._class(name, self._rules) for name in order if name != self._domain}
 
     def leaving(self, subject: str) -> Passage:
         """The domains to which messages on a literal subject may go from here."""

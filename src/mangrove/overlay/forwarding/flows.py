@@ -26,6 +26,7 @@ from mangrove.model.selectors.selector import Selector
 from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Contract, Order, Queue, Scope
+from mangrove.model.versions.network import is_retired
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
@@ -194,7 +195,8 @@ class FlowTable:
         nearest: NearestDomains,
         border: Border | None = None,
     ) -> None:
-        self._bit_of = {name: 1 << position for position, name in enumerate(order) if name != domain}
+        self._domain = domain
+        self.adopt(order)
         self._rules = rules
         self._nearest = nearest
         self._border = border
@@ -215,6 +217,14 @@ class FlowTable:
         self._moved_from: dict[int, set[int]] = {}
         """Classes from which subjects have passed to another lately."""
         self._moved_at = float("-inf")
+
+    def adopt(self, order: tuple[str, ...]) -> None:
+        """These are the domains; nothing is wanted any more by those that have left."""
+        self._bit_of = {
+            name: 1 << position
+            for position, name in enumerate(order)
+            if name != self._domain and not is_retired(name)
+        }
 
     @property
     def wanted(self) -> int:
@@ -275,6 +285,11 @@ class FlowTable:
 
     def choices_changed(self) -> None:
         """Groups are served by others than before: subjects may move to other flows."""
+        self._generation += 1
+
+    def border_changed(self, border: Border | None) -> None:
+        """Other rules of access hold: subjects may go elsewhere than before."""
+        self._border = border
         self._generation += 1
 
     def contracts_changed(self, moved: Iterable[tuple[int, int]], now: float) -> None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mangrove.model.federation import Federation, Urgency
 from mangrove.model.topics import Late
+from mangrove.model.versions.network import RETIRED
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.budgets import first_budget_ms, overdue_ms
 from mangrove.overlay.forwarding.flows import OutboundFlow
@@ -22,6 +23,7 @@ from mangrove.overlay.trust.notary import Notary
 
 HOPS_USED_UP = "hop limit reached"
 NO_SEALER = "confidential, and this gateway has no keys to seal it with"
+DEPARTED = "for a domain that has left the federation"
 PATIENCE_S = 10.0
 """How long a frame waits for a way if it is wanted even late."""
 
@@ -44,6 +46,8 @@ class Forwarder:
         self._rules: Rules = rules or federation.topics
         self._urgency = federation.urgency
         self._order = federation.domain_order
+        self._departed = 0
+        """Domains that have left, as bits."""
         self._index = self._order.index(domain)
         self._epoch = epoch
         self._neighbours = neighbours
@@ -57,6 +61,13 @@ class Forwarder:
         self.ingress_us = 0
         """How old messages are when they come from the head broker, as far as is known."""
         self.parked = ParkedFrames(federation.queue_bytes)
+
+    def adopt(self, federation: Federation) -> None:
+        """Other domains are members."""
+        self._order = federation.domain_order
+        self._departed = sum(
+            1 << number for number, name in enumerate(self._order) if name not in federation.domains
+        )
 
     def begin(self, epoch: int) -> None:
         """A life of this gateway begins: its frames have names of their own."""
@@ -130,7 +141,7 @@ class Forwarder:
     def came_back(self, frame: Frame) -> bool:
         """Whether a frame says that it is one of this gateway's own, turned back because it is sealed."""
         own = frame.origin == self._index and frame.type is FrameType.JOBS
-        return own and frame.destinations == self.own_bit and self._rules.any_confidential
+        return own and frame.destinations == self.own_bit and self._rules.ever_confidential
 
     def reroute(self, frame: Frame, now: float) -> list[Instruction]:
         """A frame whose way was cut: by table."""
@@ -170,11 +181,30 @@ class Forwarder:
                 left &= ~destinations
                 part = frame if destinations == frame.destinations else frame.towards(destinations)
                 instructions += self._send(peer, part, now)
+        if left & self._departed:
+            instructions += self._undeliverable(frame.towards(left & self._departed), now)
+            left &= ~self._departed
         if left and frame.type is FrameType.JOBS and not patient:
             instructions.append(RetargetMessages(frame.towards(left)))
         elif left:
             instructions += self.park(frame.towards(left), now)
         return instructions
+
+    def _undeliverable(self, frame: Frame, now: float) -> list[Instruction]:
+        """What is for domains that have left: they get it while their links are still open.
+
+        Else queue groups are served elsewhere, and the rest is dropped.
+        """
+        instructions: list[Instruction] = []
+        left = frame.destinations
+        for number in [number for number in range(len(self._order)) if left >> number & 1]:
+            former = self._neighbours.closing(self._order[number].partition(RETIRED)[0])
+            if former is not None:
+                instructions += self._send(former.name, frame.towards(1 << number), now)
+                left &= ~(1 << number)
+        if left and frame.type is FrameType.JOBS:
+            return [*instructions, RetargetMessages(frame.towards(left))]
+        return [*instructions, DropMessages(frame.towards(left), DEPARTED)] if left else instructions
 
     def _send(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """Let a frame wait its turn: time to its deadline less what the rest of the way needs (laxity)."""

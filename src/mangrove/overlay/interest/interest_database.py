@@ -169,6 +169,15 @@ class InterestDatabase:
         self.own.statement = None
         self.forget_peer("")
 
+    def adopt(self, members: Iterable[str], gone: Iterable[str]) -> None:
+        """These are the domains from now on; nothing is known any more of those that are `gone`."""
+        self._members = frozenset(members)
+        for name in gone:
+            self._known.pop(name, None)
+            self._later.pop(name, None)
+        self._assemblies = {key: each for key, each in self._assemblies.items() if key[1] in self._members}
+        self._asked = {key for key in self._asked if key[1] in self._members}
+
     # -- the own domain -----------------------------------------------------------------------------------
 
     def change_local(self, added: Iterable[str], removed: Iterable[str]) -> InterestUpdate | None:
@@ -198,6 +207,21 @@ class InterestDatabase:
             subjects[subject] = None
             really_added.append(subject)
         return self._changed(really_added, really_removed) if really_added or really_removed else None
+
+    def limit(self, max_subjects: int) -> InterestUpdate | None:
+        """Each domain may want so many subjects from now on; the update to flood, if the own table changes.
+
+        Of what is beyond it the newest wait: others keep to the same limit, and take all that is told.
+        """
+        self.max_subjects = max_subjects
+        beyond = list(self.own.table)[max_subjects:]
+        if not beyond:
+            return self.change_local((), ())
+        for subject in beyond:
+            del self.own.table[subject]
+            self._refuse(subject)
+        self.waiting = {**dict.fromkeys(beyond), **self.waiting}
+        return self._changed([], beyond)
 
     def restate(self) -> InterestUpdate:
         """The keys have changed: a version in which nothing changes, signed with the new ones."""
@@ -301,7 +325,7 @@ class InterestDatabase:
         added = [
             subject for subject in self._accepted(update.added) if subject not in subjects or subject in gone
         ]
-        room = self.max_subjects - len(subjects) + len(removed)
+        room = max(0, self.max_subjects - len(subjects) + len(removed))
         for subject in added[room:]:
             self._refuse(subject)
         del added[room:]

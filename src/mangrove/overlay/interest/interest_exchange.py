@@ -36,6 +36,13 @@ class InterestExchange:
         self._withdraw_at: float | None = None
         """When wants that are gone may be told; None if there are none."""
 
+    def adopt(self) -> None:
+        """Other neighbours are there."""
+        self._outboxes = {
+            neighbour.name: self._outboxes.get(neighbour.name) or InterestOutbox()
+            for neighbour in self._neighbours
+        }
+
     def timer(self) -> float | None:
         """When there is something to tell or to act upon: at once, most often."""
         return 0.0 if self._remote.busy or self._local.additions else self._withdraw_at
@@ -92,6 +99,11 @@ class InterestExchange:
                 instructions = self._flood(update, None)
         due = self.timer()
         return [*instructions, ResetTimer()] if due is not None and due != held else instructions
+
+    def limit(self, max_subjects: int) -> list[Instruction]:
+        """Each domain may want so many subjects from now on."""
+        update = self._remote.interest.limit(max_subjects)
+        return [] if update is None else self._flood(update, None)
 
     def restate(self) -> list[Instruction]:
         """The keys have changed: sign anew what the own domain wants, and tell everybody."""

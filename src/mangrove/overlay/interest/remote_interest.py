@@ -7,10 +7,11 @@ so much and no more, so that a storm of subscriptions in one domain delays nobod
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from mangrove.model.federation import Federation
+from mangrove.model.versions.network import members
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.flows import FlowTable
@@ -28,13 +29,15 @@ MAY_NOT_LEAVE = "interest of another domain in what may not leave this one"
 class _Work:
     """A change that is being acted upon."""
 
-    __slots__ = ("added", "domain", "removed", "stamp")
+    __slots__ = ("added", "domain", "judged", "removed", "stamp")
 
-    def __init__(self, change: InterestChange) -> None:
+    def __init__(self, change: InterestChange, *, judged: bool = False) -> None:
         self.domain = change.domain
         self.stamp = change.stamp
         self.added = deque(change.added)
         self.removed = deque(change.removed)
+        self.judged = judged
+        """Whether all of it passes, or passed, the border."""
 
 
 class RemoteInterest:
@@ -97,9 +100,50 @@ class RemoteInterest:
             found.append("the contracts that are wanted were miscounted")
         return found
 
+    def adopt(self, order: tuple[str, ...], gone: Collection[str]) -> list[Instruction]:
+        """These are the domains from now on: what those that are `gone` wanted is given up."""
+        instructions: list[Instruction] = []
+        while self._work:
+            self.refresh()
+            instructions += self.work_off()
+        remove: list[str] = []
+        for name, known in [each for each in self.interest.domains() if each[0] in gone]:
+            for subject, group in [parts(each) for each in known.subjects if self._tells(name, each)]:
+                if self._flows.forget(name, subject, group):
+                    remove.append(subject)
+                self.classes.forget(name, subject)
+            self.applied.pop(name, None)
+        self.interest.adopt(members(order), gone)
+        self._flows.adopt(order)
+        if self._border is not None:
+            self._border.adopt(order)
+        if remove:
+            in_force = self._flows.subjects()
+            left = tuple(subject for subject in dict.fromkeys(remove) if subject not in in_force)
+            instructions.append(ChangeSubscriptions((), left))
+        return instructions
+
     def contracts_changed(self) -> None:
         """Other contracts hold."""
         self.classes.contracts_changed(self._flows.wants_of_domains())
+
+    def border_changed(self, border: Border | None) -> None:
+        """Other rules of access hold: what may go now that might not before is wanted here from now on, and
+        what may not is given up."""
+        for work in self._work:  # what is on its way was judged, or would have been, by the rules of before
+            if not work.judged:
+                work.added = deque(each for each in work.added if self._tells(work.domain, each))
+                work.removed = deque(each for each in work.removed if self._tells(work.domain, each))
+                work.judged = True
+        before = {domain: list(heeded.subjects) for domain, heeded in self._heeded()}
+        self._border = border
+        for domain, heeded in self._heeded():
+            old, new = dict.fromkeys(before.get(domain, ())), dict.fromkeys(heeded.subjects)
+            added = [wanted for wanted in new if wanted not in old]
+            removed = [wanted for wanted in old if wanted not in new]
+            if added or removed:
+                stamp = (heeded.epoch, heeded.version)
+                self._work.append(_Work(InterestChange(domain, stamp, added, removed), judged=True))
 
     def _heeded(self) -> Iterator[tuple[str, DomainInterest]]:
         """What the other domains want, as far as it may go there."""
@@ -152,7 +196,7 @@ class RemoteInterest:
         while self._work and self._budget > 0:
             work = self._work[0]
             taken = _take(work.added, self._budget)
-            wanted = [parts(each) for each in taken if self._tells(work.domain, each)]
+            wanted = [parts(each) for each in taken if work.judged or self._tells(work.domain, each)]
             if len(wanted) < len(taken):
                 self.ignored[MAY_NOT_LEAVE] += len(taken) - len(wanted)
             for subject, group in wanted:
@@ -160,7 +204,7 @@ class RemoteInterest:
                     add.append(subject)
                 self.classes.want(work.domain, subject)
             gone = _take(work.removed, self._budget - len(taken))
-            forgotten = [parts(each) for each in gone if self._tells(work.domain, each)]
+            forgotten = [parts(each) for each in gone if work.judged or self._tells(work.domain, each)]
             for subject, group in forgotten:
                 if self._flows.forget(work.domain, subject, group):
                     remove.append(subject)

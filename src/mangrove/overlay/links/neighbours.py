@@ -25,6 +25,8 @@ class Neighbour:
         self._acknowledge_after_bytes = acknowledge_after_bytes(limit_bytes)
         self.changed_by: EventId = ""
         """The event that made the link usable or not, for the link state."""
+        self.closes_at: float | None = None
+        """When the connection is given up, of a link that is no part of the federation any more."""
         self._received = 0
         self._unacknowledged_bytes = 0
 
@@ -36,7 +38,7 @@ class Neighbour:
     @property
     def usable(self) -> bool:
         """Whether data may be sent."""
-        return self.monitor.condition is LinkCondition.NORMAL
+        return self.monitor.condition is LinkCondition.NORMAL and self.closes_at is None
 
     def connect(self, now: float, *, successor: bool = False) -> None:
         """A new connection: both sides count from zero."""
@@ -68,7 +70,11 @@ class Neighbour:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = self.outgoing.problems() + self.joining.problems()
-        if not self.usable and (self.outgoing.backlogged or self.outgoing.unacknowledged):
+        if (
+            not self.usable
+            and self.closes_at is None
+            and (self.outgoing.backlogged or self.outgoing.unacknowledged)
+        ):
             found.append("data waits for a link that cannot be used")
         return [f"link to {self.name}: {problem}" for problem in found]
 
@@ -102,7 +108,36 @@ class Neighbours:
     """All neighbours of a gateway, by name."""
 
     def __init__(self, names: Iterable[str], timing: Timing, limit_bytes: int) -> None:
+        self._timing = timing
+        self._limit_bytes = limit_bytes
         self._by_name = {name: Neighbour(name, timing, limit_bytes) for name in sorted(names)}
+
+    def adopt(self, names: Iterable[str]) -> list[Neighbour]:
+        """These are the neighbours from now on; those that are not any more."""
+        wanted = set(names)
+        gone = [each for name, each in self._by_name.items() if name not in wanted]
+        kept = {name: each for name, each in self._by_name.items() if name in wanted or each.connected}
+        for name in sorted(wanted - kept.keys()):
+            kept[name] = Neighbour(name, self._timing, self._limit_bytes)
+        for name in wanted:
+            kept[name].closes_at = None
+        self._by_name = dict(sorted(kept.items()))
+        return gone
+
+    def closing(self, name: str) -> Neighbour | None:
+        """A former neighbour whose connection is still there."""
+        neighbour = self._by_name.get(name)
+        return neighbour if neighbour is not None and neighbour.closes_at is not None else None
+
+    def overdue(self, now: float) -> list[Neighbour]:
+        """Former neighbours whose connection is given up now."""
+        return [
+            each for each in self._by_name.values() if each.closes_at is not None and now >= each.closes_at
+        ]
+
+    def forget(self, name: str) -> None:
+        """A former neighbour is gone for good."""
+        del self._by_name[name]
 
     def __getitem__(self, name: str) -> Neighbour:
         return self._by_name[name]
@@ -126,13 +161,23 @@ class Neighbours:
 
     def reports(self, now: float) -> dict[str, LinkReport]:
         """The state of all own links."""
-        return {name: neighbour.report(now) for name, neighbour in self._by_name.items()}
+        return {
+            name: neighbour.report(now)
+            for name, neighbour in self._by_name.items()
+            if neighbour.closes_at is None
+        }
+
+    def present(self) -> Iterator[Neighbour]:
+        """Those to which links lead that are part of the federation."""
+        return (neighbour for neighbour in self._by_name.values() if neighbour.closes_at is None)
 
     def timer(self) -> float | None:
         """When a heartbeat is due or a link may be dead."""
         first: float | None = None
         for neighbour in self._by_name.values():
             time = neighbour.monitor.timer()
+            if neighbour.closes_at is not None and (time is None or neighbour.closes_at < time):
+                time = neighbour.closes_at
             if time is not None and (first is None or time < first):
                 first = time
         return first

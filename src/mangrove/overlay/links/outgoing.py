@@ -169,6 +169,10 @@ class Outgoing:
             found.append(f"{len(self._cutting)} frames are being sent in pieces")
         return found
 
+    def give_up_waiting(self, now: float) -> list[Frame]:
+        """What has not begun to leave goes another way; what has is acknowledged, or the link is lost."""
+        return self.waiting.drain(now)
+
     def restart(self, now: float) -> list[Frame]:
         """The connection is gone: give up what was not acknowledged or not sent; count from zero again."""
         frames = [sent.frame.older(now - sent.at) for sent in self._sent]

@@ -58,6 +58,14 @@ class EndangeredRegions(msgspec.Struct):
     _records: dict[str, _Record] = msgspec.field(default_factory=dict)
     _pending: dict[str, dict[str, _Pending]] = msgspec.field(default_factory=dict)
 
+    def adopt(self, federation: Federation) -> None:
+        """Other domains and links are agreed on: what regions hit is looked up again."""
+        self.federation = federation
+        for name, record in list(self._records.items()):
+            sites, links = self._hit(record.notice)
+            self._records[name] = msgspec.structs.replace(record, sites=sites, links=links)
+        self.version += bool(self._records)
+
     # -- what it means for paths --------------------------------------------------------------------------
 
     @property

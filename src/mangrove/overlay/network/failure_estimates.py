@@ -78,6 +78,14 @@ class FailureEstimates:
         self._failed: frozenset[SitePair] | None = None
         self._told: Mapping[SitePair, float] = {}
 
+    def adopt(self, federation: Federation) -> None:
+        """Other domains and links are agreed on; what was learnt of those that stay is kept."""
+        fresh = FailureEstimates(federation)
+        self._links = {**fresh._links, **self._links}
+        self._sites = {**fresh._sites, **self._sites}
+        self._links_at = fresh._links_at
+        self._failed = None
+
     def observe(self, failed: frozenset[SitePair], told: Mapping[SitePair, float], now: float) -> None:
         """From now on these links are down; `told` is the availability that their ends advertise."""
         self._told = told
@@ -93,11 +101,13 @@ class FailureEstimates:
     def link(self, first: str, second: str, now: float) -> float:
         """Probability that a link is down, apart from its sites."""
         pair = site_pair(first, second)
-        return self._links[pair].estimate(now, self._told.get(pair))
+        known = self._links.get(pair)
+        return DEFAULT_LINK_FAILURE if known is None else known.estimate(now, self._told.get(pair))
 
     def site(self, name: str, now: float) -> float:
         """Probability that a site is down."""
-        return self._sites[name].estimate(now)
+        known = self._sites.get(name)
+        return DEFAULT_SITE_FAILURE if known is None else known.estimate(now)
 
     def on(self, graph: Graph, now: float) -> Graph:
         """A graph of the federation with these probabilities."""

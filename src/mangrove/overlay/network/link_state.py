@@ -76,6 +76,9 @@ class LinkStateDatabase:
         self._domain = domain
         self._links = [site_pair(*link) for link in links]
         self._members = {name for link in self._links for name in link} | {domain}
+        self._former: frozenset[SitePair] = frozenset()
+        """Links that were part of the federation: who has not heard of a change yet still speaks of them."""
+        self._former_members: frozenset[str] = frozenset()
         self._ads: dict[str, LinkStateAd] = {}
         self._pending: dict[str, dict[str, _Pending]] = {}
         self._sequence = 0
@@ -90,6 +93,20 @@ class LinkStateDatabase:
         """A life of this gateway begins: what it said before was said to nobody."""
         self._epoch = epoch
         self._ads.pop(self._domain, None)
+
+    def adopt(self, links: Iterable[SitePair], gone: Iterable[str]) -> None:
+        """These are the links from now on; nothing is known any more of domains that are `gone`."""
+        before = frozenset(self._links)
+        self._links = [site_pair(*link) for link in links]
+        members = {name for link in self._links for name in link} | {self._domain}
+        self._former = (self._former | before) - frozenset(self._links)
+        self._former_members = (self._former_members | self._members) - members
+        self._members = members
+        for name in gone:
+            self._ads.pop(name, None)
+            for waiting in self._pending.values():
+                waiting.pop(name, None)
+        self.version += 1
 
     # -- own links ----------------------------------------------------------------------------------------
 
@@ -196,11 +213,12 @@ class LinkStateDatabase:
     def possible(self, ad: LinkStateAd) -> bool:
         """Whether an advertisement tells of links of its author alone, and of members alone."""
         neighbours = {first if second == ad.origin else second for first, second in self._links_of(ad.origin)}
-        members = ad.origin in self._members and ad.applied.keys() <= self._members
+        known = self._members | self._former_members
+        members = ad.origin in self._members and ad.applied.keys() <= known
         return members and ad.links.keys() <= neighbours
 
     def _links_of(self, domain: str) -> list[SitePair]:
-        return [link for link in self._links if domain in link]
+        return [link for links in (self._links, self._former) for link in links if domain in link]
 
     # -- reliable flooding --------------------------------------------------------------------------------
 

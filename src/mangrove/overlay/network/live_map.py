@@ -50,7 +50,16 @@ class LiveMap:
     def __init__(self, federation: Federation, domain: str, tables: GatewayTables | None = None) -> None:
         self._federation = federation
         self._domain = domain
-        self._tables = tables or GatewayTables(prepared_network(federation), domain)
+        self._failed: frozenset[SitePair] = frozenset()
+        self._measured = LinkMeasurements()
+        self._waiting: frozenset[int] = frozenset()
+        """Topic classes whose frames wait for some link."""
+        self.dangers = EndangeredRegions(domain, federation)
+        """Parts of the network that contracts avoid if they can, although they work."""
+        self._take(tables or GatewayTables(prepared_network(federation), domain))
+
+    def _take(self, tables: GatewayTables) -> None:
+        self._tables = tables
         self._graph = self._tables.book.graph
         self._index = self._tables.index
         load_search(self._graph.size)
@@ -59,11 +68,11 @@ class LiveMap:
         names = self._graph.names
         self._links = [site_pair(names[u], names[v]) for u, v in self._graph.ends]
         self._configured = dict(zip(self._links, map(float, self._graph.weights), strict=True))
-        self._failed: frozenset[SitePair] = frozenset()
+        self._gone: frozenset[SitePair] = frozenset()
+        """Links of these tables that are no part of the federation any more."""
+        self._out = self._failed.intersection(self._configured)
+        """What of these tables is out of use: failed, or gone."""
         self._left: tuple[Graph, list[SitePair]] | None = None
-        self._measured = LinkMeasurements()
-        self._waiting: frozenset[int] = frozenset()
-        """Topic classes whose frames wait for some link."""
         self._two_ways: dict[str, bool] = {}
         """By destination; it follows from the configured links alone."""
         self.colour = 1
@@ -71,10 +80,41 @@ class LiveMap:
         self.forwarding: Forwarding
         self._rest: dict[int | None, _Rest] = {}
         self._farthest_ms: dict[tuple[int, int], float] = {}
-        self.dangers = EndangeredRegions(domain, federation)
-        """Parts of the network that contracts avoid if they can, although they work."""
         self._ways_ahead: dict[tuple[int, int], WayAhead | None] = {}
         self._choose_tables()
+
+    def adopt(self, federation: Federation) -> None:
+        """Other domains and links are agreed on. What of the tables is left serves until there are others.
+
+        Links that are gone are as failed ones, for which the tables are prepared; what is new is not known.
+        """
+        self._federation = federation
+        self.dangers.adopt(federation)
+        self._gone = frozenset(self._links).difference(link.pair for link in federation.links)
+        self._refresh()
+
+    def take_tables(self, tables: GatewayTables) -> None:
+        """The tables for the domains and links that are agreed on."""
+        self._take(tables)
+        self._gone = frozenset(self._links).difference(link.pair for link in self._federation.links)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._out = self._failed.intersection(self._configured) | self._gone
+        self._left = None
+        self._choose_tables()
+        self._rest.clear()
+        self._farthest_ms.clear()
+        self._ways_ahead.clear()
+
+    def leads(self, path: Sequence[str]) -> bool:
+        """Whether all links of a path are in the tables and work."""
+        hops = [site_pair(*hop) for hop in pairwise(path)]
+        return all(hop in self._configured and hop not in self._out for hop in hops)
+
+    def knows(self, domain: str) -> bool:
+        """Whether a domain is in the tables."""
+        return domain in self._graph.names
 
     @property
     def origins(self) -> tuple[Federation, str, frozenset[SitePair], LinkMeasurements, EndangeredRegions]:
@@ -83,7 +123,7 @@ class LiveMap:
 
     def has_two_ways(self, destination: str) -> bool:
         """Whether two paths that share no link and no site lead there, while every link is up."""
-        found = self._two_ways.get(destination)
+        found = self._two_ways.get(destination) if self.knows(destination) else False
         if found is None:
             ends = self._graph.index(self._domain), self._graph.index(destination)
             found = self._two_ways[destination] = disjoint_pair(self._graph, *ends) is not None
@@ -106,8 +146,10 @@ class LiveMap:
 
     def table_path(self, destination: str) -> tuple[str, ...]:
         """The way that forwarding by table takes; empty if there is none."""
+        if not self.knows(destination):
+            return ()
         if self._ways is None:
-            self._ways = self._tables.ways(self._failed)
+            self._ways = self._tables.ways(self._out)
         return self._graph.named(self._ways.to(self._graph.index(destination)))
 
     def update(self, failed: frozenset[SitePair], measured: LinkMeasurements) -> tuple[bool, bool]:
@@ -115,6 +157,7 @@ class LiveMap:
         changed = failed != self._failed
         if changed:
             self._failed = failed
+            self._out = failed.intersection(self._configured) | self._gone
             self._left = None
             self._choose_tables()
         slower = not measured.same_delays(self._measured)
@@ -134,9 +177,9 @@ class LiveMap:
         A state without a colour (several links down that share no site) is served by shortest paths of what
         is left. All gateways with the same view make the same ones, so they do not loop either.
         """
-        state = self._tables.resolve(self._failed)
+        state = self._tables.resolve(self._out)
         self.colour, self.exact = state.colour, state.exact
-        self._ways = None if state.exact else self._tables.ways(self._failed)
+        self._ways = None if state.exact else self._tables.ways(self._out)
         hops = self._tables.table.hops(state.colour) if self._ways is None else self._ways.hops
         self.forwarding = Forwarding(hops, self.names)
 
@@ -154,7 +197,8 @@ class LiveMap:
 
     def has_bypass(self, peer: str) -> bool:
         """Whether a neighbour can be reached without the link to it when nothing else has failed."""
-        return bool(self._tables.path(peer, frozenset({site_pair(self._domain, peer)})))
+        link = site_pair(self._domain, peer)
+        return link not in self._configured or bool(self._tables.path(peer, frozenset({link})))
 
     def table_ms(self, destination: str, topic_class: int) -> float:
         """Delay of the way that forwarding by table takes, as measured for a topic class."""
@@ -180,7 +224,7 @@ class LiveMap:
     def hop_ms(self, hop: tuple[str, str], topic_class: int) -> float:
         """Measured delay of one link, and what frames of the class wait for it; infinite if it is down."""
         link = site_pair(*hop)
-        if link in self._failed or link not in self._configured:
+        if link in self._out or link not in self._configured:
             return float("inf")
         wait = self._measured.waits_ms.get(hop, {}).get(topic_class, 0.0)
         return self._measured.delays_ms.get(link, self._configured[link]) + wait
@@ -211,7 +255,7 @@ class LiveMap:
     def _make_left(self) -> tuple[Graph, list[SitePair]]:
         """The links that are up as they are configured; kept while no other ones fail or recover."""
         graph = self._graph
-        up = [position for position, link in enumerate(self._links) if link not in self._failed]
+        up = [position for position, link in enumerate(self._links) if link not in self._out]
         left = make_graph(
             graph.names,
             graph.points,
@@ -247,6 +291,8 @@ class LiveMap:
             farthest = max(
                 (each for place, each in enumerate(rest) if destinations >> place & 1), default=0.0
             )
+            if destinations >> len(rest):
+                farthest = float("inf")
             self._farthest_ms[key] = farthest
         return farthest
 
@@ -259,7 +305,7 @@ class LiveMap:
             places = [place for place in range(len(self.names)) if destinations >> place & 1]
             ways = [self._way_to(place, topic_class) for place in places if place != self._index]
             known = [way for way in ways if way is not None]
-            complete = len(known) == len(ways) > 0
+            complete = len(known) == len(ways) > 0 and not destinations >> len(self.names)
             self._ways_ahead[key] = max(known, key=lambda way: way.rest_ms) if complete else None
         return self._ways_ahead[key]
 

@@ -86,6 +86,13 @@ def check_hello(
         raise FrameError(f"the peer claims to be {domain!r}, the domain of this gateway")
     if expected is not None and hello.domain != expected:
         raise FrameError(f"called {expected!r}, but {hello.domain!r} answered")
+    if hello.domain not in federation.domains:
+        former = [name for name in federation.domain_order if name.startswith(f"{hello.domain}~")]
+        said = "has left the federation, or was expelled from it" if former else "is no domain of it"
+        raise FrameError(
+            f"{hello.domain!r} {said} (version {version} is in force here); "
+            f"to become a member: mangrove join FILE --domain {hello.domain}"
+        )
     if not any({domain, hello.domain} == set(link.between) for link in federation.links):
-        raise FrameError(f"the federation file has no link between {domain!r} and {hello.domain!r}")
+        raise FrameError(f"the federation has no link between {domain!r} and {hello.domain!r}")
     return hello

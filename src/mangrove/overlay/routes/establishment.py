@@ -17,7 +17,6 @@ from typing import NamedTuple
 import msgspec
 
 from mangrove.model.events.event_log import EventId, EventLog
-from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement, unmet_text
 from mangrove.model.topics import Contract
 from mangrove.overlay.events.happenings import (
@@ -124,8 +123,8 @@ class Establishment:
         self._epoch = epoch
 
     def up(self, path: SitePath) -> bool:
-        """Whether no link of a path has failed."""
-        return not any(site_pair(*pair) in self._live.failed for pair in pairwise(path))
+        """Whether no link of a path has failed, or is gone."""
+        return self._live.leads(path)
 
     def establish(
         self, routes: RouteSet, paths: list[SitePath], now: float, cause: EventId | None

@@ -69,6 +69,11 @@ class RouteManager:
         """All route sets, by topic class and destination."""
         return self._sets
 
+    def adopt(self, federation: Federation) -> None:
+        """Other domains and links are agreed on."""
+        self._estimates.adopt(federation)
+        self._surroundings.adopt(federation)
+
     def begin(self, epoch: int) -> None:
         """A life of this gateway begins, in which all routes are asked for."""
         self._signalling.begin(epoch)
@@ -78,6 +83,10 @@ class RouteManager:
         self._wanted = set(wanted)
         self._unrest = {key: unrest for key, unrest in self._unrest.items() if key in self._wanted}
         return self._review(now, None)
+
+    def regions_changed(self, federation: Federation) -> None:
+        """Contracts keep apart from other regions; their routes are to be looked at again."""
+        self._surroundings.regions_changed(federation)
 
     def observe(self, now: float) -> None:
         """The map follows the link state: what has failed and what links carry may be different."""
@@ -187,6 +196,8 @@ class RouteManager:
         return messages
 
     def _needed(self, key: Key, now: float) -> bool:
+        if not self._live.knows(key[1]):  # it has joined, and the tables are not made yet
+            return False
         contract = self._contracts.at(*key)
         if contract.always_routed or self._endangered(key[1]):
             return True

@@ -45,6 +45,16 @@ class Surroundings:
         self._capacity: dict[tuple[str, str], float] | None = None
         self._load: dict[tuple[str, str], float] | None = None
 
+    def regions_changed(self, federation: Federation) -> None:
+        """Regions from which contracts keep apart are other ones."""
+        self._federation = federation
+
+    def adopt(self, federation: Federation) -> None:
+        """Other domains and links are agreed on."""
+        self._federation = federation
+        self._distances.clear()
+        self.changed()
+
     def changed(self) -> None:
         """The network or a set is another: nothing that was kept holds."""
         self._graphs.clear()

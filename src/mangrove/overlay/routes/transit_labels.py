@@ -101,6 +101,11 @@ class TransitLabels:
         self.ignored: Counter[str] = Counter()
         """Route messages that were not acted upon, by what was wrong with them."""
 
+    def adopt(self, federation: Federation) -> None:
+        """Other domains and links are agreed on; labels that lead over a link that is gone run out."""
+        self._links = {link.pair for link in federation.links}
+        self._most_of_one = max(MAX_LABELS // max(1, len(federation.domains)), MIN_LABELS_OF_ONE)
+
     def __len__(self) -> int:
         return sum(label.standing is not None for label in self._labels.values())
 

@@ -128,6 +128,12 @@ class RecordedEngine(OverlayEngine):
         self._record(st.VersionsRecalled(kept, now), st.digest(instructions))
         return instructions
 
+    def tables_made(self, version: int, tables: GatewayTables | None, now: float) -> list[Instruction]:
+        """There are tables for other domains and links."""
+        instructions = super().tables_made(version, tables, now)
+        self._record(st.TablesMade(version, now), st.digest(instructions))
+        return instructions
+
     def peer_down(self, peer: str, now: float, reason: str = "") -> list[Instruction]:
         """The connection to a neighbour is gone."""
         instructions = super().peer_down(peer, now, reason)

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from mangrove.model.events.event_log import Event
-from mangrove.overlay.engine import InvariantError, OverlayEngine
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.sides.accounts import InvariantError
 from mangrove.overlay.stimuli.stimulus import Outcome, Stimulus, digest
 from mangrove.overlay.trust.recorded_trust import OtherQuestionError
 

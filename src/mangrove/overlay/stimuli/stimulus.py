@@ -84,6 +84,17 @@ class VersionProposed(msgspec.Struct, frozen=True, array_like=True, tag="propose
         return engine.propose(self.written, self.now)
 
 
+class TablesMade(msgspec.Struct, frozen=True, array_like=True, tag="tables"):
+    """`tables_made`."""
+
+    version: int
+    now: float
+
+    def apply(self, engine: OverlayEngine) -> Outcome:
+        """Have it make them."""
+        return engine.tables_made(self.version, None, self.now)
+
+
 class VersionsRecalled(msgspec.Struct, frozen=True, array_like=True, tag="recall"):
     """`recall`."""
 
@@ -421,6 +432,7 @@ Stimulus = (
     | KeysRenewed
     | VersionProposed
     | VersionsRecalled
+    | TablesMade
 )
 
 _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode

@@ -8,7 +8,7 @@ it: the first word of a gateway's life must have been said of late, by clocks th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -87,6 +87,16 @@ class Notary:
         """The set-up that is being looked at, in its origin's words."""
         self._early: dict[str, set[str]] = {}
         """Neighbours that told what a domain wants before the life of its gateway was known."""
+
+    def adopt(self, order: Sequence[str], gone: Iterable[str]) -> None:
+        """Other domains are members; what those that are `gone` have signed is forgotten."""
+        self._order = order
+        self._places = {name: place for place, name in enumerate(order)}
+        self.refusals.adopt(order)
+        for name in gone:
+            self.credentials.pop(name, None)
+            self._ads.pop(name, None)
+            self._early.pop(name, None)
 
     @property
     def secured(self) -> bool:

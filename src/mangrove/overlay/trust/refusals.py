@@ -64,6 +64,10 @@ class Refusals:
         self.by_peer: Counter[str] = Counter()
         """How much each neighbour has brought that was refused."""
 
+    def adopt(self, members: Iterable[str]) -> None:
+        """Other domains are members."""
+        self._members = frozenset(members)
+
     def note(self, peer: str, origin: str, what: str, why: Refusal, now: float, detail: str = "") -> None:
         """Something in the name of `origin` that a neighbour brought was refused."""
         origin = origin if origin in self._members else NOBODY

@@ -20,7 +20,7 @@ before it is told.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from mangrove.errors import InputError
@@ -28,8 +28,9 @@ from mangrove.model.versions.changes import Change, ChangeState
 from mangrove.model.versions.checking import content_problem, document_problem, kinship_problem
 from mangrove.model.versions.document import FIRST_VERSION, FederationDocument, WrittenDocument
 from mangrove.model.versions.kept import NO_BALLOT, Ballot, KeptVersions
+from mangrove.model.versions.membership import is_quorum
 from mangrove.overlay.versions.messages import MAX_NAME, MAX_OBJECTION, Step, VersionNotice
-from mangrove.overlay.versions.quorum import is_quorum
+from mangrove.overlay.versions.table_switch import TableSwitch
 
 PREPARE_S = 3.0
 """How long the domains that seem reachable are waited for; then those that answered must be enough."""
@@ -58,20 +59,18 @@ class Council:
     def __init__(
         self,
         domain: str,
-        members: Sequence[str],
         epoch: int,
         first: FederationDocument,
         kept: KeptVersions | None = None,
     ) -> None:
         kept = kept or KeptVersions()
         self._domain = domain
-        self._members = tuple(members)
-        self._turn_s = TURN_S * self._members.index(domain)
         self._epoch = epoch
         self._sequence = 0
         self.first = first
         self.document = first if kept.committed is None else kept.committed.read()
         """What is in force here."""
+        self._switch = TableSwitch(self.document.version)
         self._committed = kept.committed
         self._digest = self.document.digest
         self._promised, self._accepted = kept.promised, kept.accepted
@@ -114,6 +113,34 @@ class Council:
             accepted_document=None if accepted is None else accepted.written,
         )
 
+    @property
+    def _members(self) -> tuple[str, ...]:
+        """Who decides on the next version."""
+        return self.document.members
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this domain is part of the federation, by what is in force."""
+        return self._domain in self._members
+
+    @property
+    def _turn_s(self) -> float:
+        return TURN_S * self._members.index(self._domain) if self.is_member else 0.0
+
+    @property
+    def forwards(self) -> int:
+        """By the tables of which version this domain forwards."""
+        return self._switch.forwards
+
+    @property
+    def tables_wanted(self) -> int:
+        """For which version tables are to be made; none, if it is 0."""
+        return self._switch.wanted
+
+    def tables_ready(self, version: int, now: float) -> bool:
+        """Tables were made; whether these are the ones that are wanted still."""
+        return self._switch.made(version, now)
+
     def notice(self) -> VersionNotice:
         """What this domain says."""
         return VersionNotice(
@@ -130,6 +157,8 @@ class Council:
             step=self._step,
             ballot=self._ballot,
             proposed=self._proposed,
+            ready=self._switch.ready,
+            forwards=self._switch.forwards,
         )
 
     def said_again(self) -> VersionNotice:
@@ -192,9 +221,10 @@ class Council:
 
     def recall(self, kept: KeptVersions) -> None:
         """What the other gateway of this domain has written down, while this one stands by."""
-        fresh = Council(self._domain, self._members, self._epoch, self.first, kept)
+        fresh = Council(self._domain, self._epoch, self.first, kept)
         if fresh.document.version < self.document.version:
             return
+        self._switch.committed(fresh.document, self.document)
         for name in ("document", "_committed", "_digest", "_promised", "_accepted", "_accepted_digest"):
             setattr(self, name, getattr(fresh, name))
         self._held.update(fresh._held)
@@ -259,6 +289,11 @@ class Council:
         digest = written.digest
         if digest == self._asked or digest == self._digest:
             return digest
+        if not self.is_member:
+            raise InputError(
+                f"{self._domain} has left the federation in version {self.document.version}",
+                hint="ask a domain that is a member: mangrove history",
+            )
         if self._asked:
             raise InputError(
                 f"version {self.document.version + 1} is being agreed on already",
@@ -293,6 +328,7 @@ class Council:
             self._follow(now)
             self._answer(now)
             self._pursue(now, reachable)
+            self._switch.look(self._notices.values(), reachable, now)
         if before == self._said:
             return False
         self._said = before
@@ -318,6 +354,8 @@ class Council:
             self._step,
             self._ballot,
             self._proposed,
+            self._switch.ready,
+            self._switch.forwards,
         )
 
     def _follow(self, now: float) -> None:
@@ -345,11 +383,13 @@ class Council:
 
     def _commit(self, digest: str) -> None:
         held = self._held[digest]
+        self._switch.committed(held.document, self.document)
         self._committed, self.document, self._digest = held.written, held.document, digest
         self._promised = self._accepted = NO_BALLOT
         self._accepted_digest = self._objected = self._objection = ""
         self._give_up()
         self._next_attempt = NEVER
+        self._notices = {name: each for name, each in self._notices.items() if name in self._members}
         if self._asked:
             asked, self._asked = self._asked, ""
             if asked == digest or any(past.digest == asked for past in held.document.past):
@@ -364,6 +404,8 @@ class Council:
 
     def _answer(self, now: float) -> None:
         """Promise and accept what is asked for under the highest ballot."""
+        if not self.is_member:
+            return
         attempts = [each for each in self._peers() if each.step is not Step.NONE]
         if not attempts:
             return
@@ -400,6 +442,8 @@ class Council:
 
     def _pursue(self, now: float, reachable: Collection[str]) -> None:
         """Go on with the own attempt, or begin another where one is due."""
+        if not self.is_member:
+            return
         if self._step is Step.NONE:
             if now >= self._next_attempt:
                 digest = self._accepted_digest or self._asked
@@ -466,7 +510,7 @@ class Council:
 
     def timer(self) -> float:
         """When `advance` has something to do, whatever comes."""
-        return min(self._prepared_by, self._next_attempt)
+        return min(self._prepared_by, self._next_attempt, self._switch.timer())
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""

@@ -40,7 +40,8 @@ class VersionsFollower:
         """`federation` is what the site's file says; where something was kept, that holds."""
         committed = None if kept is None or kept.committed is None else kept.committed.read()
         first = first_document(federation) if committed is None else committed
-        self.council = Council(domain, first.domains, epoch, first, kept)
+        self.council = Council(domain, epoch, first, kept)
+        self._file = federation
         self._notary = notary
         self._events = events
         self._spreading = Spreading(self.council)
@@ -102,7 +103,10 @@ class VersionsFollower:
             if self.council.held(written.digest) is None:
                 self.council.take(written, self._approval(written))
             return []
-        if not self._believes(peer, message, signed) or not self.council.hear(message):
+        if not self._believes(peer, message, signed):
+            return []
+        self._spreading.heard(peer, message)
+        if not self.council.hear(message):
             return []
         self._spreading.keep(message, signed)
         return self._spreading.spread(message, peer)
@@ -111,13 +115,13 @@ class VersionsFollower:
         """Somebody here wants another version: its digest, or InputError with the reason why not."""
         if not self._spreading.all_understand():
             raise InputError(
-                "a neighbour runs an older release, which does not know that contracts may change",
+                "a neighbour runs an older release, which does not know that a federation may change",
                 hint="run the same release at all sites first",
             )
         digest = self.council.propose(written, self._approval(written), now)
         document = written.read()
         if document.version == self.document.version + 1:
-            what = difference(self.document, document).summary()
+            what = difference(self.document, document, self._file).summary()
             self._events.note(ChangeProposed(version=document.version, by=document.by, what=what), now)
         return digest
 
@@ -147,7 +151,7 @@ class VersionsFollower:
 
     def _note(self, before: FederationDocument, now: float) -> None:
         document = self.document
-        what = difference(before, document).summary()
+        what = difference(before, document, self._file).summary()
         self._events.note(
             VersionInForce(version=document.version, before=before.version, by=document.by, what=what), now
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.document import FIRST_VERSION, WrittenDocument
 from mangrove.model.versions.kept import NO_BALLOT, Ballot
 
 MAX_NAME = 64
@@ -46,6 +46,10 @@ class VersionNotice(msgspec.Struct, frozen=True, kw_only=True, tag="notice", omi
     """Of its own attempt, if it makes one."""
     ballot: Ballot = NO_BALLOT
     proposed: Digest = ""
+    ready: int = FIRST_VERSION
+    """For the domains and links of which version there are tables."""
+    forwards: int = FIRST_VERSION
+    """By the tables of which version it forwards."""
 
     @property
     def stamp(self) -> tuple[int, int]:

@@ -3,6 +3,9 @@
 A link delivers in order. So whoever hears that something is in force has its document already; and whoever
 gets a frame under a contract has heard before that the contract is in force, on that very link: its sender
 said so when it learnt it, ahead of all data.
+
+Who hears that nobody speaks of a document any more forgets it. So it is sent again to a neighbour who was
+told that an attempt at it was given up, and with every new attempt.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ class Spreading:
         self._council = council
         self._told: dict[str, set[str]] = {}
         """Documents that each connected neighbour has; those who cannot understand them are not here."""
+        self._last: dict[str, dict[str, VersionNotice]] = {}
+        """What each of them heard last on this connection, or said, by whose notice it is."""
         self._deaf: set[str] = set()
         self._frames: dict[str, tuple[VersionNotice, Frame]] = {}
 
@@ -33,6 +38,7 @@ class Spreading:
         self._deaf.discard(peer)
         if understands:
             self._told[peer] = set()
+            self._last[peer] = {}
         else:
             self._deaf.add(peer)
 
@@ -43,12 +49,18 @@ class Spreading:
     def peer_down(self, peer: str) -> None:
         """A neighbour is gone."""
         self._told.pop(peer, None)
+        self._last.pop(peer, None)
         self._deaf.discard(peer)
 
     def came(self, peer: str, digest: str) -> None:
         """A neighbour has sent a document."""
         if peer in self._told:
             self._told[peer].add(digest)
+
+    def heard(self, peer: str, notice: VersionNotice) -> None:
+        """A neighbour has sent a notice."""
+        if peer in self._told:
+            self._forget(peer, notice)
 
     def keep(self, notice: VersionNotice, signed: Signed | None) -> None:
         """In whose words a notice is passed on."""
@@ -73,9 +85,19 @@ class Spreading:
 
     def _tell(self, peer: str, notice: VersionNotice) -> Iterator[Instruction]:
         told = self._told[peer]
+        self._forget(peer, notice)
         for digest in notice.named():
             written = None if digest in told else self._council.held(digest)
             if written is not None:
                 told.add(digest)
                 yield send_control(peer, VersionText(document=written))
         yield SendFrame(peer, self._frames[notice.origin][1])
+
+    def _forget(self, peer: str, notice: VersionNotice) -> None:
+        """Documents that a neighbour may not have any more when it has heard this."""
+        last = self._last[peer].get(notice.origin)
+        self._last[peer][notice.origin] = notice
+        if last is not None:
+            self._told[peer] -= {last.proposed, last.accepted_digest} - set(notice.named())
+            if notice.ballot != last.ballot:
+                self._told[peer].discard(notice.proposed)

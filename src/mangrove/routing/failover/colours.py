@@ -276,9 +276,9 @@ class ColourBook(msgspec.Struct, frozen=True, dict=True):
             yield len(lost) - covered, taken - covered, self.pair_number(links + first, links + second)
 
 
-def make_colours(graph: Graph, prepared: PreparedFailures) -> ColourBook:
-    """All colours of a topology, in canonical order."""
-    book = ColourBook(canonical(graph), prepared)
+def make_colours(graph: Graph, prepared: PreparedFailures, *, numbered: bool = False) -> ColourBook:
+    """All colours of a topology, in canonical order; nodes stay in theirs if they are `numbered`."""
+    book = ColourBook(canonical(graph, numbered=numbered), prepared)
     for group in prepared.groups:
         book.loss_of(group.links, group.nodes)  # names what the topology does not have
     return book
@@ -298,9 +298,9 @@ def _unranked(place: int, count: int) -> tuple[int, int]:
     return first, place - _rank(first, first + 1, count) + first + 1
 
 
-def canonical(graph: Graph) -> Graph:
-    """The same graph with nodes and links in the order of their names."""
-    order = sorted(range(graph.size), key=lambda node: graph.names[node])
+def canonical(graph: Graph, *, numbered: bool = False) -> Graph:
+    """The same graph with nodes in the order of their names, unless they are `numbered`; links by them."""
+    order = sorted(range(graph.size), key=lambda node: node if numbered else graph.names[node])
     rank = np.empty(graph.size, dtype=np.int64)
     rank[order] = np.arange(graph.size)
     ends = rank[graph.ends]

@@ -54,7 +54,7 @@ class GatewayTables:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Brokers in the order of their indices (by name)."""
+        """Brokers in the order of their indices: of their numbers."""
         return self.book.graph.names
 
     def resolve(self, failed: frozenset[SitePair]) -> Resolution:
@@ -82,7 +82,10 @@ def prepared_failures(federation: Federation) -> PreparedFailures:
 
 def prepared_network(federation: Federation) -> PreparedNetwork:
     """The network of a federation, with the failures that it is prepared for."""
-    return PreparedNetwork(make_colours(graph_of_federation(federation), prepared_failures(federation)))
+    graph = graph_of_federation(federation)
+    # Without numbers, those are given by name, as colours are.
+    numbered = bool(federation.numbers)
+    return PreparedNetwork(make_colours(graph, prepared_failures(federation), numbered=numbered))
 
 
 def tables_by_domain(federation: Federation) -> Mapping[str, GatewayTables]:

@@ -97,18 +97,20 @@ def topology_document(graph: Graph) -> dict[str, object]:
 def graph_of_federation(federation: Federation) -> Graph:
     """The overlay of a federation: domains at (latitude, longitude), links weighing what they cost.
 
+    Where domains have numbers, these are their places; nothing leads to those that have left.
     Sites and links whose probability of failure is not known have none.
     """
-    index = {name: number for number, name in enumerate(federation.domains)}
+    index = {name: number for number, name in enumerate(federation.numbers or federation.domains)}
+    sites = [federation.domains.get(name) for name in index]
     unknown = (math.nan, math.nan)
     return make_graph(
         list(index),
-        [domain.location or unknown for domain in federation.domains.values()],
+        [(site.location if site is not None else None) or unknown for site in sites],
         [(index[link.between[0]], index[link.between[1]]) for link in federation.links],
         plane=Plane.GEO,
         weights=[federation.link_weight(link) for link in federation.links],
         via=[link.via for link in federation.links],
-        node_failure=np.array([site.failure_probability or 0.0 for site in federation.domains.values()]),
+        node_failure=np.array([(site.failure_probability if site else None) or 0.0 for site in sites]),
         edge_failure=np.array([link.failure_probability or 0.0 for link in federation.links]),
     )
 

@@ -1,4 +1,4 @@
-"""Changes of contracts in the midst of a failure schedule, and what must hold of them whatever fails.
+"""Changes of contracts, domains and links in the midst of a failure schedule, and what must hold of them.
 
 Operators at random domains ask for other contracts, also at the same time and on both sides of a partition,
 and gateways that take part die. Never is one version in force in two texts, never does a class mean two
@@ -16,14 +16,17 @@ from mangrove.errors import InputError
 from mangrove.model.topics import Contract
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.network import RETIRED
 from mangrove.model.versions.succession import successor
 from mangrove.overlay.protocol.frames import Frame, FrameType
 from mangrove.simulation.overlay_network import SimulatedOverlay
+from mangrove.simulation.schedules.network_changes import NetworkChanges
 from mangrove.simulation.schedules.schedule import PLAIN, RULES
 
 MAX_CHANGES = 6
 OPEN_S = 60.0
 """So long it may take until a change is completed whose proposer has died."""
+UNDER_WAY = (ChangeState.PREPARING, ChangeState.DECIDING)
 
 
 class Changes:
@@ -34,10 +37,12 @@ class Changes:
         self._chance = random.Random(f"changes of {seed}")
         self._texts: dict[int, set[str]] = {}
         self._meanings: dict[int, Contract] = {}
+        self._numbers: dict[int, str] = {}
         self._outcomes: dict[str, ChangeState] = {}
         self.asked = 0
         self.problems: list[str] = []
         net.watch = self._arrived
+        self.network = NetworkChanges(net, self._chance)
         for _ in range(self._chance.randint(1, MAX_CHANGES)):
             at = net.now + self._chance.uniform(0.0, seconds)
             for _ in range(self._chance.choice((1, 1, 2))):
@@ -48,12 +53,27 @@ class Changes:
         names = sorted(self._net.engines)
         name = names[int(drawn * len(names))]
         engine = self._net.engines[name]
-        after = successor(engine.document, self._contracts(), by=name, at=f"{self._net.now:.3f}")
+        network = self.network.drawn(engine) if self._chance.random() < 0.6 else None
+        contracts = engine.document.topics.contracts
+        if network is None or self._chance.random() < 0.3:
+            contracts = tuple(self._contracts())
+        after = successor(engine.document, contracts, by=name, at=f"{self._net.now:.3f}", network=network)
+        if name not in self._net.engines:
+            return  # it was drawn to be expelled
         try:
             self._net.propose(name, WrittenDocument(text=after.text()))
         except InputError:
             return  # another change is under way there
         self.asked += 1
+
+    def restore(self) -> None:
+        """When everything has healed, all members live, and the links are there that streams need.
+
+        What was asked for before is waited for: it may take such links away.
+        """
+        limit = self._net.now + OPEN_S
+        while (self.network.restore() or self._open()) and self._net.now < limit:
+            self._net.run(self._net.now + 0.5)
 
     def _contracts(self) -> list[Contract]:
         others = [
@@ -84,6 +104,10 @@ class Changes:
             texts = self._texts.setdefault(document.version, set())
             if digest not in texts:
                 texts.add(digest)
+                for number, name in enumerate(document.domains):
+                    known = self._numbers.setdefault(number, name.partition(RETIRED)[0])
+                    if known != name.partition(RETIRED)[0]:
+                        self.problems.append(f"number {number} means {known} and {name}")
                 if len(texts) > 1:
                     self.problems.append(f"version {document.version} is in force in two texts")
                 for topic_class, contract in document.topics.known().items():
@@ -91,21 +115,26 @@ class Changes:
                         self.problems.append(f"class {topic_class} means two things")
 
     def _open(self) -> list[str]:
-        engines = self._net.engines.items()
-        return [name for name, engine in engines if engine.kept_versions().accepted.round]
+        """Members where something was asked for, or accepted, of which it is open what becomes of it."""
+        found = []
+        for name in self.network.members():
+            engine = self._net.engines[name]
+            asked = any(change.state in UNDER_WAY for change in engine.changes())
+            if asked or engine.kept_versions().accepted.round:
+                found.append(name)
+        return found
 
     def check(self) -> list[str]:
         """What is wrong when all is at rest, and who takes up what was left open has had the time for it."""
-        limit = self._net.now + OPEN_S
-        while self._open() and self._net.now < limit:
-            self._net.run(self._net.now + 0.5)
+        self.problems += self.network.check()
         self.look()
-        versions = {name: engine.document.version for name, engine in self._net.engines.items()}
+        versions = {name: self._net.engines[name].document.version for name in self.network.members()}
         if len(set(versions.values())) > 1:
             self.problems.append(f"domains end with different versions: {versions}")
         if self._open():
             self.problems.append(f"a change is still open at {', '.join(self._open())}")
         in_force = {digest for texts in self._texts.values() for digest in texts}
+        in_force |= {past.digest for each in self._net.engines.values() for past in each.document.past}
         for name, engine in self._net.engines.items():
             for change in engine.changes():
                 if change.state is ChangeState.IN_FORCE and change.digest not in in_force:

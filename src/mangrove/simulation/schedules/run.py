@@ -127,6 +127,8 @@ class _Run:
             self.net.at(self.began + fault.start_s, partial(self._begin, fault))
             self.net.at(self.began + fault.end_s, partial(self._end, fault))
         self.net.run(end)
+        if self.changes is not None:
+            self.changes.restore()
         problem = settle(self.net, self.setting, SETTLE_S)
         if problem:
             self.problems.append(f"{SETTLE_S:g} s after everything healed: {problem}")
@@ -201,7 +203,7 @@ class _Run:
 
     def _check_known(self, fault: Fault) -> None:
         """A single failure that has lasted for long is known to all who can know, exactly."""
-        if not self._alone or fault.end_s - fault.start_s < 2.0:
+        if not self._alone or fault.end_s - fault.start_s < 2.0 or self.changes is not None:
             return
         failed = frozenset(
             pair for pair in self.net.links if pair == fault.where or set(pair) & set(fault.where[:1])
@@ -239,7 +241,7 @@ class _Run:
                 (each.topic, each.destination) for each in asked if isinstance(each, RouteRequested)
             )
             for (topic, destination), count in sets.items():
-                paths = len(engine.active_paths(RULES.class_of(topic), destination))
+                paths = len(engine.active_paths(engine.rules.class_of(topic), destination))
                 if count > paths:
                     self.problems.append(
                         f"{name} asked for {count} routes of {topic} to {destination} although all was quiet"
@@ -250,7 +252,8 @@ class _Run:
     @property
     def _alone(self) -> bool:
         """Whether there is one fault and nothing else, so that everything is promised."""
-        return len(self.schedule.faults) == 1 and (self.liar is None or not self.liar.tampered)
+        died = 0 if self.changes is None else self.changes.network.crashed
+        return len(self.schedule.faults) == 1 and (self.liar is None or not self.liar.tampered) and not died
 
     def _check_beliefs(self, liar: LyingGateway) -> None:
         """Nobody believes a liar, and it is named."""

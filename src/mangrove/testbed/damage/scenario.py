@@ -14,13 +14,13 @@ import msgspec
 
 from mangrove.agent.management import ManagementConnection
 from mangrove.control.events.kinds import KINDS
-from mangrove.errors import MangroveError
 from mangrove.model.agents.names import agent_process
 from mangrove.model.agents.status import AgentStatus
-from mangrove.model.agents.usefulness import CapacityTold, LimitStatus
+from mangrove.model.agents.usefulness import LimitStatus
 from mangrove.model.congestion.parameters import Mode
 from mangrove.model.events.event_log import read_event
 from mangrove.testbed.damage.account import DamageAccount, Heard, Spoken, account_of, progress
+from mangrove.testbed.damage.lowering import lower
 from mangrove.testbed.damage.watch import Watch
 from mangrove.testbed.damage.workers import publish, subscribe
 from mangrove.testbed.damage.workload import HOME, DamagePlan, federation_of
@@ -143,11 +143,11 @@ class Damage:
             marks.append(time.monotonic_ns())
             self._cut_wall_s = time.time()
             self._watch.cut_at = asyncio.get_running_loop().time()
-            await self._tell(launched, management, names, self._damage)
+            await lower(launched, management, names, self._plan.bandwidth_mbps, self._damage)
             await self._phase(management, workers, "damaged", damaged_s)
             marks.append(time.monotonic_ns())
             self._watch.restored_at = asyncio.get_running_loop().time()
-            await self._tell(launched, management, names, 1.0)
+            await lower(launched, management, names, self._plan.bandwidth_mbps, 1.0)
             await self._phase(management, workers, "after", recovery_s)
             marks.append(time.monotonic_ns())
             spoken: Spoken = await publisher.ask("stop")
@@ -167,19 +167,6 @@ class Damage:
         publisher = Worker(publish, self._directory, plan)
         stack.callback(publisher.end)
         return workers, publisher
-
-    async def _tell(
-        self, launched: LocalFederation, management: ManagementConnection, names: tuple[str, ...], part: float
-    ) -> None:
-        """Change the lines, and tell the agent: as `mangrove broker` does."""
-        for name in names:
-            await launched.narrow(name, part * self._plan.bandwidth_mbps)
-        told = [CapacityTold(broker=name, bandwidth=part) for name in names]
-        answers = await asyncio.gather(*map(management.tell_capacity, told))
-        for name, answer in zip(names, answers, strict=True):
-            if answer is None or answer.problem:
-                problem = "it does not answer" if answer is None else answer.problem
-                raise MangroveError(f"the agent was not told of the capacity of {name}: {problem}")
 
     async def _phase(
         self, management: ManagementConnection, workers: list[Worker], phase: str, seconds: float

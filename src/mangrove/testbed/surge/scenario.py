@@ -13,13 +13,11 @@ import msgspec
 
 from mangrove.agent.launcher import Launcher
 from mangrove.agent.management import ManagementConnection
-from mangrove.errors import MangroveError
-from mangrove.host.run_directory import RunDirectory
-from mangrove.model.agents.directory import DirectoryQuestion
 from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.status import AgentStatus
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.surge.account import SubscriberAccount, SurgeAccount, summed_up
+from mangrove.testbed.surge.edges import busiest_edge, serving
 from mangrove.testbed.surge.workers import Reader, publish, subscribe
 from mangrove.testbed.surge.workload import HOME, SurgePlan, burst_on, federation_of
 from mangrove.testbed.worker_process import Worker
@@ -151,9 +149,10 @@ class Surge:
         publisher: Worker,
         seconds: float,
     ) -> Burst:
-        serves = await self._serving(management)
-        edge, earlier = await self._busiest(management)
-        factors = burst_on(self._plan, serves, edge)
+        serves = await serving(management)
+        edge, earlier = await busiest_edge(management)
+        plan = self._plan
+        factors = burst_on(plan.rates, serves, edge, plan.capacity_msg_s, seed=plan.seed)
         await publisher.ask("burst", factors)
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -203,26 +202,6 @@ class Surge:
         os.kill(agent.pid, signal.SIGKILL)
         self._killed_in.append(state)
         return True
-
-    async def _serving(self, management: ManagementConnection) -> dict[str, tuple[str, ...]]:
-        """Topics by the edge that serves them, as the directory has it."""
-        serves: dict[str, list[str]] = {}
-        answer = await management.directory(DirectoryQuestion())
-        for topic in () if answer is None else answer.topics:
-            for edge in topic.record.edges if topic.record is not None else ():
-                serves.setdefault(edge, []).append(topic.topic)
-        return {edge: tuple(topics) for edge, topics in serves.items()}
-
-    async def _busiest(self, management: ManagementConnection) -> tuple[str, frozenset[str]]:
-        """The edge that is used most, and the sessions that there were so far."""
-        status = await management.agent_status()
-        if status is None:
-            raise MangroveError(
-                "the agent does not answer", hint=f"look below {RunDirectory(self._directory).logs}"
-            )
-        edges = [load for load in status.brokers if load.role == "edge"]
-        busiest = max(edges, key=lambda load: (max(load.utilisation.values(), default=0.0), load.broker))
-        return busiest.broker, frozenset(session.id for session in status.sessions)
 
     async def _settled(self, readers: list[Worker], sent: dict[str, int]) -> list[SubscriberAccount]:
         """The subscribers' accounts once everything has arrived, or nothing comes any more."""

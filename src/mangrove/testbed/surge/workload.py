@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mangrove.model.balancing import Balancing
@@ -43,6 +44,11 @@ class SurgePlan:
     def rate_msg_s(self) -> float:
         """All messages a second, at rest."""
         return sum(topic.rate_msg_s for topic in self.topics)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Of each topic, at rest."""
+        return {topic.name: topic.rate_msg_s for topic in self.topics}
 
     def subscribers_of(self, index: int) -> int:
         """How many subscribers a topic has."""
@@ -101,21 +107,27 @@ def federation_of(plan: SurgePlan, method: str = "drd") -> Federation:
 
 
 def burst_on(
-    plan: SurgePlan, serves: dict[str, tuple[str, ...]], edge: str, to_utilisation: float = 1.12
+    rates: Mapping[str, float],
+    serves: Mapping[str, tuple[str, ...]],
+    edge: str,
+    capacity_msg_s: float,
+    *,
+    seed: int,
+    to_utilisation: float = 1.12,
+    factor: float = BURST_FACTOR,
 ) -> dict[str, float]:
     """Factors for topics that `edge` serves, enough of them to bring it to this utilisation.
 
-    `serves` tells which topics each edge serves.
+    `serves` tells which topics each edge serves; only those that have a rate may burst.
     """
-    rates = {topic.name: topic.rate_msg_s for topic in plan.topics}
     mine = [topic for topic in serves.get(edge, ()) if topic in rates]
-    rng = random.Random(plan.seed)
+    rng = random.Random(seed)
     rng.shuffle(mine)
     load = sum(rates[topic] for topic in mine)
     factors: dict[str, float] = {}
     for topic in mine:
-        if load >= to_utilisation * plan.capacity_msg_s:
+        if load >= to_utilisation * capacity_msg_s:
             break
-        factors[topic] = BURST_FACTOR
-        load += (BURST_FACTOR - 1.0) * rates[topic]
+        factors[topic] = factor
+        load += (factor - 1.0) * rates[topic]
     return factors

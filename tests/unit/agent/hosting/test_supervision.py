@@ -66,5 +66,8 @@ def test_files_agree_wherever_they_lie_and_differ_by_what_they_say() -> None:
         return parse_federation(SITE.format(further=further), "f").require().digest()
 
     assert digest("plans: {directory: here}") == digest("plans: {directory: there}")
-    assert digest("plans: {policy: auto}") != digest("")
+    assert digest("plans: {policy: auto}") == digest("balancing: {period_s: 3}") == digest(""), (
+        "hosts take over what agents alone need one after the other, while they run"
+    )
     assert digest("queue_bytes: 70000") != digest("")
+    assert digest("topics: [{match: x}]") != digest("")

@@ -8,7 +8,8 @@ from pamqp import commands, header
 from mangrove.broker.message_heads import encode_head
 from mangrove.broker.rabbitmq.address import parse_address
 from mangrove.broker.rabbitmq.exchange.bindings import Binding, BindingBook, event_binding
-from mangrove.broker.rabbitmq.messages.properties import PropertyWriter, read_properties
+from mangrove.broker.rabbitmq.exchange.patterns import is_exact
+from mangrove.broker.rabbitmq.messages.properties import PropertyWriter, read_properties, read_table
 from mangrove.broker.rabbitmq.messages.repeats import Repeats
 from mangrove.broker.rabbitmq.messages.replies import ReplyTokens, is_way_back
 from mangrove.broker.rabbitmq.watching.refusals import read_refusal
@@ -87,6 +88,15 @@ def test_a_way_back_is_only_believed_by_who_made_it() -> None:
         assert tokens.queue_of(forged) is None
 
 
+def test_the_qos_of_mqtt_is_told_to_brokers_of_either_kind() -> None:
+    head = b"NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n"
+    assert read_properties(raw(headers={"x-mqtt-publish-qos": 1, "x-mqtt-dup": False})).head == head
+    assert read_properties(raw(headers={"x-mqtt-publish-qos": 0, "x-mqtt-dup": False})).head == b""
+    for qos, told in ((b"0", 0), (b"1", 1), (b"2", 1)):
+        made = PropertyWriter("").properties(head.replace(b":1", b":" + qos))
+        assert read_table(made) == {"x-mqtt-publish-qos": told}
+
+
 def test_an_answer_leads_where_a_gateway_asked_from() -> None:
     assert is_way_back("_MGR.geneva._INBOX.x")
     assert not is_way_back("orders.new")
@@ -97,7 +107,7 @@ def test_an_answer_leads_where_a_gateway_asked_from() -> None:
 def test_interest_begins_with_the_first_binding_and_ends_with_the_last() -> None:
     told: list[tuple[str, bool]] = []
     unheard: list[int] = []
-    book = BindingBook(lambda pattern, wanted: told.append((pattern, wanted)), lambda: unheard.append(1))
+    book = BindingBook(lambda pattern, _, wanted: told.append((pattern, wanted)), lambda: unheard.append(1))
     book.begin([Binding("queue", "q1", "a.#"), Binding("queue", "q2", "a"), Binding("queue", "q3", "a..b")])
     assert told == [("a", True), ("a.>", True)]
     assert unheard == [1]
@@ -113,6 +123,25 @@ def test_interest_begins_with_the_first_binding_and_ends_with_the_last() -> None
     assert told == [("a", True)]
 
 
+def test_a_queue_is_the_group_of_its_name_where_groups_are_bound() -> None:
+    told: list[tuple[str, str, bool]] = []
+    book = BindingBook(lambda *what: told.append(what), lambda: None)
+    book.created(Binding("queue", "q", "a"))
+    book.created(Binding("queue", "q", "a", "", "q"))
+    book.deleted(Binding("queue", "q", "a"))
+    assert told == [("a", "", True), ("a", "q", True), ("a", "", False)]
+
+
+@pytest.mark.parametrize("key", ["a.b", "a.*", "#", "a.#", "a.*.#", "#.*", "a.#.#.*"])
+def test_keys_that_patterns_say_exactly(key: str) -> None:
+    assert is_exact(key)
+
+
+@pytest.mark.parametrize("key", ["#.b", "a.#.b", "a.#.*.b"])
+def test_keys_that_patterns_say_more_widely(key: str) -> None:
+    assert not is_exact(key)
+
+
 def test_events_at_other_exchanges_are_not_ours() -> None:
     event = {
         "source_name": "amq.topic",
@@ -122,9 +151,14 @@ def test_events_at_other_exchanges_are_not_ours() -> None:
         "routing_key": "a.*",
         "arguments": {"b": 1, "a": "x"},
     }
-    assert event_binding(event, "amq.topic", "/") == Binding("queue", "q", "a.*", "a=x,b=1")
-    assert event_binding({**event, "source_name": "orders"}, "amq.topic", "/") is None
-    assert event_binding({**event, "vhost": "other"}, "amq.topic", "/") is None
+    assert event_binding(event, "amq.topic", "mangrove.groups", "/") == Binding(
+        "queue", "q", "a.*", "a=x,b=1"
+    )
+    assert event_binding(
+        {**event, "source_name": "mangrove.groups", "arguments": {}}, "amq.topic", "mangrove.groups", "/"
+    ) == Binding("queue", "q", "a.*", "", "q")
+    assert event_binding({**event, "source_name": "orders"}, "amq.topic", "mangrove.groups", "/") is None
+    assert event_binding({**event, "vhost": "other"}, "amq.topic", "mangrove.groups", "/") is None
 
 
 def test_only_what_is_marked_and_was_handed_on_is_a_repetition() -> None:

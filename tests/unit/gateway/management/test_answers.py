@@ -37,6 +37,7 @@ def answers(engine: ScriptedEngine) -> Answers:
         carry_out=lambda _: None,
         voucher=Voucher([], None),
         versions=nothing,
+        teller=nothing,
     )
 
 

@@ -65,9 +65,11 @@ async def test_messages_leave_by_the_contract_that_holds() -> None:
     assert mediation(everything).way_out("_INBOX.x") is None
 
 
-def test_a_transform_cannot_change_its_place_while_messages_flow() -> None:
+def test_a_transform_cannot_move_to_the_receiving_gateway_while_messages_flow() -> None:
     before = TopicRules((Contract(match="x.>", transform=USE),))
-    assert fixed_mistakes(before, TopicRules((Contract(match="x.>", transform=SENT),)))
+    sent = TopicRules((Contract(match="x.>", transform=SENT),))
+    assert fixed_mistakes(sent, before), "what waits at the sending gateway would be transformed twice"
+    assert not fixed_mistakes(before, sent)
     assert not fixed_mistakes(before, TopicRules((Contract(match="x.>"),)))
     other = TransformUse(use="other")
     assert not fixed_mistakes(before, TopicRules((Contract(match="x.>", transform=other),)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from time import monotonic
 
 import pytest
 from tests.kit.management_broker import management_broker
@@ -123,3 +124,42 @@ async def test_an_epoch_far_ahead_of_all_clocks_displaces_nobody(line: Address) 
         first.pair.learned(1 << 62)
         assert first.pair.status().ignored == 1
         assert first.pair.may_deliver()
+
+
+async def test_what_is_withheld_is_delivered_also_if_the_answer_was_there_before_it_was_read(
+    line: Address,
+) -> None:
+    """A gateway that was held up has asked, and what arrives meets the answer in the same moment."""
+    first, second = notebook(1, line), notebook(2, line)
+    async with running(first, second):
+        await settled(first, second)
+        first.pair._roles._fence(monotonic())  # as when it was held up
+        first.pair._serve()  # asks
+        second.pair._line.read()  # the question, which is answered at once
+        first.deliver("in one turn with the answer")
+        first.deliver("after it")
+
+        async def all_delivered() -> bool:
+            return not first.withheld
+
+        await eventually(all_delivered, "what was withheld should be delivered")
+        assert first.delivered == ["in one turn with the answer", "after it"]
+
+
+async def test_what_was_withheld_goes_before_what_comes_after_it(line: Address) -> None:
+    first, second = notebook(1, line), notebook(2, line)
+    async with running(first, second):
+        await settled(first, second)
+        roles = first.pair._roles
+        roles._fence(monotonic())
+        first.deliver("withheld")
+        assert first.withheld == ["withheld"]
+        # The other one does not answer in time, and the next message is there before anything else is due.
+        roles._fenced_at = monotonic() - roles._timing.fence_s
+        first.deliver("after it")
+
+        async def all_delivered() -> bool:
+            return not first.withheld
+
+        await eventually(all_delivered, "what was withheld should be delivered")
+        assert first.delivered == ["withheld", "after it"]

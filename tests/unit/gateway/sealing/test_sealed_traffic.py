@@ -12,8 +12,8 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.sealing.refusal import Refusal
 from mangrove.gateway.sealing.sealed_traffic import TOLD_EVERY_S, SealedTraffic
 from mangrove.model.topics import Contract, TopicRules
-from mangrove.overlay.engine import FALSE_ORIGIN
 from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.sides.data_side import FALSE_ORIGIN
 
 RULES = TopicRules((Contract(match="secret.>", confidential=True), Contract(match="open.>")))
 OPEN = 1

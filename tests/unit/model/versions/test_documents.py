@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Federation, Link
+from mangrove.model.mediation.transform import Place, TransformUse
 from mangrove.model.subjects import matches
 from mangrove.model.topics import Contract, Mirror, Queue, TopicRules
 from mangrove.model.versions import succession
@@ -75,6 +76,17 @@ def test_a_document_survives_being_written_and_read() -> None:
         WrittenDocument(text=written.text[:-10]).read()
 
 
+def test_words_of_a_later_release_are_not_passed_over() -> None:
+    """They would be in force in one domain, and unknown in another."""
+    second = msgspec.json.decode(following(first_document(federation(ALERT)), FASTER).text())
+    for holder in (second, second["topics"]["contracts"][0]):
+        holder["a_later_word"] = True
+        with pytest.raises(ValueError, match="only a later release knows"):
+            WrittenDocument(text=msgspec.json.encode(second, order="deterministic")).read()
+        del holder["a_later_word"]
+    WrittenDocument(text=msgspec.json.encode(second, order="deterministic")).read()
+
+
 def test_what_does_not_follow_is_refused() -> None:
     first = first_document(federation(ALERT))
     second = following(first, FASTER)
@@ -123,10 +135,25 @@ def test_what_both_ends_must_know_beforehand_does_not_change_live() -> None:
         (ALERT, SENSOR),
         (SENSOR,),
         (shadow, mirrored, SENSOR),
-        (mirrored, Contract(match="sensor.>", queue=Queue.LOCAL_EACH)),
-        (mirrored, SENSOR, Contract(match="x", confidential=True)),
     ):
         assert "needs a restart" in document_problem(following(first, *contracts), first)
+    for contract in (
+        Contract(match="sensor.>", queue=Queue.LOCAL_EACH),
+        Contract(match="sensor.>", confidential=True),
+        Contract(match="sensor.>", transform=TransformUse(use="t", at=Place.RECEIVING)),
+    ):
+        assert document_problem(following(first, mirrored, contract), first) == "", "told by the class"
+
+
+def test_what_is_transformed_where_it_is_sent_may_not_be_once_more_where_it_is_received() -> None:
+    sending, receiving = (
+        Contract(match="x", transform=TransformUse(use="t", at=place))
+        for place in (Place.SENDING, Place.RECEIVING)
+    )
+    first = first_document(federation(sending))
+    assert "place of `transform` of x" in document_problem(following(first, receiving), first)
+    first = first_document(federation(receiving))
+    assert document_problem(following(first, sending), first) == ""
 
 
 def test_what_differs_is_told() -> None:

@@ -16,7 +16,7 @@ from tests.kit.signed_engines import (
 )
 
 from mangrove.model.questions.endangered import MAX_REGIONS, AvoidRequest
-from mangrove.overlay.engine import MISPLACED, OverlayEngine
+from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, SendFrame
 from mangrove.overlay.interest.interest_database import MAX_ASSEMBLIES
 from mangrove.overlay.protocol.control_messages import (
@@ -37,6 +37,7 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Prede
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.protocol.signed_bodies import signed_frame, signed_message
 from mangrove.overlay.routes.transit_labels import LINGER_S
+from mangrove.overlay.sides.data_side import MISPLACED
 from mangrove.overlay.trust.frame_tags import content, tags_for
 from mangrove.overlay.trust.notary import MAX_APART_S
 from mangrove.overlay.trust.refusals import BURST

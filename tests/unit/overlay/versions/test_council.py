@@ -10,9 +10,9 @@ from mangrove.errors import InputError
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import WrittenDocument
 from mangrove.model.versions.kept import Ballot
+from mangrove.model.versions.membership import is_quorum
 from mangrove.overlay.versions.council import PREPARE_S, RESCUE_S
 from mangrove.overlay.versions.messages import Step, VersionNotice
-from mangrove.overlay.versions.quorum import is_quorum
 
 
 def test_two_sets_that_may_decide_always_share_a_domain() -> None:

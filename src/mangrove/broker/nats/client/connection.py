@@ -28,9 +28,9 @@ from mangrove.broker.nats.client.greeting import ServerAddress, ServerInfo
 from mangrove.broker.nats.client.outgoing import NatsOutlet, Outgoing
 from mangrove.broker.nats.client.protocol import ClientProtocol, open_socket
 from mangrove.broker.nats.client.renewal import Renewal, RenewalError
-from mangrove.broker.nats.client.requests import Requests
 from mangrove.broker.nats.client.scanner import Inlet, no_message, no_sink
 from mangrove.broker.nats.client.servers import Servers
+from mangrove.broker.requests import Requests
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.keys.login import INBOX_PREFIX, BrokerLogin, LoginSource
 

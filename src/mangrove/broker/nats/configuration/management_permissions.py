@@ -23,7 +23,9 @@ from mangrove.model.agents.names import (
     to_peer_subject,
 )
 from mangrove.model.agents.speakers import ANY_USER, client_may_hear, client_may_publish, said_by, told_to
+from mangrove.model.questions.contracts_question import signer_subject
 from mangrove.model.questions.endangered import gateway_avoid_subject
+from mangrove.model.questions.terms_question import terms_told_subject
 from mangrove.model.questions.versions_question import gateway_versions_subject
 from mangrove.model.questions.vouching import gateway_attachments_subject
 from mangrove.model.security.users import AGENT_USER, GATEWAY_USER, HOST_USER, OPERATOR_USER, User
@@ -75,15 +77,16 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
             return (everything, *_STORE, INBOXES), (everything, *_STORE)
         case str(name) if name == HOST_USER:
             orders = (supervisor_subject(domain, "*"), announcement_subject(domain))
-            asked = gateway_attachments_subject(domain)
+            asks = (gateway_attachments_subject(domain), gateway_versions_subject(domain))
             stream = said_subject(domain)
             heard = (*orders, watch_subject(domain), events_subject(domain, "*"))
-            return (supervisors_subject(domain), asked, stream, INBOXES), heard
+            return (supervisors_subject(domain), *asks, stream, INBOXES), heard
         case str(name) if name == GATEWAY_USER:
             said = (
                 gateway_carries_subject(domain),
                 from_peer_subject(domain, "*"),
                 told_to(ANY_USER, domain, ">"),
+                terms_told_subject(domain),
                 said_subject(domain),
                 INBOXES,
             )
@@ -102,8 +105,9 @@ def _subjects(user: User, domain: str) -> tuple[tuple[str, ...], tuple[str, ...]
                 supervisors_subject(domain),
                 watch_subject(domain),
                 events_subject(domain, "*"),
+                f"_INBOX.{AGENT_USER}.>",  # whoever holds the authority's key answers agents
                 *_OFFERS,
             )
-            return questions, (said_subject(domain),)
+            return questions, (said_subject(domain), signer_subject(domain))
         case _:
             return (), ()

@@ -12,7 +12,7 @@ CREATED, DELETED = b"binding.created", b"binding.deleted"
 
 
 class Binding(NamedTuple):
-    """A queue, or another exchange, that is bound to the federated exchange by a key."""
+    """A queue, or an exchange, that is bound by a key to the federated exchange or to that of groups."""
 
     to: str
     """`queue` or `exchange`."""
@@ -20,17 +20,22 @@ class Binding(NamedTuple):
     key: str
     arguments: str = ""
     """Two bindings may differ in these alone."""
+    group: str = ""
+    """The queue group that its consumers are members of; empty for a plain subscriber."""
 
 
 class BindingBook:
     """Who is bound by which key. Each pattern is told when the first comes and when the last goes."""
 
-    def __init__(self, told: Callable[[str, bool], None], unheard: Callable[[], None]) -> None:
-        """`unheard` is called for a binding that no subject of the federation can match."""
+    def __init__(self, told: Callable[[str, str, bool], None], unheard: Callable[[], None]) -> None:
+        """`told` gets a pattern, a queue group, and whether it is wanted there.
+
+        `unheard` is called for a binding that no subject of the federation can match.
+        """
         self._told = told
         self._unheard = unheard
         self._bindings: set[Binding] = set()
-        self._wanted: Counter[str] = Counter()
+        self._wanted: Counter[tuple[str, str]] = Counter()
 
     def __len__(self) -> int:
         return len(self._bindings)
@@ -51,9 +56,9 @@ class BindingBook:
         if not patterns:
             self._unheard()
         for pattern in patterns:
-            self._wanted[pattern] += 1
-            if self._wanted[pattern] == 1:
-                self._told(pattern, True)
+            self._wanted[pattern, binding.group] += 1
+            if self._wanted[pattern, binding.group] == 1:
+                self._told(pattern, binding.group, True)
 
     def deleted(self, binding: Binding) -> None:
         """It is gone."""
@@ -61,21 +66,24 @@ class BindingBook:
             return
         self._bindings.discard(binding)
         for pattern in patterns_of(binding.key):
-            self._wanted[pattern] -= 1
-            if not self._wanted[pattern]:
-                del self._wanted[pattern]
-                self._told(pattern, False)
+            self._wanted[pattern, binding.group] -= 1
+            if not self._wanted[pattern, binding.group]:
+                del self._wanted[pattern, binding.group]
+                self._told(pattern, binding.group, False)
 
 
-def event_binding(event: Mapping[str, object], exchange: str, vhost: str) -> Binding | None:
-    """The binding that an event of the broker is about; None if it is at another exchange."""
-    if event.get("source_name") != exchange or event.get("vhost", vhost) != vhost:
+def event_binding(event: Mapping[str, object], exchange: str, groups: str, vhost: str) -> Binding | None:
+    """The binding that an event of the broker is about; None if it is at none of these two exchanges."""
+    source = event.get("source_name")
+    if source not in (exchange, groups) or event.get("vhost", vhost) != vhost:
         return None
+    name = str(event.get("destination_name", ""))
     return Binding(
         str(event.get("destination_kind", "")),
-        str(event.get("destination_name", "")),
+        name,
         str(event.get("routing_key", "")),
         arguments_text(event.get("arguments")),
+        name if source == groups else "",
     )
 
 

@@ -33,18 +33,43 @@ class _Listed(msgspec.Struct):
     arguments: dict[str, object] = {}
 
 
-async def listed_bindings(address: RabbitAddress, tls: ssl.SSLContext | None = None) -> list[Binding]:
-    """Everything that is bound to the federated exchange; PageError if that cannot be told."""
-    vhost, exchange = quote(address.vhost, safe=""), quote(address.exchange, safe="")
-    page = await fetch(address, f"/api/exchanges/{vhost}/{exchange}/bindings/source", tls)
+class _Exchange(msgspec.Struct):
+    type: str
+
+
+async def listed_bindings(
+    address: RabbitAddress, exchange: str, tls: ssl.SSLContext | None = None, *, groups: bool = False
+) -> list[Binding]:
+    """Everything that is bound to an exchange; PageError if that cannot be told.
+
+    With `groups`, each queue there is the queue group of its name.
+    """
+    vhost, name = quote(address.vhost, safe=""), quote(exchange, safe="")
+    page = await fetch(address, f"/api/exchanges/{vhost}/{name}/bindings/source", tls)
     try:
         found = msgspec.json.decode(page, type=list[_Listed])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PageError(f"{address.management} tells what cannot be read: {error}") from None
     return [
-        Binding(each.destination_type, each.destination, each.routing_key, arguments_text(each.arguments))
+        Binding(
+            each.destination_type,
+            each.destination,
+            each.routing_key,
+            arguments_text(each.arguments),
+            each.destination if groups else "",
+        )
         for each in found
     ]
+
+
+async def exchange_type(address: RabbitAddress, tls: ssl.SSLContext | None = None) -> str:
+    """Of which type the federated exchange is; PageError if that cannot be told."""
+    vhost, name = quote(address.vhost, safe=""), quote(address.exchange, safe="")
+    page = await fetch(address, f"/api/exchanges/{vhost}/{name}", tls)
+    try:
+        return msgspec.json.decode(page, type=_Exchange).type
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PageError(f"{address.management} tells what cannot be read: {error}") from None
 
 
 async def fetch(

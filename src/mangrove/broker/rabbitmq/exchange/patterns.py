@@ -30,6 +30,12 @@ def patterns_of(key: str) -> tuple[str, ...]:
     return (".".join(before), ".".join((*before, ">"))) if before else (">",)
 
 
+def is_exact(key: str) -> bool:
+    """Whether the patterns of a binding key match nothing but what the key matches."""
+    words = key.split(".")
+    return ANY_WORDS not in words or all(word in ("*", "#") for word in words[words.index(ANY_WORDS) :])
+
+
 def key_of(pattern: str) -> str:
     """The binding key that matches everything under a pattern, and little else."""
     words = ["*" if word == ANY_WORDS else word for word in pattern.split(".")]

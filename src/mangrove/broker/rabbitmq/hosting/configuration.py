@@ -8,15 +8,17 @@ from pathlib import Path
 
 import msgspec
 
-from mangrove.broker.rabbitmq.address import DEFAULT_VHOST, GUEST
+from mangrove.broker.rabbitmq.address import DEFAULT_EXCHANGE, DEFAULT_VHOST, GROUPS_EXCHANGE, GUEST
 from mangrove.broker.rabbitmq.hosting.passwords import password_of
 from mangrove.broker.rabbitmq.hosting.topic_permissions import topic_permission
 from mangrove.broker.rabbitmq.hosting.users import DEFINITIONS, HOST_ACCESS, HostAccess, read_access
-from mangrove.broker.security import BrokerSecurity, Rights
+from mangrove.broker.security import BrokerSecurity, Rights, Subjects
 from mangrove.host.keys.logins.salted_hash import salted_sha256
 from mangrove.model.address import Address
+from mangrove.model.agents.directions import DIRECTIONS_SUBJECT
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.security.users import GATEWAY_USER, HOST_USER
+from mangrove.model.subjects import READY_QUESTION, REPLY_PREFIX
 
 CONFIGURATION = "rabbitmq.conf"
 PASSWORD_BYTES = 24
@@ -112,12 +114,21 @@ def _secured_users(security: BrokerSecurity, access: HostAccess) -> Iterable[dic
 
 
 def _topic_permissions(security: BrokerSecurity) -> list[dict[str, object]]:
-    """What access rules leave to clients; who has none may use all subjects."""
+    """What access rules leave to clients, and where all of them ask their gateway; without rules, all."""
+    asks = (DIRECTIONS_SUBJECT, f"{REPLY_PREFIX}{security.domain}.{READY_QUESTION}")
     return [
-        topic_permission(user.name, security.rights.get(user.name, Rights()))
+        topic_permission(user.name, _asking(security.rights.get(user.name, Rights()), asks), exchange)
         for user in security.users
         if user.client and user.password_sha256
+        for exchange in (DEFAULT_EXCHANGE, GROUPS_EXCHANGE)
     ]
+
+
+def _asking(rights: Rights, asks: tuple[str, ...]) -> Rights:
+    allowed = rights.publish.allow
+    if allowed is None:
+        return rights
+    return Rights(Subjects((*allowed, *asks), rights.publish.deny), rights.subscribe)
 
 
 def _user(name: str, password_hash: str, *, tags: str) -> dict[str, object]:
@@ -131,6 +142,8 @@ def _user(name: str, password_hash: str, *, tags: str) -> dict[str, object]:
 
 # What clients may declare and use: everything but what belongs to gateways. Events tell who does what.
 _NOT_OURS = r"^(?!mangrove\.|amq\.rabbitmq\.(event|trace|log)).*"
+# Queues are bound to the exchange of groups, too.
+_HEARD = r"^(?!mangrove\.(?!groups$)|amq\.rabbitmq\.(event|trace|log)).*"
 
 
 def _definitions(
@@ -138,7 +151,7 @@ def _definitions(
 ) -> dict[str, object]:
     users = list(users)
     everything = dict.fromkeys(("configure", "write", "read"), ".*")
-    clients = dict.fromkeys(("configure", "write", "read"), _NOT_OURS)
+    clients = {"configure": _NOT_OURS, "write": _NOT_OURS, "read": _HEARD}
     return {
         "vhosts": [{"name": DEFAULT_VHOST}],
         "users": users,

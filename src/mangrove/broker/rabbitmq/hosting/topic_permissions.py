@@ -15,12 +15,12 @@ NOTHING = "^(?!)"
 EVERYTHING = ".*"
 
 
-def topic_permission(user: str, rights: Rights) -> dict[str, object]:
+def topic_permission(user: str, rights: Rights, exchange: str = DEFAULT_EXCHANGE) -> dict[str, object]:
     """An entry of the definitions."""
     return {
         "user": user,
         "vhost": DEFAULT_VHOST,
-        "exchange": DEFAULT_EXCHANGE,
+        "exchange": exchange,
         "write": _expression(rights.publish, bound=False),
         "read": _expression(rights.subscribe, bound=True),
     }

@@ -51,6 +51,7 @@ class HeadOutlet:
     __slots__ = (
         "_correlation",
         "_frame_max",
+        "_groups",
         "_head",
         "_length",
         "_line",
@@ -71,6 +72,7 @@ class HeadOutlet:
         *,
         reply_to: str = "",
         correlation_id: str = "",
+        groups: tuple[str, ...] = (),
     ) -> None:
         """`method` is the method frame."""
         self._publisher = publisher
@@ -82,6 +84,7 @@ class HeadOutlet:
         self._frame_max = frame_max
         self._reply_to = reply_to
         self._correlation = correlation_id
+        self._groups = groups
 
     def take(self, messages: bytes) -> None:
         """Publish a run of messages."""
@@ -92,6 +95,7 @@ class HeadOutlet:
                 messages[begin : begin + self._head],
                 reply_to=self._reply_to,
                 correlation_id=self._correlation,
+                groups=self._groups,
             )
             body = messages[begin + self._head : end]
             made.append(

@@ -2,10 +2,12 @@
 
 Each property has a header of its own; all other headers stand in the table, as text. Names that begin with
 `x-`, and `CC` and `BCC`, tell RabbitMQ and its plugins what to do, and cross no border in either direction.
+The QoS that an MQTT client published with has a header at brokers of either kind, and is translated.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from datetime import UTC, datetime
 
@@ -19,8 +21,15 @@ from mangrove.model.shared_names import ID_HEADER
 
 VIA_HEADER = "Mangrove-Via"
 """Every message that a gateway publishes has it: so the broker does not hand it back to the gateway."""
+GROUP_PREFIX = "Mangrove-Group-"
+"""Names a queue group that a message is to be served by."""
 NATS_ID_HEADER = "Nats-Msg-Id"
 CORRELATION_HEADER = "Correlation-Id"
+MQTT_QOS, NATS_MQTT_QOS = "x-mqtt-publish-qos", "Nmqtt-Pub"
+_FROM_MQTT = b"NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n"
+"""As nats-server itself writes it: MQTT subscribers of NATS are served by this head alone."""
+_MAX_MQTT_QOS = 1
+"""RabbitMQ's plugin has no more."""
 MAX_SHORT = 255
 PERSISTENT = b"\x02"
 
@@ -59,15 +68,26 @@ class Described(msgspec.Struct, frozen=True):
 
 
 class PropertyWriter:
-    """Makes the properties of messages that come into a domain."""
+    """Makes the properties of messages that come into a domain, or that a client of the SDK publishes."""
 
     def __init__(self, gateway: str) -> None:
-        self._via = _entry(VIA_HEADER.encode(), gateway.encode())
+        """Messages of a `gateway` are marked; a client has none."""
+        self._via = [_entry(VIA_HEADER.encode(), gateway.encode())] if gateway else []
 
-    def properties(self, head: bytes = b"", *, reply_to: str = "", correlation_id: str = "") -> bytes:
-        """Flags and properties for a header frame; who asks is told by `reply_to` and `correlation_id`."""
+    def properties(
+        self,
+        head: bytes = b"",
+        *,
+        reply_to: str = "",
+        correlation_id: str = "",
+        groups: tuple[str, ...] = (),
+    ) -> bytes:
+        """Flags and properties for a header frame; who asks is told by `reply_to` and `correlation_id`.
+
+        One member of each of these `groups` gets the message.
+        """
         texts: dict[int, bytes] = {DELIVERY_MODE: PERSISTENT}
-        table = [self._via]
+        table = [*self._via, *(_entry(group_header(each).encode(), each.encode()) for each in groups)]
         identity = ""
         for name, value in decode_head(head).items() if head else ():
             if name == ID_HEADER:
@@ -77,6 +97,8 @@ class PropertyWriter:
                 texts[_NUMBERS[name][0]] = number
             elif flag and len(value.encode()) <= MAX_SHORT and not (flag == CORRELATION_ID and reply_to):
                 texts[flag] = shortstr(value.encode())
+            elif name == NATS_MQTT_QOS and value.isdigit():
+                table.append(shortstr(MQTT_QOS.encode()) + b"b" + bytes((min(int(value), _MAX_MQTT_QOS),)))
             elif not is_brokers_own(name) and len(name.encode()) <= MAX_SHORT:
                 table.append(_entry(name.encode(), value.encode()))
         if identity and MESSAGE_ID not in texts and len(identity.encode()) <= MAX_SHORT:
@@ -91,10 +113,22 @@ class PropertyWriter:
         return _FLAGS.pack(flags) + b"".join(texts[flag] for flag in sorted(texts, reverse=True))
 
 
+def group_header(group: str) -> str:
+    """The header that names a queue group; names of headers are short."""
+    if len(group.encode()) <= MAX_SHORT - len(GROUP_PREFIX):
+        return GROUP_PREFIX + group
+    return GROUP_PREFIX + hashlib.sha256(group.encode()).hexdigest()
+
+
 def is_brokers_own(name: str) -> bool:
     """Whether a header tells a broker what to do, and so stays in its domain."""
     lowered = name.lower()
-    return lowered.startswith("x-") or lowered in ("cc", "bcc") or name == VIA_HEADER
+    return (
+        lowered.startswith("x-")
+        or lowered in ("cc", "bcc")
+        or name == VIA_HEADER
+        or name.startswith(GROUP_PREFIX)
+    )
 
 
 def read_properties(raw: bytes) -> Described:
@@ -117,7 +151,7 @@ def read_properties(raw: bytes) -> Described:
         "Content-Type": found.content_type,
         "Content-Encoding": found.content_encoding,
         CORRELATION_HEADER: found.correlation_id,
-        NATS_ID_HEADER: found.message_id,
+        NATS_ID_HEADER: None if found.message_id == headers.get(ID_HEADER) else found.message_id,
         "Amqp-Type": found.message_type,
         "Amqp-App-Id": found.app_id,
         "Amqp-Expiration": found.expiration,
@@ -125,8 +159,11 @@ def read_properties(raw: bytes) -> Described:
         "Amqp-Timestamp": None if found.timestamp is None else str(_seconds(found.timestamp)),
     }
     headers |= {name: text for name, text in known.items() if text and not header_problem(name, text)}
+    head = encode_head(headers) if headers else b""
+    if not head and (found.headers or {}).get(MQTT_QOS) == _MAX_MQTT_QOS:
+        head = _FROM_MQTT
     return Described(
-        encode_head(headers) if headers else b"",
+        head,
         found.reply_to or "",
         found.correlation_id or "",
         found.message_id or "",

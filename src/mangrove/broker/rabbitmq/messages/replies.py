@@ -14,9 +14,8 @@ import hashlib
 import hmac
 import secrets
 
-from mangrove.model.subjects import REPLY_PREFIX, subject_problem
+from mangrove.model.subjects import REPLY_PREFIX, WAY_BACK_PREFIX, subject_problem
 
-AMQP_REPLY_PREFIX = "_AMQP."
 MAC_BYTES = 12
 
 
@@ -30,11 +29,11 @@ class ReplyTokens:
         """Where the answer to a request is to be published in the federation."""
         named = queue.encode() + b"\0" + number.encode()
         token = base64.urlsafe_b64encode(self._mac(named) + named).rstrip(b"=")
-        return AMQP_REPLY_PREFIX + token.decode()
+        return WAY_BACK_PREFIX + token.decode()
 
     def queue_of(self, subject: str) -> tuple[str, str] | None:
         """Queue and number of a request that this gateway sent out; None if it did not."""
-        text = subject.removeprefix(AMQP_REPLY_PREFIX)
+        text = subject.removeprefix(WAY_BACK_PREFIX)
         try:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except (ValueError, binascii.Error):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
+
 from pamqp import commands
 
 from mangrove.broker.rabbitmq.address import RabbitAddress, parse_address
-from mangrove.broker.rabbitmq.attachment import logged_in
-from mangrove.broker.rabbitmq.exchange.management import PageError, listed_bindings
+from mangrove.broker.rabbitmq.exchange.management import PageError, exchange_type, listed_bindings
 from mangrove.broker.rabbitmq.exchange.topology import EVENTS_EXCHANGE, NO_EVENTS, NOT_FOUND
+from mangrove.broker.rabbitmq.logging_in import logged_in
 from mangrove.broker.rabbitmq.wire.connection import AmqpConnection, AmqpError
 from mangrove.errors import InputError
 from mangrove.host.keys.login import LoginSource
 
 ACCESS_REFUSED, NOT_ALLOWED = 403, 530
 UNAUTHORIZED = 401
+TOPIC = "topic"
 
 
 async def rabbit_problem(url: str, login: LoginSource | None = None) -> str:
@@ -36,9 +39,15 @@ async def rabbit_problem(url: str, login: LoginSource | None = None) -> str:
     if problem:
         return problem
     try:
-        await listed_bindings(address, tls)
+        found = await exchange_type(address, tls)
+        await listed_bindings(address, address.exchange, tls)
     except PageError as error:
         return _page_problem(error, address)
+    if found != TOPIC:
+        return (
+            f"{address.place}: the exchange {address.exchange!r} is of type {found}, and knows no patterns; "
+            "name one of type topic as `exchange`, or leave that out for amq.topic"
+        )
     return ""
 
 
@@ -53,6 +62,10 @@ async def _lacks(connection: AmqpConnection, address: RabbitAddress) -> str:
             if error.code == NOT_FOUND:
                 return f"{address.place}: {missing}"
             raise
+    # What a gateway declares has such names; this queue ends with the connection.
+    queue = f"mangrove.look-{secrets.token_hex(4)}"
+    await connection.call(commands.Queue.Declare(queue=queue, exclusive=True, auto_delete=True))
+    await connection.call(commands.Queue.Bind(queue=queue, exchange=address.exchange, routing_key=queue))
     return ""
 
 
@@ -65,7 +78,7 @@ def _refusal(error: AmqpError, address: RabbitAddress) -> str:
         )
     if error.code == NOT_ALLOWED:
         return f"{address.place} has no virtual host {address.vhost!r} for {address.user!r}: {error.message}"
-    return error.message
+    return f"{error.message}; is it running, and are the address, its scheme and `ca_file` right?"
 
 
 def _page_problem(error: PageError, address: RabbitAddress) -> str:

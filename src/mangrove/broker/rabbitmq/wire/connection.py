@@ -1,7 +1,8 @@
-"""One AMQP connection with one channel, over one socket, a whole buffer at a time.
+"""One AMQP connection over one socket, a whole buffer at a time.
 
 Methods that come seldom are written and read by `pamqp`. The broker answers the questions of a channel in
-their order, so whoever asks stands in a line.
+their order, so whoever asks stands in a line. Messages come by the first channel alone; further ones are for
+what a broker may refuse, for it closes the channel then.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import cast
@@ -29,6 +30,7 @@ from mangrove.host.sockets import prepare
 log = logging.getLogger(__name__)
 
 CHANNEL = 1
+MAX_CHANNELS = 8
 CONNECT_S = 3.0
 GOODBYE_S = 0.5
 FORCED = 320
@@ -70,7 +72,8 @@ class AmqpConnection(asyncio.Protocol):
         self._name = name
         self._transport: asyncio.Transport | None = None
         self._held = b""
-        self._asked: deque[Answered] = deque()
+        self._asked: defaultdict[int, deque[Answered]] = defaultdict(deque)
+        self._calls: defaultdict[int, list[asyncio.Future[Frame]]] = defaultdict(list)
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._greeted = False
         self._open = False
@@ -82,6 +85,7 @@ class AmqpConnection(asyncio.Protocol):
         self._delivered: list[Delivery] = []
         self.error: AmqpError | None = None
         self.heard_at = monotonic()
+        self.received_bytes = 0
         self.frame_max = FRAME_MAX
         self.server = ""
         """What the broker calls itself, once it has said so."""
@@ -89,6 +93,13 @@ class AmqpConnection(asyncio.Protocol):
         self.on_deliveries: Callable[[list[Delivery]], None] = lambda _: None
         self.on_confirm: Callable[[int, bool, bool], None] = lambda _tag, _multiple, _taken: None
         self.on_writable: Callable[[bool], None] = lambda _: None
+        self.on_channel_closed: Callable[[int, AmqpError], None] = lambda _channel, _why: None
+        """Told of channels besides the first, without which there is no connection."""
+
+    @property
+    def exchange(self) -> str:
+        """The exchange that is federated."""
+        return self._address.exchange
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -130,10 +141,18 @@ class AmqpConnection(asyncio.Protocol):
 
     def _ended(self) -> None:
         self._open = False
-        self._asked.clear()
+        for channel in list(self._calls):
+            self._forget_asked(channel, self.error or AmqpError("the connection has ended"))
         if not self._opened.done():
             self._opened.set_result(None)
         self.closed.set()
+
+    def _forget_asked(self, channel: int, why: AmqpError) -> None:
+        """Nobody answers any more what was asked on a channel."""
+        self._asked[channel].clear()
+        for call in self._calls[channel]:
+            if not call.done():
+                call.set_exception(AmqpError(why.message, why.code))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the broker."""
@@ -161,34 +180,31 @@ class AmqpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
-    def tell(self, command: Frame) -> None:
+    def tell(self, command: Frame, channel: int = CHANNEL) -> None:
         """Send a method that is not answered."""
-        self._send(CHANNEL, command)
+        self._send(channel, command)
 
-    def ask(self, command: Frame, answered: Answered) -> None:
-        """Send a method; `answered` is called with the answer, or never if the connection ends."""
-        self._asked.append(answered)
-        self._send(CHANNEL, command)
+    def ask(self, command: Frame, answered: Answered, channel: int = CHANNEL) -> None:
+        """Send a method; `answered` is called with the answer, or never if the channel ends."""
+        self._asked[channel].append(answered)
+        self._send(channel, command)
 
-    async def call(self, command: Frame) -> Frame:
+    async def call(self, command: Frame, channel: int = CHANNEL) -> Frame:
         """Send a method and wait for its answer; AmqpError if it was refused."""
-        answers: list[Frame] = []
-        answered = asyncio.Event()
+        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
 
-        def take(answer: Frame) -> None:
-            answers.append(answer)
-            answered.set()
+        def take(answered: Frame) -> None:
+            if not answer.done():
+                answer.set_result(answered)
 
-        self.ask(command, take)
-        waiting = [asyncio.ensure_future(each.wait()) for each in (answered, self.closed)]
+        self._calls[channel].append(answer)
         try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if self.closed.is_set():
+                raise self.error or AmqpError("the connection has ended")
+            self.ask(command, take, channel)
+            return await answer
         finally:
-            for each in waiting:
-                each.cancel()
-        if not answers:
-            raise self.error or AmqpError("the connection has ended")
-        return answers[0]
+            self._calls[channel].remove(answer)
 
     def beat(self) -> None:
         """Give a sign of life, and give up a broker that gave none for too long."""
@@ -205,6 +221,7 @@ class AmqpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read the whole frames of a buffer, and hand over all their messages together."""
         self.heard_at = monotonic()
+        self.received_bytes += len(data)
         if self._held:
             data = self._held + data
         try:
@@ -278,11 +295,11 @@ class AmqpConnection(asyncio.Protocol):
             case commands.Connection.Tune():
                 self.frame_max = min(command.frame_max or FRAME_MAX, FRAME_MAX)
                 heartbeat = min(command.heartbeat or HEARTBEAT_S, HEARTBEAT_S)
-                self._send(0, commands.Connection.TuneOk(1, self.frame_max, heartbeat))
+                self._send(0, commands.Connection.TuneOk(MAX_CHANNELS, self.frame_max, heartbeat))
                 self._send(0, commands.Connection.Open(self._address.vhost))
             case commands.Connection.OpenOk():
                 self._send(CHANNEL, commands.Channel.Open())
-            case commands.Channel.OpenOk():
+            case commands.Channel.OpenOk() if channel == CHANNEL:
                 self._open = True
                 if not self._opened.done():
                     self._opened.set_result(None)
@@ -293,7 +310,12 @@ class AmqpConnection(asyncio.Protocol):
                 self._refused(command.reply_text, command.reply_code or 0)
             case commands.Channel.Close():
                 self._send(channel, commands.Channel.CloseOk())
-                self._refused(command.reply_text, command.reply_code or 0)
+                if channel == CHANNEL:
+                    self._refused(command.reply_text, command.reply_code or 0)
+                else:
+                    why = AmqpError(command.reply_text, command.reply_code or 0)
+                    self._forget_asked(channel, why)
+                    self.on_channel_closed(channel, why)
             case commands.Basic.Cancel():
                 self._refused(f"the queue of {command.consumer_tag} is gone", 0)
             case commands.Connection.Blocked():
@@ -302,8 +324,8 @@ class AmqpConnection(asyncio.Protocol):
             case commands.Connection.Unblocked():
                 self.on_writable(True)
             case _:
-                if self._asked:
-                    self._asked.popleft()(command)
+                if self._asked[channel]:
+                    self._asked[channel].popleft()(command)
 
     def _refused(self, reason: str, code: int) -> None:
         self.error = self.error or AmqpError(reason, code)

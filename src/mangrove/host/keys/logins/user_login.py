@@ -19,13 +19,16 @@ CREDENTIALS_VARIABLE = "MANGROVE_CREDENTIALS"
 
 
 class _ReadLogin:
-    """A user whose key, and whose brokers' authority, are in two files."""
+    """A user whose key, and whose brokers' authority, are in two files; and perhaps a password in a third."""
 
-    def __init__(self, user: str, seed: Path, trusted: Path, root: Path) -> None:
+    def __init__(
+        self, user: str, seed: Path, trusted: Path, root: Path, password: Path | None = None
+    ) -> None:
         self._user = user
         self._seed = seed
         self._trusted = trusted
         self._root = root
+        self._password = password
         self._seen: tuple[object, ...] = ()
         self._login: BrokerLogin | None = None
 
@@ -34,7 +37,7 @@ class _ReadLogin:
 
         One that was good before is gone on with: who runs does not end because somebody touched a file.
         """
-        seen = tuple(map(_look, (self._seed, self._trusted)))
+        seen = tuple(map(_look, (self._seed, self._trusted, self._password or self._seed)))
         if seen != self._seen:
             self._seen = seen
             try:
@@ -60,7 +63,10 @@ class _ReadLogin:
             context.load_verify_locations(cadata=read_guarded(self._trusted, self._root).decode())
         except (ValueError, ssl.SSLError):
             raise InputError(f"{self._trusted} holds no whole certificate", hint=RESTORE) from None
-        return BrokerLogin(user=self._user, tls=context, nkey=key.public, key=key)
+        password = ""
+        if self._password is not None and is_there(self._password):
+            password = read_guarded(self._password, self._root).decode(errors="replace").strip()
+        return BrokerLogin(user=self._user, tls=context, nkey=key.public, key=key, password=password)
 
 
 def login_of(keys: str, user: str) -> LoginSource | None:
@@ -75,10 +81,15 @@ def login_of(keys: str, user: str) -> LoginSource | None:
     return _ReadLogin(user, folder.user_seed(user), folder.directory.trusted, root)
 
 
-def client_login(folder: Path) -> LoginSource:
-    """How the client logs in whose folder this is; InputError if that is not what it should be."""
+def client_login(folder: Path, *, password: bool = False) -> LoginSource:
+    """How the client logs in whose folder this is; InputError if that is not what it should be.
+
+    With `password`, it also has one to show, for brokers that know no NKEYs.
+    """
     client = ClientKeys(folder.absolute())
-    login = _ReadLogin(_name_in(client), client.seed, client.trusted, client.path)
+    login = _ReadLogin(
+        _name_in(client), client.seed, client.trusted, client.path, client.password if password else None
+    )
     login()  # what is wrong with it is told before anything is begun
     return login
 
@@ -93,13 +104,13 @@ def _name_in(client: ClientKeys) -> str:
     return name
 
 
-def local_login(keys: str) -> LoginSource | None:
+def local_login(keys: str, *, password: bool = False) -> LoginSource | None:
     """The client that every domain has from the beginning, for who started the federation on this machine."""
     if not keys:
         return None
     client = DomainKeys(Path(keys)).client(FIRST_CLIENT)
     try:
-        return client_login(client.path)
+        return client_login(client.path, password=password)
     except InputError as error:
         raise InputError(
             f"the brokers let in whom they know, and {error.message}",

@@ -23,9 +23,11 @@ const TOPIC_COLUMNS = [
   { name: "in time", cell: (row) => nearly(row.in_time), number: true, hint: "share of the frames of the last five minutes that came before their deadline" },
   { name: "late", cell: (row) => number(row.late), number: true, hint: "frames that came after their deadline since the gateways started" },
   { name: "lost", cell: (row) => number(row.lost), number: true, hint: "messages that gateways dropped since they started, for any reason" },
-  { name: "twice", cell: (row) => number(row.copies), number: true, hint: "frames that came again by another path, and were not delivered again" },
+  { name: "spare", cell: (row) => number(row.copies), number: true, hint: "frames that came again by another path and were not delivered again; with two paths that is every frame, and as it should be" },
   { name: "paths", cell: (row) => `${row.paths} / ${row.paths_asked}`, number: true, hint: "that exist, of those that are asked for" },
   { name: "msg/s", cell: (row) => number(row.sent_s), number: true, hint: "messages that leave their domains in a second" },
+  { name: "sent", cell: (row) => number(row.sent), number: true, hint: "messages that left their domains since the gateways started" },
+  { name: "delivered", cell: (row) => number(row.delivered), number: true, hint: "messages that came to other domains since the gateways started; what goes to three is counted three times" },
 ];
 
 export class TopicsPage {
@@ -34,7 +36,7 @@ export class TopicsPage {
     this.box = make("input", { type: "search", placeholder: "Find a topic", maxlength: 100, "aria-label": "find a topic" });
     this.box.addEventListener("input", () => this.refresh());
     this.rows = new Rows(TOPIC_COLUMNS, (row) => row.topic);
-    root.append(section("Topics", "What contracts ask for beside what they get, the most troubled first. Delays in ms, of frames: messages that left together, and came together.",
+    root.append(section("Topics", "What contracts ask for beside what they get, the most troubled first. Delays (in ms), in time, late and spare are counted by frame: messages that left together, and came together. All else is counted by message.",
       make("div", { class: "line" }, this.box, this.counts), this.rows.element));
   }
 
@@ -67,7 +69,7 @@ export class TopicPage {
       { name: "p99", cell: (way) => ms(way.p99_ms), number: true, hint: "of recent frames, in ms" },
       { name: "in time", cell: (way) => nearly(way.in_time), number: true, hint: "share of all frames since the gateway started" },
       { name: "late", cell: (way) => number(way.late), number: true, hint: "frames" },
-      { name: "twice", cell: (way) => number(way.copies), number: true, hint: "frames that came again and were not delivered again" },
+      { name: "spare", cell: (way) => number(way.copies), number: true, hint: "frames that came again by another path and were not delivered again" },
     ], (way) => `${way.source} ${way.destination}`);
     this.chart = make("div");
     this.more = make("div", { class: "facts" });
@@ -82,10 +84,12 @@ export class TopicPage {
     this.top.replaceChildren(make("div", { class: "line" }, badge(row.grade, row.word, `topic:${row.topic}`),
       make("a", { class: "tool", href: `/?topic=${encodeURIComponent(row.topic)}` }, "on the map")),
     make("div", { class: "figures" }, ...[["deadline", row.deadline_ms === null ? "none" : `${ms(row.deadline_ms)} ms`], ["predicted", `${ms(row.predicted_ms)} ms`],
-      ["observed now", `${ms(row.observed_ms)} ms`], ["p50", `${ms(row.p50_ms)} ms`], ["p99", `${ms(row.p99_ms)} ms`],
-      ["in time", nearly(row.in_time)], ["late frames", number(row.late)], ["lost messages", number(row.lost)], ["came twice", number(row.copies)],
-      ["sent", `${number(row.sent_s, 1)}/s`], ["delivered", `${number(row.delivered_s, 1)}/s`]]
-      .map(([name, value]) => make("div", { class: "figure-card", "data-figure": name }, make("span", {}, name), make("b", {}, value)))));
+      ["observed now", `${ms(row.observed_ms)} ms`, row.observed_ms], ["p50", `${ms(row.p50_ms)} ms`, row.p50_ms], ["p99", `${ms(row.p99_ms)} ms`, row.p99_ms],
+      ["in time", nearly(row.in_time)], ["late frames", number(row.late)], ["lost messages", number(row.lost)], ["spare copies", number(row.copies)],
+      ["sent", `${number(row.sent_s, 1)}/s`], ["delivered", `${number(row.delivered_s, 1)}/s`],
+      ["sent in all", number(row.sent)], ["delivered in all", number(row.delivered)]]
+      .map(([name, value, delay]) => make("div", { class: "figure-card", "data-figure": name }, make("span", {}, name),
+        make("b", { class: delay && row.deadline_ms !== null && delay > row.deadline_ms ? "over" : "" }, value)))));
     this.chart.replaceChildren(delayChart(view.history, row, this.chart.clientWidth));
     this.ways.show(view.ways);
     const facts = [...Object.entries(view.contract), ...Object.entries(view.drops).map(([why, count]) => [`dropped: ${why}`, number(count)]),

@@ -66,6 +66,9 @@ class Limited:
 class VirtualClient:
     """One SDK client."""
 
+    failing = 0.02
+    """Part of the orders that it cannot carry out."""
+
     def __init__(self, name: str, world: World, traffic: Traffic, tell: Tell, held: list[Held]) -> None:
         self.name = name
         self.alive = True
@@ -268,7 +271,7 @@ class VirtualClient:
             return
         self.obeyed.append((domain, order.term))
         held.moving = True
-        if self._world.random.random() < 0.02:
+        if self._world.random.random() < self.failing:
             self._world.after(0.5, lambda: self._failed(domain, order, held))
             return
         if held.role is ClientRole.SUBSCRIBER:

@@ -1,4 +1,4 @@
-"""The contracts by which an agent acts: those that its domain's gateway has put in force.
+"""The document by which agents and hosts act: the one that their domain's gateway has put in force.
 
 An agent makes much of the contracts beforehand. When others are in force it ends this life and begins
 another, in the same process: the leadership passes on as at any other end, and messages flow without agents.
@@ -12,6 +12,7 @@ import logging
 from pathlib import Path
 
 from mangrove.errors import InputError
+from mangrove.host.versions.reloaded_file import ReloadedFile
 from mangrove.host.versions.version_store import VersionStore
 from mangrove.model.federation import Federation
 from mangrove.model.versions.document import FIRST_VERSION, in_force
@@ -25,16 +26,30 @@ SETTLED_LOOKS = 2
 
 
 class ContractsInForce:
-    """Reads what the gateway of the same machine has written down."""
+    """Reads what the gateway of the same machine has written down, and what the site has reloaded."""
 
-    def __init__(self, path: str, *, look_every_s: float = LOOK_EVERY_S) -> None:
-        """Without a path, there is nothing but the file."""
+    def __init__(self, path: str, reloaded: str = "", *, look_every_s: float = LOOK_EVERY_S) -> None:
+        """Without a path, there is nothing but the file; with one to what was `reloaded`, in its place."""
+        self._reloaded = ReloadedFile(Path(reloaded)) if reloaded else None
+        self._taken = 0
         self._store = VersionStore(Path(path)) if path else None
         self._look_every_s = look_every_s
         self.version = FIRST_VERSION
+        self._stamp = (0, 0)
+
+    def news(self, file: Federation) -> Federation | None:
+        """The site's federation as it is in force, if something was written down since the last call."""
+        stamp = (0 if self._store is None else self._store.stamp(), self._reloaded_stamp())
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        return self.federation(file)
 
     def federation(self, file: Federation) -> Federation:
-        """The site's federation with the contracts in force."""
+        """The site's federation with what is in force."""
+        self._taken = self._reloaded_stamp()
+        if self._reloaded is not None:
+            file = self._reloaded.read(file)
         committed = self._read().committed
         if committed is None:
             return file
@@ -43,14 +58,20 @@ class ContractsInForce:
         return in_force(file, document)
 
     async def changed(self) -> None:
-        """Return when another version than the one that was read last is in force, and stays."""
-        seen, looks = self.version, 0
+        """Return when another version than the one that was read last is in force, and stays; or when the
+        site has reloaded its own settings."""
+        known = (self.version, self._taken)
+        seen, looks = known, 0
         while looks < SETTLED_LOOKS:
             await asyncio.sleep(self._look_every_s)
             committed = self._read().committed
-            found = FIRST_VERSION if committed is None else committed.read().version
-            looks = looks + 1 if found == seen != self.version else 0
+            version = FIRST_VERSION if committed is None else committed.read().version
+            found = (version, self._reloaded_stamp())
+            looks = looks + 1 if found == seen != known else 0
             seen = found
+
+    def _reloaded_stamp(self) -> int:
+        return 0 if self._reloaded is None else self._reloaded.stamp()
 
     def _read(self) -> KeptVersions:
         if self._store is None:

@@ -34,13 +34,17 @@ class Requests:
         self._waiting: dict[str, _Asked] = {}
         self._listening = False
 
+    def listen(self) -> None:
+        """Subscribe to all answers, once."""
+        if not self._listening:
+            self._listening = True
+            self._connection.subscribe(f"{self._inbox}*", self._answered)
+
     async def ask(
         self, subject: str, payload: bytes, head: bytes, timeout_s: float, form: Form, origin: Any
     ) -> Any:
         """The first answer, in the form asked for."""
-        if not self._listening:
-            self._listening = True
-            self._connection.subscribe(f"{self._inbox}*", self._answered)
+        self.listen()
         future: asyncio.Future[RawMessage] = asyncio.get_running_loop().create_future()
         reply = f"{self._inbox}{next(self._numbers)}"
         self._waiting[reply] = _Asked(subject, future)

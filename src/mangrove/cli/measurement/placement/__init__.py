@@ -1,0 +1,1 @@
+"""`mangrove evaluate` on where clients are served."""

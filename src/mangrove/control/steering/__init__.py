@@ -1,0 +1,1 @@
+"""New subscribers are led to a linked domain that publishes what they ask for (ePEER §6.2.2)."""

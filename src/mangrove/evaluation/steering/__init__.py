@@ -1,0 +1,1 @@
+"""What leading new subscribers to the domains of their publishers is worth, by the agents' own code."""

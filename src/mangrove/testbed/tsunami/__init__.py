@@ -1,0 +1,1 @@
+"""Warning centres on the day of an earthquake: everything that Mangrove does, in one run."""
