@@ -29,6 +29,18 @@ def test_what_was_forgotten_between_two_attempts_is_sent_again(seed: int) -> Non
     assert run_changing_schedule(seed).problems == ()
 
 
+@pytest.mark.parametrize("seed", [4049, 8135])
+def test_what_is_stuck_in_a_link_that_loses_packets_keeps_its_turn(seed: int) -> None:
+    """The contract gets other ways meanwhile; the link is given up late, and only its ends can know."""
+    assert run_changing_schedule(seed).problems == ()
+
+
+@pytest.mark.parametrize("seed", [7050, 7250])
+def test_routes_come_to_rest_after_changes(seed: int) -> None:
+    """One has a contract that another one before it hides; one is mended before it is improved."""
+    assert run_changing_schedule(seed).problems == ()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_promises_hold_over_ten_thousand_schedules_while_contracts_change() -> None:

@@ -18,8 +18,8 @@ class Patience:
     """Knows the network and the contracts.
 
     What entered a failed link goes another way when the failure is detected, and others that learn of the
-    failure earlier may send around it meanwhile. So frames are late by a dead interval and a detour at most,
-    as far as this gateway can tell from its own links and the map.
+    failure earlier may send around it meanwhile. So frames are late by a dead interval and a detour at most:
+    the longest interval of all links, since it is not known here which ones the missing frames are on.
     """
 
     def __init__(self, rules: Rules, neighbours: Neighbours, live: LiveMap) -> None:
@@ -31,6 +31,7 @@ class Patience:
     def detour_s(self) -> float:
         """How much later than others a frame may come that had to take another way."""
         dead_s = max((each.monitor.dead_interval_s for each in self._neighbours if each.usable), default=0.0)
+        dead_s = max(dead_s, self._live.measured.longest_dead_ms / 1000)
         return min(SETTLED_S, max(MIN_HOLD_S, dead_s + 2 * self._live.farthest_s))
 
     def hold_s(self, frame: Frame) -> float:

@@ -96,6 +96,13 @@ class _Flow:
         if self._due is not None and held.until < self._due:
             self._due = held.until
 
+    def prolong(self, patience: Holding, now: float) -> None:
+        """Ask once more how long frames may be held whose time is up: more may be known by now."""
+        for sequence, held in self.held.items():
+            if held.until <= now:
+                self.held[sequence] = held._replace(until=held.since + patience.hold_s(held.frame))
+        self._due = None
+
     def take(self, sequence: int) -> _Held:
         """A frame need not wait any more."""
         self._first = self._due = None
@@ -276,6 +283,8 @@ class Resequencer:
         return False
 
     def _expire(self, flow: _Flow, now: float, ready: list[Frame]) -> None:
+        if flow.held and flow.due <= now:
+            flow.prolong(self._patience, now)
         if flow.held and flow.due <= now:
             due = max(sequence for sequence, held in flow.held.items() if held.until <= now)
             self._give_up(flow, due, now, ready)

@@ -8,6 +8,7 @@ from mangrove.model.events.event_log import EventId
 from mangrove.overlay.instructions import ServeLink
 from mangrove.overlay.links.liveness import LinkCondition, LinkMonitor, Timing
 from mangrove.overlay.links.outgoing import Outgoing, acknowledge_after_bytes
+from mangrove.overlay.network.link_state import Pace
 from mangrove.overlay.protocol.control_messages import Heartbeat, HeartbeatKind, LinkReport
 from mangrove.overlay.protocol.frames import MAX_BODY_BYTES, Frame
 from mangrove.overlay.protocol.pieces import Joining
@@ -78,28 +79,32 @@ class Neighbour:
             found.append("data waits for a link that cannot be used")
         return [f"link to {self.name}: {problem}" for problem in found]
 
-    def pace(self) -> tuple[float, float, dict[int, float]]:
-        """What the link carries, its delay, and how long topic classes wait for it, as reports tell it."""
+    def pace(self) -> Pace:
+        """How fast the link is, as reports tell it."""
         outgoing = self.outgoing
-        return (
+        monitor = self.monitor
+        return Pace(
             round(outgoing.used_mbps, 3),
-            round(1000 * self.monitor.one_way_s, 3),
+            round(1000 * monitor.one_way_s, 3),
+            # What is stuck in the only way is overtaken by nothing: nobody need wait for it elsewhere.
+            0.0 if monitor.only_way else round(1000 * monitor.dead_interval_s, 3),
             outgoing.waiting.waits.noticeable_ms(),
         )
 
     def report(self, now: float) -> LinkReport:
         """What the network should know of this link."""
         monitor = self.monitor
-        used_mbps, delay_ms, waits_ms = self.pace()
+        pace = self.pace()
         return LinkReport(
             up=self.usable,
-            delay_ms=delay_ms,
+            delay_ms=pace.delay_ms,
             jitter_ms=round(1000 * monitor.rtt_deviation_s, 3),
-            waits_ms=waits_ms,
+            waits_ms=pace.waits_ms,
             overruns=self.outgoing.waiting.overruns.noticeable(),
             availability=round(monitor.availability.share(now), 5),
-            used_mbps=used_mbps,
+            used_mbps=pace.used_mbps,
             limit_mbps=round(self.outgoing.limit_mbps, 3),
+            dead_ms=pace.dead_ms,
             cause=self.changed_by,
         )
 

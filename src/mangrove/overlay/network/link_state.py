@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -30,12 +30,14 @@ MIN_APPLIED_INTERVAL_S = 0.1
 REPEAT_S = 0.15
 MARKED_CHANGE = 0.25  # of the delay or the load that was advertised …
 MARKED_CHANGE_LEAST = 2.0  # … and at least so many milliseconds or megabits per second
+MARKED_DEAD_CHANGE = 0.5  # of the dead interval that was advertised: it goes up and down with every jitter …
+MARKED_DEAD_CHANGE_LEAST = 100.0  # … and at least so many milliseconds, of which an order of frames may hang
 
 
 class LinkMeasurements(msgspec.Struct):
     """Measured properties of links: delay, time that frames wait for it by direction and topic class, share
     of time in which it could be used; by direction also what it carries and the most it was seen to take.
-    And how long messages are inside of sites."""
+    And how long messages are inside of sites, and the longest silence for which any link is not given up."""
 
     delays_ms: dict[SitePair, float] = msgspec.field(default_factory=dict)
     waits_ms: dict[SitePair, dict[int, float]] = msgspec.field(default_factory=dict)
@@ -43,10 +45,21 @@ class LinkMeasurements(msgspec.Struct):
     used_mbps: dict[SitePair, float] = msgspec.field(default_factory=dict)
     limit_mbps: dict[SitePair, float] = msgspec.field(default_factory=dict)
     sites: dict[str, SiteReport] = msgspec.field(default_factory=dict)
+    longest_dead_ms: float = 0.0
 
     def same_delays(self, other: LinkMeasurements) -> bool:
         """Whether messages take as long on all ways as they do by another account."""
         return (self.delays_ms, self.waits_ms, self.sites) == (other.delays_ms, other.waits_ms, other.sites)
+
+
+class Pace(NamedTuple):
+    """How fast a link is: what it carries, its delay, the silence after which it is given up, and how long
+    topic classes wait for it."""
+
+    used_mbps: float
+    delay_ms: float
+    dead_ms: float
+    waits_ms: dict[int, float]
 
 
 class OwnLink(Protocol):
@@ -60,8 +73,8 @@ class OwnLink(Protocol):
     def usable(self) -> bool:
         """Whether data may be sent."""
 
-    def pace(self) -> tuple[float, float, dict[int, float]]:
-        """What it carries, its delay, and how long topic classes wait for it, as a report tells it."""
+    def pace(self) -> Pace:
+        """How fast it is, as a report tells it."""
 
 
 class _Pending(msgspec.Struct):
@@ -137,7 +150,7 @@ class LinkStateDatabase:
             if _marked(last.site.ingress_ms, site.ingress_ms) or _marked(last.site.egress_ms, site.egress_ms):
                 return False
             for link in own:
-                if _other_pace(before[link.name], *link.pace()):
+                if _other_pace(before[link.name], link.pace()):
                     return False
         self._looked_at = now
         return True
@@ -336,21 +349,25 @@ class LinkStateDatabase:
                     found.limit_mbps[end, other] = report.limit_mbps
                 if report.waits_ms:
                     found.waits_ms[end, other] = report.waits_ms
+                found.longest_dead_ms = max(report.dead_ms, found.longest_dead_ms)
         return found
 
 
 def _markedly_different(before: LinkReport, after: LinkReport) -> bool:
-    return _other_pace(before, after.used_mbps, after.delay_ms, after.waits_ms)
+    return _other_pace(before, Pace(after.used_mbps, after.delay_ms, after.dead_ms, after.waits_ms))
 
 
-def _other_pace(before: LinkReport, used_mbps: float, delay_ms: float, waits_ms: dict[int, float]) -> bool:
-    if _marked(before.used_mbps, used_mbps) or _marked(before.delay_ms, delay_ms):
+def _other_pace(before: LinkReport, pace: Pace) -> bool:
+    if _marked(before.used_mbps, pace.used_mbps) or _marked(before.delay_ms, pace.delay_ms):
         return True
-    if not waits_ms and not before.waits_ms:
+    dead_change_ms = abs(pace.dead_ms - before.dead_ms)
+    if dead_change_ms > max(MARKED_DEAD_CHANGE_LEAST, MARKED_DEAD_CHANGE * before.dead_ms):
+        return True
+    if not pace.waits_ms and not before.waits_ms:
         return False
     return any(
-        _marked(before.waits_ms.get(topic_class, 0.0), waits_ms.get(topic_class, 0.0))
-        for topic_class in before.waits_ms.keys() | waits_ms.keys()
+        _marked(before.waits_ms.get(topic_class, 0.0), pace.waits_ms.get(topic_class, 0.0))
+        for topic_class in before.waits_ms.keys() | pace.waits_ms.keys()
     )
 
 

@@ -135,8 +135,9 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     `waits_ms` is by topic class; classes that hardly wait are left out. So are `overruns`, the share of
     frames that wait longer than the link's part of their time. `availability` is the share of time
     in which the link could be used. `used_mbps` is what this end sends, `limit_mbps` the most that the link
-    was seen to take, 0 while it was never too slow. `cause` names the event at that end which made it usable
-    or not, so that what follows elsewhere can be told as one story.
+    was seen to take, 0 while it was never too slow. `dead_ms` is the silence after which this end gives the
+    link up, until which others may overtake what is stuck in it; 0 where there is no other way. `cause` names
+    the event at that end which made it usable or not, so that what follows can be told as one story.
     """
 
     up: bool
@@ -147,6 +148,7 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     availability: Share = 1.0
     used_mbps: Megabits = 0.0
     limit_mbps: Megabits = 0.0
+    dead_ms: Milliseconds = 0.0
     cause: Annotated[str, msgspec.Meta(max_length=MAX_CAUSE_LENGTH)] = ""
 
 

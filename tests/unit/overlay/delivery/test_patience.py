@@ -20,11 +20,12 @@ RULES = TopicRules(
 BEST_EFFORT = 2
 
 
-def patience(delay_ms: float = 1.0, heartbeat_s: float = 0.05) -> Patience:
+def patience(delay_ms: float = 1.0, heartbeat_s: float = 0.05, longest_dead_ms: float = 0.0) -> Patience:
     """Of gateway a on the line a – b – c."""
     shape = federation(("a", "b"), ("b", "c"), topics=RULES)
     live = LiveMap(shape, "a")
-    live.update(frozenset(), LinkMeasurements(delays_ms={("a", "b"): delay_ms, ("b", "c"): delay_ms}))
+    delays_ms = {("a", "b"): delay_ms, ("b", "c"): delay_ms}
+    live.update(frozenset(), LinkMeasurements(delays_ms=delays_ms, longest_dead_ms=longest_dead_ms))
     neighbours = Neighbours(["b"], Timing(heartbeat_s=heartbeat_s), 1 << 20)
     neighbours["b"].monitor.condition = LinkCondition.NORMAL
     return Patience(RULES, neighbours, live)
@@ -37,6 +38,14 @@ def test_the_hold_follows_the_network() -> None:
     assert longer == pytest.approx(0.2 + 0.24), "a dead interval, and twice the way to c"
     assert patience(delay_ms=60.0, heartbeat_s=0.1).hold_s(waits) == pytest.approx(longer + 0.1)
     assert patience(delay_ms=1000.0).hold_s(waits) == SETTLED_S
+
+
+def test_what_is_stuck_in_a_link_elsewhere_is_waited_for() -> None:
+    """A link that loses packets is given up late, and only its ends would know."""
+    waits = frame(topic_class=BEST_EFFORT)
+    assert patience(longest_dead_ms=100.0).hold_s(waits) == MIN_HOLD_S, "that of the own link is longer"
+    assert patience(longest_dead_ms=700.0).hold_s(waits) == pytest.approx(0.7 + 0.004)
+    assert patience(longest_dead_ms=1200.0).hold_s(waits) == SETTLED_S
 
 
 def test_nothing_is_held_until_it_is_late_but_what_is_late_anyway_keeps_its_order() -> None:
