@@ -15,11 +15,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 from mangrove.pipelines.output import output_directory
 from mangrove.pipelines.session.settings import SparkSettings
 from mangrove.pipelines.spark_session import opened
+
+START_S = 120.0
+
+
+def await_a_machine(spark: SparkSession) -> None:
+    """Wait until an executor is there: the job has little patience, and executors start slowly."""
+    deadline = time.monotonic() + START_S
+    while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 2:
+        if time.monotonic() > deadline:
+            raise MangroveError(f"no executor in {START_S:g} s")
+        time.sleep(0.1)
 
 
 def main() -> None:
@@ -42,6 +54,8 @@ def main() -> None:
 
     try:
         with opened(dataclasses.replace(settings, patience_s=given.patience)) as spark:
+            if (given.master or "").startswith("spark:"):
+                await_a_machine(spark)
             frame = spark.range(0, 8, numPartitions=2).mapInArrow(busy, "id bigint")
             with output_directory(given.output, "endless") as directory:
                 (directory / "half").write_text("half\n")
