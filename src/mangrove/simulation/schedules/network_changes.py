@@ -40,6 +40,8 @@ class NetworkChanges:
         self.joined = 0
         self.crashed = 0
         """Gateways that died, and were then expelled."""
+        self.changed_at = float("-inf")
+        """When a gateway adopted a version the last time."""
         net.adopted = self._adopted
 
     # -- what is asked for --------------------------------------------------------------------------------
@@ -112,6 +114,7 @@ class NetworkChanges:
     # -- what comes of it ---------------------------------------------------------------------------------
 
     def _adopted(self, name: str, document: FederationDocument) -> None:
+        self.changed_at = self._net.now
         engine = self._net.engines[name]
         if engine.departed:
             self._net.at(self._net.now + STOPPED_S, partial(self._stop, name, engine))

@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
+from mangrove.model.site_pair import site_pair
 from mangrove.overlay.events.happenings import ContractMet, RouteRequested, StatementRefused
 from mangrove.simulation.forging.beliefs import false_beliefs
 from mangrove.simulation.forging.forger import FALSE_BODY, LURE, LyingGateway
@@ -37,10 +38,12 @@ LAST_S = 3.0
 QUIET_S = 180.0
 """Longer than any hold before an improvement."""
 QUIET_EVERY = 50
+"""One schedule of so many goes on for `QUIET_S`."""
 LIE_EVERY_S = 0.02
 LIES_S = 2.0
 """For so long lies are told after everything has healed."""
-"""One schedule of so many goes on for `QUIET_S`."""
+KNOWN_S = 2.0
+"""Within which everybody knows of a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +205,21 @@ class _Run:
     # -- agreement ----------------------------------------------------------------------------------------
 
     def _check_known(self, fault: Fault) -> None:
-        """A single failure that has lasted for long is known to all who can know, exactly."""
-        if not self._alone or fault.end_s - fault.start_s < 2.0 or self.changes is not None:
+        """A single failure that has lasted for long is known to all who can know, exactly.
+
+        So it is if domains and links have changed meanwhile, but not just now.
+        """
+        since = self.began + fault.start_s
+        if self.changes is not None:
+            since = max(since, self.changes.network.changed_at)
+        if not self._alone or self.net.now - since < KNOWN_S:
             return
-        failed = frozenset(
-            pair for pair in self.net.links if pair == fault.where or set(pair) & set(fault.where[:1])
-        )
-        if fault.kind is FaultKind.BLACK_HOLE:
-            failed = frozenset([self.net.link(*fault.where).ends])
+        cut, dead = (site_pair(*fault.where), "") if len(fault.where) == 2 else (None, fault.where[0])
         for name, engine in self.net.engines.items():
-            reached = self.setting.reached(name, without=failed)
-            knowable = {pair for pair in failed if set(pair) & reached}
+            pairs = {link.pair for link in engine.federation.links}
+            failed = frozenset(pair for pair in pairs if pair == cut or dead in pair)
+            reached = engine.federation.reachable(name, failed)
+            knowable = {pair for pair in failed if name in pair or reached.intersection(pair)}
             if engine.failed_links != knowable:
                 self.problems.append(
                     f"{name} believes {sorted(engine.failed_links)} failed, not {sorted(knowable)}"
