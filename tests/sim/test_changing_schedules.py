@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Collection, Sequence
 
 import pytest
@@ -39,6 +41,27 @@ def test_what_is_stuck_in_a_link_that_loses_packets_keeps_its_turn(seed: int) ->
 def test_routes_come_to_rest_after_changes(seed: int) -> None:
     """One has a contract that another one before it hides; one is mended before it is improved."""
     assert run_changing_schedule(seed).problems == ()
+
+
+def test_a_seed_means_the_same_in_every_process() -> None:
+    """Whatever order sets have there. In two, somebody knows of a failure by a link that was removed."""
+    told = (
+        "from mangrove.simulation.schedules.run import run_changing_schedule\n"
+        "print([run_changing_schedule(seed) for seed in (12, 3381, 5274)])"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", told],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": each},
+            text=True,
+        )
+        for each in ("1", "2")
+    ]
+    first, second = (process.communicate()[0] for process in processes)
+    assert first == second
+    assert "seed=5274" in first
+    assert first.count("problems=()") == 3
 
 
 @pytest.mark.soak

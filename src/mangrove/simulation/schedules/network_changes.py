@@ -92,7 +92,7 @@ class NetworkChanges:
 
     def _unlink(self, now: Network) -> Network | None:
         base = self._base.pairs
-        free = sorted(pair for pair in now.pairs if pair not in base or self._chance.random() < 0.3)
+        free = [pair for pair in sorted(now.pairs) if pair not in base or self._chance.random() < 0.3]
         if not free:
             return None
         gone = self._chance.choice(free)
