@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from mangrove.overlay.protocol.frames import Frame, Name, Predecessor, most_frames
+from mangrove.overlay.protocol.frames import YOUNG, Frame, Name, Predecessor, most_frames
 
 MAX_FLOWS = 4096
 MAX_HELD_BYTES = 16 << 20
@@ -24,8 +24,6 @@ SETTLED_S = 1.0
 """A way on which frames came for so long, never so far apart, is in use; no hold is longer."""
 PAUSE_S = 0.15
 """Shorter than a link that failed is away: what is missing after such a pause may be on a detour."""
-YOUNG = 16
-"""A flow that is not known here and has sent more frames began before this gateway did."""
 ANYWHERE = -1
 """Next sequence of a flow that is joined in the middle: whichever comes first."""
 MAX_LINKED = 64
@@ -155,7 +153,7 @@ class Resequencer:
         ready: list[Frame] = []
         flow = self._flows.get((frame.origin, frame.epoch, frame.flow_id))
         if flow is None:
-            first = ANYWHERE if frame.sequence > YOUNG else min(1, frame.sequence)
+            first = min(1, frame.sequence) if frame.begun_lately else ANYWHERE
             flow = self._begin((frame.origin, frame.epoch, frame.flow_id), first, ready)
         flow.saw(frame, now)
         if frame.sequence < flow.next:

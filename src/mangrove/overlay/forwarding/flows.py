@@ -6,6 +6,7 @@ as the body of one frame when the buffer is done. Nothing waits for a timer.
 A subject moves to another flow when other domains begin or cease to want it. So that order survives the move,
 a new *generation* begins with every such change, and the first frame of each flow in a generation names its
 predecessors: the last frames of the flows of its topic class that were in use before and share a destination.
+While a flow is young, its frames say so: who hears one of them first waits for those before it.
 
 A queue group that has members in several domains is served once: by its own domain's, else by the nearest
 domain's (`nearest`). So a subject may need several flows, one for each domain that serves groups of it, whose
@@ -30,13 +31,20 @@ from mangrove.model.versions.network import is_retired
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.forwarding.border import Border
 from mangrove.overlay.forwarding.nearest import NearestDomains
-from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Frame, Predecessor, encode_predecessors
+from mangrove.overlay.protocol.frames import (
+    MAX_PREDECESSORS_BYTES,
+    YOUNG,
+    Frame,
+    Predecessor,
+    encode_predecessors,
+)
 
 HOP_LIMIT = 32
 MAX_FLOWS = 4096
 MAX_PREDECESSORS = 32
 MAX_SELECTORS = 16
 """A domain that selects in more ways on a subject gets everything: each costs time with every message."""
+MARK_BYTES = len(encode_predecessors([Predecessor(0, 0, 0)]))
 IN_USE_S = 2.0
 """Frames that were sent longer ago need not be waited for: longer than any hold, and a way besides."""
 
@@ -61,6 +69,7 @@ class OutboundFlow:
     __slots__ = (
         "_pieces",
         "_touched",
+        "began_at",
         "confidential",
         "destinations",
         "generation",
@@ -80,7 +89,8 @@ class OutboundFlow:
         self.confidential = key.confidential
         self.generation = 0
         """The last one in which a frame left."""
-        self.used_at = 0.0
+        self.began_at = self.used_at = 0.0
+        """When its first frame left, and its last."""
         self._pieces: list[bytes] = []
         self._touched = touched
 
@@ -179,7 +189,7 @@ class _Lane:
             for before in self.before
             if before.destinations & flow.destinations and before.flow_id != flow.id
         ]
-        while len(encode_predecessors(found)) > MAX_PREDECESSORS_BYTES:
+        while len(encode_predecessors(found)) > MAX_PREDECESSORS_BYTES - MARK_BYTES:
             found.pop()
         return tuple(found)
 
@@ -458,12 +468,19 @@ class FlowTable:
         if lane.generation != self._generation:
             lane.begin(self._generation, now, self._moved_lanes(flow.topic_class, now))
         lane.use(flow, now)
-        if flow.generation == self._generation:
+        if not flow.sequence:
+            flow.began_at = now
+        begun_lately = flow.sequence >= YOUNG and now <= flow.began_at + IN_USE_S
+        first = flow.generation != self._generation
+        if not (first or begun_lately):
             return ()
         flow.generation = self._generation
         if self._rules.contract_at(flow.topic_class).order is Order.NONE:
             return ()
-        return lane.predecessors_of(flow, now)
+        return (
+            *((Predecessor(flow.id, 0, 0),) if begun_lately else ()),
+            *(lane.predecessors_of(flow, now) if first else ()),
+        )
 
     def _moved_lanes(self, topic_class: int, now: float) -> list[_Lane]:
         """The lanes from which subjects have passed to this one lately."""

@@ -72,8 +72,16 @@ NAME = struct.Struct(">HQIQ")
 """The fields of a name, packed."""
 
 
+YOUNG = 16
+"""Who hears of a flow by a later frame first has missed its beginning, unless that frame says that its flow
+began lately."""
+
+
 class Predecessor(NamedTuple):
-    """A frame of the same origin that some of a frame's destinations get before it."""
+    """A frame of the same origin that some of a frame's destinations get before it.
+
+    Number 0 of a frame's own flow, for no destination, says that the flow began lately.
+    """
 
     flow_id: int
     sequence: int
@@ -160,6 +168,11 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
             + predecessors
             + (b"".join(_TAG.pack(*tag) for tag in self.tags) if self.tags else b"")
         )
+
+    @property
+    def begun_lately(self) -> bool:
+        """Whether its flow is so young that all frames before this one may still be on their way."""
+        return self.sequence <= YOUNG or any(each.flow_id == self.flow_id for each in self.predecessors)
 
     @property
     def weight_bytes(self) -> int:

@@ -127,6 +127,16 @@ def test_a_flow_is_joined_in_the_middle_and_a_young_one_at_its_beginning() -> No
     assert bodies(sequencer.arrived(unknown, 0.2)) == [5], "sent before this gateway was there"
 
 
+def test_of_a_flow_that_began_lately_the_first_frames_are_still_to_come() -> None:
+    """All that was sent before is stuck somewhere else, and what comes first has a high number."""
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    marked = [replace(flow_frame(number), predecessors=(Predecessor(1, 0, 0),)) for number in (17, 18)]
+    assert [sequencer.arrived(each, 0.0) for each in marked] == [[], []]
+    early = [bodies(sequencer.arrived(flow_frame(number), 0.1)) for number in range(1, 17)]
+    assert early == [*([number] for number in range(1, 16)), [16, 17, 18]]
+    assert not sequencer.problems()
+
+
 def test_after_a_restart_order_goes_on_where_the_journal_ends() -> None:
     sequencer = Resequencer(Seconds(0.25))
     for number in (98, 99):

@@ -8,7 +8,12 @@ from tests.kit.flow_tables import flow_of, flow_table
 from mangrove.model.topics import Contract, Order, TopicRules
 from mangrove.overlay.forwarding import flows
 from mangrove.overlay.forwarding.flows import IN_USE_S, MAX_PREDECESSORS, FlowTable
-from mangrove.overlay.protocol.frames import MAX_PREDECESSORS_BYTES, Predecessor, encode_predecessors
+from mangrove.overlay.protocol.frames import (
+    MAX_PREDECESSORS_BYTES,
+    YOUNG,
+    Predecessor,
+    encode_predecessors,
+)
 
 RULES = TopicRules((Contract(match="loose.>", order=Order.NONE), Contract(match="own.>")))
 
@@ -62,6 +67,17 @@ def test_what_was_sent_long_ago_is_not_named() -> None:
     assert send(made, "x", now=1.1 + IN_USE_S)[1] == ()
 
 
+def test_frames_of_a_young_flow_say_so() -> None:
+    made = table(("d1", "x"), ("d1", "loose.x"))
+    began_lately = (Predecessor(1, 0, 0),)
+    for _ in range(YOUNG):
+        assert send(made, "x") == (1, ()), "numbers that are low say it themselves"
+    assert send(made, "x", now=1.0 + IN_USE_S) == (1, began_lately)
+    assert send(made, "x", now=1.1 + IN_USE_S) == (1, ())
+    for _ in range(YOUNG + 1):
+        assert send(made, "loose.x") == (2, ()), "no order, nothing to wait for"
+
+
 def test_what_is_named_is_bounded() -> None:
     domains = 3000
     made = table(*((f"d{number}", f"x.{number}") for number in range(1, 60)), domains=domains)
@@ -73,6 +89,13 @@ def test_what_is_named_is_bounded() -> None:
     assert len(encode_predecessors(named)) <= MAX_PREDECESSORS_BYTES
     assert 5 < len(named) < MAX_PREDECESSORS
     assert named[0].flow_id > named[-1].flow_id, "those that were used last"
+    for _ in range(YOUNG):
+        young, _ = send(made, "x.59")
+    made.want("d1", "something else")
+    _, named = send(made, "x.59")
+    assert named[0] == Predecessor(young, 0, 0)
+    assert len(named) > 5
+    assert len(encode_predecessors(named)) <= MAX_PREDECESSORS_BYTES
 
 
 def test_who_asked_for_flows_that_were_forgotten_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
