@@ -18,6 +18,7 @@ import psutil
 from rich.console import Console
 
 from mangrove.agent.launcher import Launcher
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.client import connect
 from mangrove.testbed.surge.workload import HOME, draw_plan, federation_of
@@ -33,7 +34,9 @@ MESSAGES_BAR = 1.2
 def run(seed: int, quick: bool) -> dict[str, object]:
     """Both states, one after the other, in one federation."""
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-        return asyncio.run(_run(Path(directory), seed, QUICK_SECONDS if quick else SECONDS))
+        return run_async(
+            _run(Path(directory), seed, QUICK_SECONDS if quick else SECONDS), asyncio.new_event_loop
+        )
 
 
 async def _run(directory: Path, seed: int, seconds: float) -> dict[str, object]:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from mangrove.agent.launcher import Launcher
 from mangrove.broker.kinds import kind_of
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.client import Message, connect
 from mangrove.client.publisher import Publish
@@ -37,7 +38,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """Both, one after the other. Nothing is random here."""
     seconds = QUICK_SECONDS if quick else SECONDS
     cases = {
-        name: asyncio.run(_measured(at_edges, seconds))
+        name: run_async(_measured(at_edges, seconds), asyncio.new_event_loop)
         for name, at_edges in (("at the head", False), ("at the edges", True))
     }
     ratio = cases["at the edges"]["out_bytes_s"] / max(cases["at the head"]["out_bytes_s"], 1.0)

@@ -26,6 +26,7 @@ from rich.console import Console
 from mangrove.agent.avoidance import Avoidance, settle, tell
 from mangrove.agent.inspection import inspect, wait_for_interest
 from mangrove.cli.measurement.phase_figures import own_pause_ms, show_phases
+from mangrove.cli.running import run_async
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
 from mangrove.model.endpoints import DomainEndpoints
@@ -92,7 +93,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """One run through all phases. The seed is the emulator's; these links have neither jitter nor loss."""
     schedule = QUICK if quick else Schedule()
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-        measured = asyncio.run(_run(Path(directory), schedule, seed))
+        measured = run_async(_run(Path(directory), schedule, seed), asyncio.new_event_loop)
     return {"seed": seed, "rate_msg_s": RATE_MSG_S, **measured}
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.model.congestion.parameters import Mode
 from mangrove.testbed.damage.account import ratio
@@ -48,7 +49,9 @@ def run(seed: int, quick: bool) -> dict[str, object]:
         for label, mode in ((WITHOUT, Mode.OFF), (WITH, Mode.CONGESTED)):
             with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
                 scenario = Damage(plan, Path(directory), mode=mode, damage=LEFT, damaged=damaged)
-                report = asyncio.run(scenario.run(QUICK_DAMAGED_S if quick else DAMAGED_S))
+                report = run_async(
+                    scenario.run(QUICK_DAMAGED_S if quick else DAMAGED_S), asyncio.new_event_loop
+                )
             cases[name][label] = msgspec.to_builtins(report)
     return {"cases": cases}
 

@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.agent.inspection import gateway_status, wait_for_interest
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
@@ -64,7 +65,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """One run. The seed is the emulator's; the link has neither jitter nor loss."""
     seconds = QUICK_SECONDS if quick else SECONDS
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-        rows = asyncio.run(_run(Path(directory), seconds, seed))
+        rows = run_async(_run(Path(directory), seconds, seed), asyncio.new_event_loop)
     return {"seed": seed, "seconds": seconds, "delay_ms": DELAY_MS, "rows": msgspec.to_builtins(rows)}
 
 

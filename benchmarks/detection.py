@@ -24,6 +24,7 @@ from rich.console import Console
 
 from mangrove.agent.launcher import Launcher
 from mangrove.agent.management import ManagementConnection
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.client import connect
 from mangrove.config import parse_federation
@@ -60,7 +61,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """All in one federation; nothing here is drawn, the seed is not used."""
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
         seconds, rounds = (QUICK_SECONDS, QUICK_ROUNDS) if quick else (SECONDS, ROUNDS)
-        return asyncio.run(_run(Path(directory), seconds, rounds))
+        return run_async(_run(Path(directory), seconds, rounds), asyncio.new_event_loop)
 
 
 async def _run(directory: Path, seconds: float, rounds: int) -> dict[str, object]:

@@ -25,6 +25,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.cli.measurement.phase_figures import own_pause_ms, show_phases
+from mangrove.cli.running import run_async
 from mangrove.testbed.accounting import Figures, figures
 from mangrove.testbed.pairs.native_pair import NativePair
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
@@ -52,7 +53,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """One run through all phases. The seed is the emulator's; these links have neither jitter nor loss."""
     schedule = QUICK if quick else Schedule()
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-        phases = asyncio.run(_run(Path(directory), schedule, seed))
+        phases = run_async(_run(Path(directory), schedule, seed), asyncio.new_event_loop)
     return {
         "seed": seed,
         "rate_msg_s": RATE_MSG_S,

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.ports import PortReservation
 from mangrove.testbed.calibration_load import cpu_seconds
@@ -32,7 +33,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """Measure both paths in turns. The load is fixed, so the seed changes nothing."""
     del seed
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
-        return asyncio.run(_run(Path(directory), ports, quick))
+        return run_async(_run(Path(directory), ports, quick), asyncio.new_event_loop)
 
 
 async def _run(directory: Path, ports: PortReservation, quick: bool) -> dict[str, object]:

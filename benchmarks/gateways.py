@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from mangrove.cli.output import stderr_console
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, bad, name_column, number_column
 from mangrove.testbed.mirrors.pair import RATE_MSG_S, PairFault, PairRepetition, PairSeries
 from mangrove.testbed.mirrors.site import BOTH, PLAIN, STANDBY
@@ -46,7 +47,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
             progress.update(bars[fault], completed=counted)
 
         series = PairSeries(Path(directory), repetitions, note)
-        done = asyncio.run(series.run())
+        done = run_async(series.run(), asyncio.new_event_loop)
     return {"rate_msg_s": RATE_MSG_S, "repetitions": msgspec.to_builtins(done)}
 
 

@@ -22,6 +22,7 @@ from rich.console import Console
 
 import mangrove
 from mangrove.broker.message_ids import identity_of
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.client.connection import Connection
 from mangrove.config import parse_federation
@@ -88,8 +89,10 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     del seed
     seconds = QUICK_SECONDS if quick else SECONDS
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-        pair = asyncio.run(_pair(Path(directory) / "pair", seconds))
-        cost, unwanted = asyncio.run(_cost(Path(directory) / "cost", QUICK_PAIRS if quick else PAIRS))
+        pair = run_async(_pair(Path(directory) / "pair", seconds), asyncio.new_event_loop)
+        cost, unwanted = run_async(
+            _cost(Path(directory) / "cost", QUICK_PAIRS if quick else PAIRS), asyncio.new_event_loop
+        )
     return {
         "limit_msg_s": LIMIT_MSG_S,
         "seconds": seconds,

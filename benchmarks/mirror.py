@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mangrove.cli.output import stderr_console
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, bad, name_column, number_column
 from mangrove.testbed.mirrors.account import PAUSE_MS, Fault, counting, totals
 from mangrove.testbed.mirrors.series import NATIVE, RATE_MSG_S, FaultSeries, Series
@@ -63,7 +64,10 @@ def run(seed: int, quick: bool) -> dict[str, object]:
         def note(fault: Fault, counted: int, left_out: int) -> None:
             progress.update(bars[fault], completed=counted, out=left_out)
 
-        series = asyncio.run(Series(Path(directory, "site"), Path(directory, "native"), wanted, note).run())
+        series = run_async(
+            Series(Path(directory, "site"), Path(directory, "native"), wanted, note).run(),
+            asyncio.new_event_loop,
+        )
     faults = {each.fault.value: _summary(each) for each in series}
     return {
         "rate_msg_s": RATE_MSG_S,

@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from operator import truediv
 from typing import TYPE_CHECKING, Any
 
+from mangrove.cli.running import run_async
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -97,14 +99,14 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     server.start()
     try:
         address = here.recv()
-        found = asyncio.run(_looked_at(here, address, seconds))
+        found = run_async(_looked_at(here, address, seconds), asyncio.new_event_loop)
     finally:
         here.send("end")
         server.join(10)
         if server.is_alive():
             server.kill()
             server.join()
-    watched = asyncio.run(_while_watched(quick))
+    watched = run_async(_while_watched(quick), asyncio.new_event_loop)
     return {"sites": size[0], "links": size[1], "topics": size[2], "seconds": seconds, **found, **watched}
 
 

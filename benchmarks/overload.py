@@ -23,6 +23,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.agent.inspection import gateway_status, wait_for_interest
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
@@ -90,7 +91,9 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     runs: dict[str, object] = {}
     for name, order in ORDERS.items():
         with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-            runs[name] = asyncio.run(_run(Path(directory), _federation_file(order), seconds, seed))
+            runs[name] = run_async(
+                _run(Path(directory), _federation_file(order), seconds, seed), asyncio.new_event_loop
+            )
     return {
         "seed": seed,
         "bandwidth_mbps": BANDWIDTH_MBPS,

@@ -18,6 +18,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.cli.output import stderr_console
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.testbed.plans.scenario import EdgeFigures, LoopReport, PlanLoop
 
@@ -37,7 +38,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
             seconds=QUICK_SECONDS if quick else SECONDS,
             progress=lambda text: stderr_console().print(text),
         )
-        report = asyncio.run(loop.run())
+        report = run_async(loop.run(), asyncio.new_event_loop)
     return {
         "report": msgspec.to_builtins(report),
         "predicted_ratio": _ratio(report, "predicted"),

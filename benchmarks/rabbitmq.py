@@ -32,6 +32,7 @@ from mangrove.broker.rabbitmq.messages.publisher import Publisher
 from mangrove.broker.rabbitmq.wire import frames
 from mangrove.broker.rabbitmq.wire.connection import CHANNEL, HEARTBEAT_S, AmqpConnection
 from mangrove.broker.rabbitmq.wire.frames import Delivery
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.config import parse_federation
 from mangrove.host.ports import PortReservation
@@ -57,7 +58,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """Measure all three ways in turns. The load is fixed, so the seed changes nothing."""
     del seed
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
-        return asyncio.run(_run(Path(directory), ports, quick))
+        return run_async(_run(Path(directory), ports, quick), asyncio.new_event_loop)
 
 
 def missed(result: dict[str, object]) -> list[str]:

@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.broker.nats.server import nats_server
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.ports import PortReservation
 from mangrove.testbed.client_load import ClientLoad, ClientOutcome, Library, Reader, run_client_load
@@ -59,7 +60,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """All cases, both libraries in turns. The load is fixed, so the seed changes nothing."""
     del seed
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
-        return asyncio.run(_run(Path(directory), ports.take(HOST), quick))
+        return run_async(_run(Path(directory), ports.take(HOST), quick), asyncio.new_event_loop)
 
 
 async def _run(directory: Path, port: int, quick: bool) -> dict[str, object]:

@@ -23,6 +23,7 @@ import msgspec
 from rich.console import Console
 
 from mangrove.broker.nats.server import nats_server
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.gateway.sealing.domain_sealing import DomainSealing
 from mangrove.host.keys.directory import KeyDirectory
@@ -57,7 +58,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """Measure both kinds of topics in turns. The load is fixed, so the seed changes nothing."""
     del seed
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
-        measured = asyncio.run(_run(Path(directory), ports, quick))
+        measured = run_async(_run(Path(directory), ports, quick), asyncio.new_event_loop)
         return {**measured, "bodies": _bodies(Path(directory), quick)}
 
 

@@ -28,6 +28,7 @@ from rich.console import Console
 
 from mangrove.broker.nats.server import nats_server
 from mangrove.cli.measurement.phase_figures import show_phases
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.gateway.links.connection import LinkConnection
 from mangrove.gateway.links.links import Links
@@ -71,10 +72,10 @@ ACCOUNTS = {PLAIN: "native", SECURED: "mangrove"}
 def run(seed: int, quick: bool) -> dict[str, object]:
     """Measure both kinds of links in turns, then the ring. The seed is that of the ring's emulator."""
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
-        links = asyncio.run(_run(Path(directory), ports, quick))
+        links = run_async(_run(Path(directory), ports, quick), asyncio.new_event_loop)
     schedule = QUICK if quick else Schedule()
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
-        phases = asyncio.run(_ring(Path(directory), schedule, seed))
+        phases = run_async(_ring(Path(directory), schedule, seed), asyncio.new_event_loop)
     return {**links, "rate_msg_s": RATE_MSG_S, "black_hole_s": schedule.black_hole, "ring": phases}
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column, word_column
 from mangrove.testbed.slow.comparison import Comparison, SlowReport, Turn
 
@@ -36,7 +37,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
             QUICK_ROUNDS if quick else ROUNDS,
             QUICK_MESSAGES if quick else MESSAGES,
         )
-        report = asyncio.run(comparison.run())
+        report = run_async(comparison.run(), asyncio.new_event_loop)
     ratio, noise = _ratio_and_noise(report.turns)
     return {**msgspec.to_builtins(report), "p99_ratio": ratio, "p99_noise": noise}
 

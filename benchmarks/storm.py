@@ -21,6 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from mangrove.broker.nats.server import nats_server
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.host.keys.making import make_keys
 from mangrove.host.ports import PortReservation
@@ -57,7 +58,7 @@ STREAM = "steady.stream"
 def run(seed: int, quick: bool) -> dict[str, object]:
     """Both paths, one after the other. The seed is the emulator's, whose links have no jitter here."""
     with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory, PortReservation() as ports:
-        return asyncio.run(_run(Path(directory), ports, seed, quick))
+        return run_async(_run(Path(directory), ports, seed, quick), asyncio.new_event_loop)
 
 
 async def _run(directory: Path, ports: PortReservation, seed: int, quick: bool) -> dict[str, object]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.testbed.surge.scenario import Surge, SurgeReport
 from mangrove.testbed.surge.workload import SurgePlan, draw_plan
@@ -37,7 +38,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     for name, (plan, kill_agent, bursts) in cases.items():
         with tempfile.TemporaryDirectory(prefix="mangrove-bench-") as directory:
             surge = Surge(plan, Path(directory), kill_agent=kill_agent, bursts=bursts)
-            reports[name] = asyncio.run(surge.run(QUICK_BURST_S if quick else BURST_S))
+            reports[name] = run_async(surge.run(QUICK_BURST_S if quick else BURST_S), asyncio.new_event_loop)
     return {"cases": {name: msgspec.to_builtins(report) for name, report in reports.items()}}
 
 

@@ -19,6 +19,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 import msgspec
 from rich.console import Console
 
+from mangrove.cli.running import run_async
 from mangrove.cli.tables.table import Table, name_column, number_column
 from mangrove.gateway.mediation.exchange import Failure
 from mangrove.gateway.mediation.job import Job, Named, written
@@ -54,7 +55,7 @@ def run(seed: int, quick: bool) -> dict[str, object]:
     """Measure all kinds. The load is fixed, so the seed changes nothing."""
     del seed
     kinds = {
-        name: asyncio.run(_measure(name, transform, payload, quick))
+        name: run_async(_measure(name, transform, payload, quick), asyncio.new_event_loop)
         for name, (transform, payload) in KINDS.items()
     }
     return {"kinds": kinds, "ratio": kinds[JUDGED]["in_place_us"] / kinds[JUDGED]["through_us"]}
