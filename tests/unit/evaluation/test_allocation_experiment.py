@@ -26,6 +26,7 @@ def test_tests_differ_in_correlation_alone() -> None:
         assert problem.best_capacity_msg_s == pytest.approx(PUBLISHED["broker_model"]["capacity_msg_s"])
 
 
+@pytest.mark.timeout(300)
 def test_published_observations_hold() -> None:
     outcome = run_seed(1, Setting(), GeneticParams(generations=300))
     findings = outcome.findings()
