@@ -25,7 +25,7 @@ from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import Leaves
 from mangrove.gateway.delivery_journal import DeliveryJournal, names_in
-from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.head.connection import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.links.lines import Lines
 from mangrove.gateway.links.links import Links
