@@ -133,7 +133,7 @@ class HeadConnection:
             mirrors=mirrors,
         )
         self._queue = self._inward.queue
-        self.deliver = self._inward.deliver
+        self.deliver = self._inward.deliver  # for each frame, so without a step in between
         self.retarget = self._inward.retarget
 
         self._markers = Markers(engine.domain, self._attachment, self._queue)
