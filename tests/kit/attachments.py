@@ -10,7 +10,9 @@ from tests.kit.engines import federation, learn, with_links
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.access.border_book import BorderBook
-from mangrove.gateway.head import HeadConnection, LetterBox, Silence
+from mangrove.gateway.head.connection import HeadConnection
+from mangrove.gateway.head.interest import Silence
+from mangrove.gateway.head.inward.lines import LetterBox
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
 from mangrove.host.audit.audit_log import AuditLog

@@ -8,7 +8,8 @@ import pytest
 from tests.kit.access import rule, rules
 from tests.kit.attachments import Head, message
 
-from mangrove.gateway.head import MACHINERY, NO_INBOX, NO_WAY_BACK, STAYS_HOME
+from mangrove.gateway.head.inward.lines import MACHINERY, NO_WAY_BACK, STAYS_HOME
+from mangrove.gateway.head.outward.lines import NO_INBOX
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.refusals import Crossing
 from mangrove.model.access.rules import AccessRules, Action

@@ -8,7 +8,7 @@ from time import monotonic
 import msgspec
 
 from mangrove.errors import InputError
-from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.head.connection import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
 from mangrove.gateway.management.terms_teller import TermsTeller

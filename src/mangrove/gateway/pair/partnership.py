@@ -8,7 +8,7 @@ from time import monotonic
 
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.delivery_journal import DeliveryJournal
-from mangrove.gateway.head import HeadConnection
+from mangrove.gateway.head.connection import HeadConnection
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.sealing.sealed_traffic import SealedTraffic

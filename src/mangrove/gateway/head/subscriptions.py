@@ -21,23 +21,33 @@ class HeadSubscriptions:
     """Follows what is wanted elsewhere, also at a broker that was away.
 
     What was asked for is confirmed when the broker has taken it and (`when_known`) the domain's publishers
-    that were silent know of it.
+    that were silent know of it. A gateway that stands by asks for the same at the broker at which the other
+    one is attached, and for nothing elsewhere.
     """
 
     def __init__(
         self,
         engine: OverlayEngine,
         attachment: Attachment,
+        own: list[str],
         confirmed: Callable[[Applied], None],
         when_known: Callable[[Callable[[], None]], None],
     ) -> None:
+        """`own` is what the gateway wants for itself."""
         self._engine = engine
         self._attachment = attachment
+        self._own = own
         self._confirmed = confirmed
         self._when_known = when_known
-        self._attached = False
+        self._broker: str | None = None
+        """The one that is there."""
+        self._other_at = ""
+        """Where the gateway is attached that carries while this one stands by, as far as is known."""
+        self._listening = False
+        """Whether this one, standing by, is subscribed like that."""
+        self._subscribed = False
         self._times = 0
-        """How often the broker was there."""
+        """How often all was asked for anew."""
         self._writable = True
         self._to_confirm: dict[str, tuple[str, int, int]] = {}
         self._confirming = False
@@ -48,33 +58,63 @@ class HeadSubscriptions:
     @property
     def taken(self) -> bool:
         """Whether the broker has taken all that was asked of it."""
-        if not self._attached or self._confirming or self._left:
+        if not self._subscribed or self._confirming or self._left:
             return False
         return self._engine.standing_by or not self._to_confirm
 
-    def attached(self, own: list[str]) -> None:
-        """The broker is there, and knows nothing; `own` is what the gateway wants for itself."""
-        self._attached = True
+    def attached(self, broker: str) -> None:
+        """The broker of this name is there, and knows nothing."""
+        self._broker = broker
+        self._listening = False
+        if self._engine.standing_by:
+            self._listen()
+        else:
+            self._subscribe()
+
+    def begin(self) -> None:
+        """The gateway, which stood by, carries: the others hear that their interest was acted upon."""
+        if self._listening:
+            self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
+            self.confirm(())
+        elif self._broker is not None:
+            self._subscribe()
+
+    def other_at(self, broker: str) -> None:
+        """The gateway that carries, while this one stands by, is attached to a broker of this name.
+
+        At the same one, what it carries is asked for here too, and thrown away: so when it dies, nothing is
+        lost until this one is heard. At different ones, what it delivers would come here as if published.
+        """
+        self._other_at = broker
+        if self._engine.standing_by and self._broker is not None:
+            self._listen()
+
+    def _listen(self) -> None:
+        listening = self._other_at == self._broker != ""
+        if listening and not self._listening:
+            self._subscribe()
+        elif self._listening and not listening:
+            self._attachment.unsubscribe([*self._own, *self._engine.wanted_elsewhere()])
+            self._stop()
+        self._listening = listening
+
+    def _subscribe(self) -> None:
+        self._subscribed = True
         self._times += 1
-        self._attachment.subscribe(own)
+        self._attachment.subscribe(self._own)
         self._confirming = False
         self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
         self._left = deque(self._engine.wanted_elsewhere())
         self._subscribe_some()
 
-    def begin(self) -> None:
-        """The gateway, which stood by, carries: the others hear that their interest was acted upon."""
-        self._to_confirm |= {each[0]: each for each in self._engine.applied_interest()}
-        self.confirm(())
-
-    def end(self, own: list[str]) -> None:
-        """Ask for nothing any more at a broker that is there."""
-        self._attachment.unsubscribe([*own, *self._engine.wanted_elsewhere()])
-        self.lost()
-
     def lost(self) -> None:
         """The broker is gone."""
-        self._attached = False
+        self._broker = None
+        self._listening = False
+        self._stop()
+
+    def _stop(self) -> None:
+        self._subscribed = False
         self._writable = True
         self._left.clear()
         if self._next_slice is not None:
@@ -102,7 +142,7 @@ class HeadSubscriptions:
 
     def change(self, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
         """Other domains want other subjects; a broker that is away is told when it is back."""
-        if self._attached:
+        if self._subscribed:
             self._attachment.subscribe(add)
             self._attachment.unsubscribe(remove)
 
@@ -114,7 +154,7 @@ class HeadSubscriptions:
         self._to_confirm |= {each[0]: each for each in applied}
         if self._engine.standing_by:
             return
-        if self._attached and self._to_confirm and not (self._confirming or self._left):
+        if self._subscribed and self._to_confirm and not (self._confirming or self._left):
             self._confirming = True
             asked = tuple(self._to_confirm.values())
             self._to_confirm.clear()
@@ -127,5 +167,5 @@ class HeadSubscriptions:
 
     def _known(self, applied: Applied, times: int) -> None:
         # A broker that was lost meanwhile is asked again when it is back.
-        if self._attached and times == self._times:
+        if self._subscribed and times == self._times:
             self._confirmed(applied)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mangrove.gateway.head_queue import HeadQueue
+from mangrove.gateway.head.inward.queue import HeadQueue
 
 
 class Ends:

@@ -9,8 +9,8 @@ import pytest
 from tests.kit.attachments import Head, message
 from tests.kit.work import lines_of
 
-from mangrove.gateway.head import NOT_BACK
-from mangrove.gateway.head_subscriptions import SUBSCRIBED_PER_TURN
+from mangrove.gateway.head.connection import NOT_BACK
+from mangrove.gateway.head.subscriptions import SUBSCRIBED_PER_TURN
 from mangrove.model.topics import Contract, Queue, Scope, TopicRules
 from mangrove.overlay.interest.interest_exchange import WITHDRAW_AFTER_S
 from mangrove.overlay.protocol.bodies import WireError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mangrove.gateway.head_queue import Waiting
+from mangrove.gateway.head.inward.queue import FROM_HERE, Waiting
 from mangrove.gateway.mediation.manner import AS_IT_IS
 from mangrove.overlay.forwarding.flows import HOP_LIMIT
 
@@ -20,7 +20,7 @@ class ForAbsent:
         self._kept_bytes = 0
         self.hop_limit = HOP_LIMIT
         """What the frame had left whose messages are being taken."""
-        self.origin = ""
+        self.origin = FROM_HERE
         """Where it came from."""
         self.manner = AS_IT_IS
         """How it comes in."""

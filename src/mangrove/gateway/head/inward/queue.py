@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 from mangrove.gateway.mediation.manner import AS_IT_IS, Manner
 
+FROM_HERE = ""
+"""The origin of messages of this domain that come back to it: they pass no border."""
+
 Waiting: TypeAlias = tuple[bytes, int, str, Manner]
 """A body, what its frame had left of hops, the domain that it came from, and how it comes in."""
 
@@ -37,7 +40,7 @@ class HeadQueue:
         """Whether nothing waits and nothing need wait."""
         return self._open and not self._held
 
-    def send(self, body: bytes, hop_limit: int, origin: str = "", manner: Manner = AS_IT_IS) -> None:
+    def send(self, body: bytes, hop_limit: int, origin: str = FROM_HERE, manner: Manner = AS_IT_IS) -> None:
         """Deliver now, or when the broker can take it; `hop_limit` is what its frame had left."""
         if self._open:
             self._deliver(body, hop_limit, origin, manner)

@@ -1,0 +1,1 @@
+"""From other domains to the head broker: bodies of frames, what waits of them, and what their lines mean."""
