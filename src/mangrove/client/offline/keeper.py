@@ -181,6 +181,8 @@ class Keeper:
         """See `WireListener`: what the broker may have had alone waits again."""
         if self._sender is None:
             return
+        # Since that was looked at last, more may have been sent than subscribers would know again.
+        self._settle(asyncio.get_running_loop().time())
         self._take_back()
 
     def wire_back(self, wire: ClientConnection) -> None:
