@@ -151,6 +151,22 @@ async def test_bad_messages_cost_themselves_alone(module: str) -> None:
         assert "returned int, not bytes" in made.notes.details[b"garbage"]
 
 
+@pytest.mark.parametrize(
+    ("word", "bad"), [(b"half", {b"half": Failure.RAISED}), (b"kind", {})], ids=["half a character", "a kind"]
+)
+async def test_what_cannot_be_sent_as_it_is_costs_no_other_message(
+    module: str, word: bytes, bad: dict[bytes, Failure]
+) -> None:
+    """Words that are no text, and bytes of a kind of their own: one process makes do with both."""
+    payloads = [b"first", word, b"next", b"last"]
+    async with bench() as made:
+        made.take(made_use(module), *payloads)
+        await made.notes.expect(len(payloads))
+        assert made.notes.failures == bad
+        assert made.notes.out == [b"did " + each for each in payloads if each not in bad]
+        assert made.started == {"obedient": 1}
+
+
 async def test_what_is_too_large_is_refused(module: str) -> None:
     use = Named("large", Transform(function=f"{module}:doubled", max_bytes=10))
     async with bench() as made:
