@@ -184,7 +184,7 @@ class RenamedAttachment:
 
     def undelivered(self, reason: str, count: int, topic: str = "") -> None:
         """See `AttachmentOwner`."""
-        self._owner.undelivered(reason, count)
+        self._owner.undelivered(reason, count, (topic and self._site.names.leaving(topic)) or "")
 
     def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """Everything is to be said anew, both ways."""
