@@ -8,6 +8,8 @@ from tests.kit.attachments import FakeAttachment, Head
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.gateway.naming.site_names import RenamedAttachment, SiteNames
 from mangrove.model.names.mapping import NameMapping
+from mangrove.model.selectors.group_names import selecting_group
+from mangrove.model.selectors.selector import Selector
 
 MAPPINGS = [NameMapping(local="plant.>", federation="site.oslo.>")]
 
@@ -35,3 +37,17 @@ async def test_what_the_broker_could_not_hand_over_is_booked_by_the_federations_
     renamed.broker.owner.undelivered("no room", 3, local)
     assert renamed.head.ledger.dropped == {"no room": 3}
     assert dict(renamed.head.ledger.history.totals.dropped.topics) == booked
+
+
+async def test_subscribers_that_came_and_went_leave_nothing_behind() -> None:
+    """Each that selects is a group of its own name: of a hundred thousand nothing may stay."""
+    renamed = Renamed()
+    selector = Selector("severity >= 3")
+    renamed.broker.subscribers(("plant.hall", "workers", True))
+    for number in range(1000):
+        group = selecting_group(f"tag{number}", selector)
+        renamed.broker.subscribers(("plant.*", group, True))
+        assert renamed.site.served("site.oslo.hall", (group, "workers")) == (group, "workers")
+        renamed.broker.subscribers(("plant.*", group, False), ("plant.never", "unknown", False))
+        assert renamed.site.served("site.oslo.hall", (group, "workers")) == ("workers",)
+    assert list(renamed.site._groups) == ["workers"]
