@@ -130,6 +130,17 @@ def test_loads_are_what_was_counted_between_two_looks() -> None:
     assert meter.links.get(FIRST, load).first_bps != load.first_bps, "a gateway that restarted counts anew"
 
 
+def test_a_clock_that_is_set_back_costs_one_look() -> None:
+    """A machine that learns the time after its start must not show the loads of then for hours."""
+    meter, history = LoadMeter(), DelayHistory()
+    for at, count in ((9_000.0, 1_000), (9_002.0, 2_000), (500.0, 3_000), (501.0, 4_000)):
+        meter.look(changed_bytes(count), at)
+        history.look(sight(changed_bytes(count), at=at))
+    assert meter.links[FIRST].first_bps == pytest.approx(8 * 1_000 / 1)
+    topic = FEDERATION.topics.contracts[0].match
+    assert [each.at for each in history.of(topic)] == [500.0, 501.0]
+
+
 def changed_bytes(count: int) -> FederationStatus:
     status = invented_status(FEDERATION, tick=1)
     gateway = next(each.gateway for each in status.domains if each.domain == FIRST[0])

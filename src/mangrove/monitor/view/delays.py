@@ -37,8 +37,10 @@ class DelayHistory:
 
     def look(self, sight: Sight) -> None:
         """Take note of what is observed now."""
-        if sight.at - self._at < SAMPLE_S:
+        if 0 <= sight.at - self._at < SAMPLE_S:
             return
+        if sight.at < self._at:  # the clock was set back: what was is in no order with what comes
+            self._samples.clear()
         self._at = sight.at
         observed: dict[str, tuple[float, int, int]] = {}
         names = sight.names
