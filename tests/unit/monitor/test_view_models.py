@@ -17,7 +17,7 @@ from mangrove.model.topic_counts import TopicTally, TopicTotals
 from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.brokers import brokers
 from mangrove.monitor.view.danger import danger
-from mangrove.monitor.view.delays import KEPT, DelayHistory
+from mangrove.monitor.view.delays import KEPT, SAMPLE_S, DelayHistory
 from mangrove.monitor.view.load import LoadMeter
 from mangrove.monitor.view.network import NetworkView, network
 from mangrove.monitor.view.past import network_at, routes_at
@@ -139,6 +139,19 @@ def test_a_clock_that_is_set_back_costs_one_look() -> None:
     assert meter.links[FIRST].first_bps == pytest.approx(8 * 1_000 / 1)
     topic = FEDERATION.topics.contracts[0].match
     assert [each.at for each in history.of(topic)] == [500.0, 501.0]
+
+
+def test_a_topic_that_is_gone_is_forgotten_with_its_last_sample() -> None:
+    history, topic = DelayHistory(), FEDERATION.topics.contracts[0].match
+    for turn in range(3):
+        history.look(sight(invented_status(FEDERATION, tick=turn), at=100.0 + turn))
+    assert len(history.of(topic)) == 3
+    quiet = msgspec.structs.replace(invented_status(FEDERATION, tick=5), domains=())
+    history.look(sight(quiet, at=102.0 + KEPT * SAMPLE_S))
+    assert len(history.of(topic)) == 3
+    history.look(sight(quiet, at=104.0 + KEPT * SAMPLE_S))
+    assert history.of(topic) == ()
+    assert history.in_time(topic) is None
 
 
 def changed_bytes(count: int) -> FederationStatus:
