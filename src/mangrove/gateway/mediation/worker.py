@@ -147,13 +147,16 @@ def _writable(text: str) -> str:
 
 
 def limit_memory(size_bytes: int) -> None:
-    """Let the process grow by so much beyond what it is now."""
+    """Let the process grow by so much beyond what it is now, as far as its gateway itself may."""
     try:
         with open("/proc/self/statm", "rb") as pages:  # noqa: PTH123 (a path object would be loaded for it)
             present = int(pages.read().split()[0]) * _PAGE
     except OSError:
         present = 0
-    resource.setrlimit(resource.RLIMIT_AS, (present + size_bytes, present + size_bytes))
+    limit, allowed = present + size_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]
+    if allowed != resource.RLIM_INFINITY:
+        limit = min(limit, allowed)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
