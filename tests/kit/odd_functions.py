@@ -19,6 +19,10 @@ import time
 kept = []
 
 
+class Kind(bytes):
+    """Bytes all the same, as those of libraries are."""
+
+
 def obedient(payload, subject, headers):
     match payload.split(b" ")[0]:
         case b"hang":
@@ -42,6 +46,10 @@ def obedient(payload, subject, headers):
         case b"spin":
             while True:
                 pass
+        case b"half":
+            raise ValueError("no unit: \\ud800")
+        case b"kind":
+            return Kind(b"did " + payload)
         case b"headers":
             return repr(sorted(headers.items())).encode()
     return b"did " + payload

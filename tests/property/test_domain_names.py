@@ -7,9 +7,12 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mangrove.model.federation import Domain, Federation
 from mangrove.model.names.domain_names import DomainNames
+from mangrove.model.names.local_view import local_rules
 from mangrove.model.names.mapping import Direction, NameMapping, mapping_problems
 from mangrove.model.subjects import covers, matches
+from mangrove.model.topics import Contract, TopicRules
 
 TOKENS = "abc"
 SUBJECTS = [".".join(tokens) for size in (1, 2, 3, 4) for tokens in product(TOKENS, repeat=size)]
@@ -102,6 +105,27 @@ def test_a_pattern_inside_one_space_is_translated_exactly(
     assert [s for s in SUBJECTS if any(matches(each, s) for each in asked)] == [
         s for s in SUBJECTS if (here := mapped.entering(s)) is not None and matches(pattern, here)
     ]
+
+
+@given(names, st.lists(patterns, max_size=4, unique=True))
+def test_a_local_name_has_the_contract_of_the_federations_name(
+    some: tuple[NameMapping, ...], matching: list[str]
+) -> None:
+    """Also where a wildcard of another contract reaches over it by the letters of its local name."""
+    contracts = tuple(Contract(match=each, deadline_ms=at + 1.0) for at, each in enumerate(matching))
+    federation = Federation(
+        name="f",
+        domains={"a": Domain(name="a", base_port=4000, names=some)},
+        links=(),
+        topics=TopicRules(contracts),
+    )
+    rules = local_rules(federation, "a")
+    free = DomainNames([NameMapping(local=m.local, federation=m.federation) for m in some])
+    for subject in SUBJECTS:
+        there = free.leaving(subject)
+        if there is not None:
+            wanted = federation.topics.contract_of(there)
+            assert rules.contract_of(subject).deadline_ms == wanted.deadline_ms
 
 
 @given(patterns)

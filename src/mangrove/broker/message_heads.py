@@ -15,6 +15,8 @@ STATUS_HEADER = "Status"
 DESCRIPTION_HEADER = "Description"
 NO_RESPONDERS = b"503"
 _CRLF = b"\r\n"
+_HALF = re.compile("[\ud800-\udfff]")
+"""Of UTF-16; bytes of a command line that are not UTF-8 become such, too."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
@@ -24,6 +26,8 @@ def header_problem(name: str, value: str) -> str:
         return "its name is empty, or has more in it than letters, digits and a few signs"
     if "\r" in value or "\n" in value:
         return "its value is more than one line"
+    if not value.isascii() and _HALF.search(value):
+        return "its value has half a character in it"
     return ""
 
 

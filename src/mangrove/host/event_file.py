@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -13,6 +15,8 @@ from mangrove.model.events.event_log import Event, document, event_number
 if TYPE_CHECKING:
     from mangrove.host.tracing.decisions import DecisionSpans
     from mangrove.host.tracing.tracer import Tracer
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 16 << 20
 
@@ -23,6 +27,10 @@ class EventFile:
     def __init__(self, path: Path | None, tracer: Tracer | None = None) -> None:
         """With a `tracer`, events are spans as well."""
         self._path = path
+        self._lost = 0
+        """Events that could not be written, as when the disk is full, since one could be."""
+        self._sound = False
+        """Whether the file is known to end with a whole line."""
         # Events carry the event loop's time; on disk they carry the time of day.
         self._clock_shift_s = time.time() - time.monotonic()
         self._spans: DecisionSpans | None = None
@@ -45,7 +53,7 @@ class EventFile:
         return 0
 
     def write(self, events: list[Event]) -> None:
-        """Write events down."""
+        """Write events down. Nothing is raised: a full disk costs the story, and stops nobody."""
         if events and self._spans is not None:
             self._spans.tell(events)
         if not events or self._path is None:
@@ -53,7 +61,29 @@ class EventFile:
         lines = b"".join(
             msgspec.json.encode(document(event, self._clock_shift_s)) + b"\n" for event in events
         )
-        if self._path.exists() and self._path.stat().st_size > MAX_BYTES:
-            self._path.rename(self._path.with_suffix(".old"))
-        with self._path.open("ab") as file:
+        try:
+            self._append(self._path, lines)
+        except OSError as error:
+            self._sound = False
+            if not self._lost:
+                log.warning("events cannot be written to %s: %s", self._path, error)
+            self._lost += len(events)
+            return
+        if self._lost:
+            log.warning("events are written to %s again; up to %d were lost", self._path, self._lost)
+            self._lost = 0
+
+    def _append(self, path: Path, lines: bytes) -> None:
+        if path.exists() and path.stat().st_size > MAX_BYTES:
+            path.rename(path.with_suffix(".old"))
+            self._sound = True
+        with path.open("a+b") as file:
+            if not self._sound and file.tell() and not _ends_with_a_line(file):
+                lines = b"\n" + lines  # what a crash or a full disk cut off spoils nothing but itself
             file.write(lines)
+        self._sound = True
+
+
+def _ends_with_a_line(file: BinaryIO) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"

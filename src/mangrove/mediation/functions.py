@@ -40,8 +40,10 @@ def found_function(name: str) -> Apply:
 
     def apply(payload: bytes, subject: str, headers: Mapping[str, str]) -> bytes | None:
         result = called(payload, subject, headers)
-        if result is None or isinstance(result, bytes):
-            return result
+        if result is None:
+            return None
+        if isinstance(result, bytes):
+            return bytes(result)  # those of a class of its own could not be sent
         raise UnfitMessageError(f"{name} returned {type(result).__name__}, not bytes")
 
     return apply

@@ -53,7 +53,7 @@ def subject_problem(text: str, *, wildcards: bool) -> str:
     """Why `text` is not a valid subject (or pattern, if `wildcards`), or an empty string if it is one."""
     if not text:
         return "it is empty"
-    if len(text.encode()) > MAX_SUBJECT_BYTES:
+    if len(text.encode(errors="replace")) > MAX_SUBJECT_BYTES:  # half a character is not printable, either
         return f"it is longer than {MAX_SUBJECT_BYTES} bytes"
     if " " in text or not text.isprintable():  # all other white space is not printable
         return "it contains white space or a control character"
@@ -72,7 +72,7 @@ def group_problem(text: str) -> str:
     """Why `text` cannot name a queue group in other domains, or an empty string if it can."""
     if not text:
         return "it is empty"
-    if len(text.encode()) > MAX_GROUP_BYTES:
+    if len(text.encode(errors="replace")) > MAX_GROUP_BYTES:
         return f"it is longer than {MAX_GROUP_BYTES} bytes"
     if " " in text or not text.isprintable():  # all other white space is not printable
         return "it contains white space or a control character"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 import pytest
 
 from mangrove.gateway.count_history import ANSWER_BYTES, CountHistory
 from mangrove.gateway.tally import Tally
-from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest
+from mangrove.model.stream.telling import Follower, Teller
+from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, TopicTotals
 
 
 def sent(history: CountHistory, **topics: int) -> None:
@@ -140,6 +143,29 @@ def test_question_and_answer_survive_the_wire() -> None:
     assert msgspec.json.decode(msgspec.json.encode(answer), type=TopicCounts) == answer
     request = TopicCountsRequest(cursor=answer.cursor)
     assert msgspec.json.decode(msgspec.json.encode(request), type=TopicCountsRequest) == request
+
+
+SIGNS = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '.*>"\\')
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [SIGNS, "0123456789abcdef", "".join(map(chr, range(0x4E00, 0x9FA5)))],
+    ids=["any", "hex", "Chinese"],
+)
+@pytest.mark.parametrize("length", [40, 200])
+def test_totals_of_very_many_topics_are_told_whatever_their_names(signs: str, length: int) -> None:
+    """Tokens for users and orders follow no rule, and cannot be packed well."""
+    draw = Random(f"{length} {signs[:9]}")
+    history = CountHistory("a", epoch=1)
+    for tally in (history.current.sent, history.current.delivered, history.current.dropped):
+        for _ in range(800_000 // (length + 16)):
+            tally.add("".join(draw.choices(signs, k=length)), draw.randrange(1, 1 << 20))
+    totals = history.so_far(5.0)
+    assert len(totals.sent.topics) > 500
+    follower = Follower(TopicTotals)
+    assert follower.hear(Teller(1).tell(totals, 1.0))
+    assert (follower.omitted_bytes, follower.account) == (0, totals)
 
 
 def test_a_hundred_thousand_topics_are_told_apart_and_an_answer_names_the_busiest() -> None:

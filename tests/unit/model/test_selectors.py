@@ -74,6 +74,7 @@ def test_selects(text: str, headers: dict[str, str], wanted: bool) -> None:
             f"it is nested deeper than {MAX_DEPTH} levels",
             "",
         ),
+        ("a LIKE 'x\udc80%'", 9, "no header can have half a character in it", ""),
         ("a" * (MAX_CHARACTERS + 1), MAX_CHARACTERS, f"it is longer than {MAX_CHARACTERS} characters", ""),
     ],
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mangrove.model.subjects import covers, is_internal, matches, subject_problem
+from mangrove.broker.message_heads import header_problem
+from mangrove.model.subjects import covers, group_problem, is_internal, matches, subject_problem
 from mangrove.model.topics import BEST_EFFORT, Contract, Scope, TopicRules, overlaps
 
 
@@ -89,3 +90,11 @@ def test_what_stays_home() -> None:
 )
 def test_overlapping_patterns(first: str, second: str, expected: bool) -> None:
     assert overlaps(first, second) is overlaps(second, first) is expected
+
+
+def test_half_a_character_is_refused_by_a_word() -> None:
+    """As a terminal that does not speak UTF-8 makes of a letter."""
+    assert "control character" in subject_problem("plant.\udcfcber", wildcards=False)
+    assert "control character" in group_problem("\udcfcber")
+    assert header_problem("place", "\udcfcber") == "its value has half a character in it"
+    assert not header_problem("place", "über 🌊")

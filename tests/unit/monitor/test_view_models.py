@@ -17,7 +17,7 @@ from mangrove.model.topic_counts import TopicTally, TopicTotals
 from mangrove.monitor.told_event import ToldEvent
 from mangrove.monitor.view.brokers import brokers
 from mangrove.monitor.view.danger import danger
-from mangrove.monitor.view.delays import KEPT, DelayHistory
+from mangrove.monitor.view.delays import KEPT, SAMPLE_S, DelayHistory
 from mangrove.monitor.view.load import LoadMeter
 from mangrove.monitor.view.network import NetworkView, network
 from mangrove.monitor.view.past import network_at, routes_at
@@ -128,6 +128,30 @@ def test_loads_are_what_was_counted_between_two_looks() -> None:
     assert meter.links[FIRST] is load, "looks that follow at once are not counted"
     meter.look(changed_bytes(5), 14.0)
     assert meter.links.get(FIRST, load).first_bps != load.first_bps, "a gateway that restarted counts anew"
+
+
+def test_a_clock_that_is_set_back_costs_one_look() -> None:
+    """A machine that learns the time after its start must not show the loads of then for hours."""
+    meter, history = LoadMeter(), DelayHistory()
+    for at, count in ((9_000.0, 1_000), (9_002.0, 2_000), (500.0, 3_000), (501.0, 4_000)):
+        meter.look(changed_bytes(count), at)
+        history.look(sight(changed_bytes(count), at=at))
+    assert meter.links[FIRST].first_bps == pytest.approx(8 * 1_000 / 1)
+    topic = FEDERATION.topics.contracts[0].match
+    assert [each.at for each in history.of(topic)] == [500.0, 501.0]
+
+
+def test_a_topic_that_is_gone_is_forgotten_with_its_last_sample() -> None:
+    history, topic = DelayHistory(), FEDERATION.topics.contracts[0].match
+    for turn in range(3):
+        history.look(sight(invented_status(FEDERATION, tick=turn), at=100.0 + turn))
+    assert len(history.of(topic)) == 3
+    quiet = msgspec.structs.replace(invented_status(FEDERATION, tick=5), domains=())
+    history.look(sight(quiet, at=102.0 + KEPT * SAMPLE_S))
+    assert len(history.of(topic)) == 3
+    history.look(sight(quiet, at=104.0 + KEPT * SAMPLE_S))
+    assert history.of(topic) == ()
+    assert history.in_time(topic) is None
 
 
 def changed_bytes(count: int) -> FederationStatus:

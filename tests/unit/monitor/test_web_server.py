@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
 from fastapi import FastAPI
+from msgspec.structs import replace
 from starlette.websockets import WebSocketDisconnect
 
 from mangrove.model.endpoints import Runtime, fixed_endpoints
@@ -18,6 +20,7 @@ from mangrove.monitor.web import channels as channels_module
 from mangrove.monitor.web.channels import Channels, TooManyWatchersError
 from mangrove.monitor.web.data import MAX_GARBAGE, add_data
 from mangrove.monitor.web.guard import Guard, own_name, same_origin
+from mangrove.monitor.web.plan_asking import ask_plans
 from mangrove.monitor.web.rendering import PAGES, Renderer
 from mangrove.overlay.events.happenings import LinkFailed
 from mangrove.simulation.statuses import invented_federation, invented_status
@@ -222,3 +225,23 @@ def test_own_names(host: str, own: bool) -> None:
 def test_no_origin_is_no_browser() -> None:
     assert same_origin("", "127.0.0.1:1")
     assert not same_origin("null", "127.0.0.1:1")
+
+
+async def test_a_site_whose_key_cannot_be_used_is_one_that_does_not_tell_its_plans(tmp_path: Path) -> None:
+    """The map says so of it; whoever opens the page of plans must not end the monitor by that."""
+    feed = Invented()
+    feed.turn()
+    runtime = feed.snapshot.runtime
+    assert runtime is not None
+    keyless = {name: replace(each, keys=str(tmp_path / name)) for name, each in runtime.domains.items()}
+    feed.snapshot = replace(feed.snapshot, runtime=replace(runtime, domains=keyless, agents=True))
+    renderer = Renderer(feed)
+    channels = Channels(feed, renderer)
+    async with channels.watching("plans", "") as channel:
+        asking = asyncio.create_task(ask_plans(channels, renderer))
+        async with asyncio.timeout(20.0):
+            shown = asyncio.create_task(channel.after(channel.number))
+            await asyncio.wait([asking, shown], return_when=asyncio.FIRST_COMPLETED)
+        assert not asking.done()
+        asking.cancel()
+    assert renderer.plans == dict.fromkeys(FEDERATION.domains)

@@ -169,13 +169,15 @@ class Steering:
         return told
 
     def _new_ones(self, now: float) -> dict[str, list[WishId]]:
-        """New subscriptions by topic, those that came first first."""
+        """New subscriptions by topic, those that were not looked at for longest first."""
         topics: dict[str, list[WishId]] = {}
         for wish, (topic, since) in self._pending.items():
             if now < since + FIRST_LOOK_S or self._occupied(topic):
                 continue
             if topic in topics or len(topics) < TOPICS_A_LOOK:
                 topics.setdefault(topic, []).append(wish)
+        for wish in [wish for wishes in topics.values() for wish in wishes]:
+            self._pending[wish] = self._pending.pop(wish)  # behind all whose turn has not come
         return topics
 
     def _others_at_home(self, topic: str) -> bool:

@@ -121,7 +121,7 @@ def transformed(given: Given, apply: Apply, max_bytes: int, *, headers: bool) ->
     except MemoryError:
         return _NO_MEMORY
     except UnfitMessageError as error:
-        return Result(Outcome.FAILED, b"", Failure.RAISED, error.message[:MAX_DETAIL])
+        return Result(Outcome.FAILED, b"", Failure.RAISED, _writable(error.message))
     except BaseException as error:  # not even SystemExit ends the process
         return Result(Outcome.FAILED, b"", Failure.RAISED, _told(error))
     if payload is None:
@@ -135,19 +135,28 @@ def transformed(given: Given, apply: Apply, max_bytes: int, *, headers: bool) ->
 def _told(error: BaseException) -> str:
     """An exception in words, though its own words may fail."""
     try:
-        return f"{type(error).__name__}: {error}"[:MAX_DETAIL]
+        return _writable(f"{type(error).__name__}: {error}")
     except Exception:
-        return type(error).__name__
+        return _writable(type(error).__name__)
+
+
+def _writable(text: str) -> str:
+    """What fits into an answer. An exception may quote half a character of a message, which cannot be sent:
+    to end over that would cost others their messages."""
+    return text[:MAX_DETAIL].encode(errors="backslashreplace").decode()[:MAX_DETAIL]
 
 
 def limit_memory(size_bytes: int) -> None:
-    """Let the process grow by so much beyond what it is now."""
+    """Let the process grow by so much beyond what it is now, as far as its gateway itself may."""
     try:
         with open("/proc/self/statm", "rb") as pages:  # noqa: PTH123 (a path object would be loaded for it)
             present = int(pages.read().split()[0]) * _PAGE
     except OSError:
         present = 0
-    resource.setrlimit(resource.RLIMIT_AS, (present + size_bytes, present + size_bytes))
+    limit, allowed = present + size_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]
+    if allowed != resource.RLIM_INFINITY:
+        limit = min(limit, allowed)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

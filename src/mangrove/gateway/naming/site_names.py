@@ -71,11 +71,12 @@ class SiteNames:
 
     def member(self, pattern: str, group: str, *, here: bool) -> None:
         """A local pattern has members of a group, or none any more."""
-        patterns = self._groups.setdefault(group, SubjectTrie())
         if here:
-            patterns.add(pattern, pattern)
-        else:
+            self._groups.setdefault(group, SubjectTrie()).add(pattern, pattern)
+        elif (patterns := self._groups.get(group)) is not None:
             patterns.remove(pattern, pattern)
+            if not patterns:
+                del self._groups[group]  # who selects has a group of its own, and there is no end of them
 
     def reaches_over(self, pattern: str) -> bool:
         """Whether a local pattern is also a name of the federation for something that is renamed here."""
@@ -184,7 +185,7 @@ class RenamedAttachment:
 
     def undelivered(self, reason: str, count: int, topic: str = "") -> None:
         """See `AttachmentOwner`."""
-        self._owner.undelivered(reason, count)
+        self._owner.undelivered(reason, count, (topic and self._site.names.leaving(topic)) or "")
 
     def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """Everything is to be said anew, both ways."""

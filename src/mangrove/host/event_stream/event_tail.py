@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,15 @@ READ_BYTES = 1 << 20
 """Of each file at a time."""
 PAGE_LINES, PAGE_BYTES = 1_000, 256 << 10
 """Of one answer: a management broker carries others' words meanwhile."""
+BEGINNING_BYTES = 256
+"""By so much of it a file is told from another: the number of its first event is in there, and the time."""
+
+
+class _Reached(NamedTuple):
+    """How far a file was read, and how it begins."""
+
+    offset: int
+    beginning: bytes
 
 
 class EventTail:
@@ -34,7 +43,7 @@ class EventTail:
         """A log that is full is renamed to `.old`, and begun anew."""
         self._paths = [each for path in paths for each in (path.with_suffix(".old"), path)]
         self._life = time.time_ns()
-        self._read: dict[tuple[int, int], int] = {}
+        self._read: dict[tuple[int, int], _Reached] = {}
         """How far each file was read, by its device and inode: a name may be of another file soon."""
         self._lines: deque[bytes] = deque()
         self._bytes = 0
@@ -70,7 +79,10 @@ class EventTail:
     def _take(self, file: BinaryIO) -> None:
         about = os.fstat(file.fileno())
         place = (about.st_dev, about.st_ino)
-        offset = self._read.get(place, max(0, about.st_size - BACKLOG_BYTES))
+        reached = self._read.get(place)
+        if reached is not None and file.read(len(reached.beginning)) != reached.beginning:
+            reached = _Reached(0, b"")  # a new file in the place of one that is gone, or one that was emptied
+        offset = max(0, about.st_size - BACKLOG_BYTES) if reached is None else reached.offset
         if about.st_size <= offset:
             return
         file.seek(offset)
@@ -85,4 +97,5 @@ class EventTail:
                     self._lines.append(line)
                     self._bytes += len(line)
                     self._count += 1
-        self._read[place] = offset
+        file.seek(0)
+        self._read[place] = _Reached(offset, file.read(min(offset, BEGINNING_BYTES)))

@@ -106,6 +106,8 @@ class PageServer:
         path = rest.partition(" ")[0].partition("?")[0]
         page = await self._page(method, path)
         length = len(page.body)
+        # Drained is then sent, to the last byte: what were left at the end would be cut off.
+        writer.transport.set_write_buffer_limits(high=0)
         lines = (
             f"HTTP/1.1 {page.status} {REASONS[page.status]}",
             f"Content-Type: {page.kind}",

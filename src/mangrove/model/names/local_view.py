@@ -6,20 +6,34 @@ from msgspec.structs import replace
 
 from mangrove.model.federation import Federation
 from mangrove.model.names.domain_names import DomainNames
-from mangrove.model.topics import TopicRules
+from mangrove.model.subjects import covers
+from mangrove.model.topics import BEST_EFFORT, Contract, TopicRules, overlaps
 
 
 def local_rules(federation: Federation, domain: str) -> TopicRules:
-    """The contracts by the names of a domain, in their order; as they are, if it has none of its own."""
+    """The contracts by the names of a domain, each subject under the one that governs it in the federation.
+
+    What is renamed comes first: the wildcard of a contract may reach over a local name by its letters, and
+    speaks of something else. Where it does, and no contract governs what is renamed, that is said.
+    """
     names = names_of(federation, domain)
     if names is None:
         return federation.topics
+    spaces = [each.local for each in names.mappings]
+    renamed: list[tuple[Contract, str]] = []
+    others: list[tuple[Contract, str]] = []
+    for contract in federation.topics.contracts:
+        for match in names.called_here(contract.match):
+            inside = any(covers(space, match) for space in spaces)
+            (renamed if inside else others).append((contract, match))
+    ungoverned = [
+        (BEST_EFFORT, space)
+        for space in spaces
+        if not any(covers(match, space) for _, match in renamed)
+        and any(overlaps(match, space) for _, match in others)
+    ]
     return TopicRules(
-        tuple(
-            replace(contract, match=match)
-            for contract in federation.topics.contracts
-            for match in names.called_here(contract.match)
-        )
+        tuple(replace(contract, match=match) for contract, match in (*renamed, *ungoverned, *others))
     )
 
 

@@ -20,6 +20,8 @@ from mangrove.model.selectors.words import SelectorError
 PREFIX = "_MGW."
 MAX_ENCODED_BYTES = 160
 """Longer ones are known to the subscriber alone: every message from another domain names these groups."""
+MAX_REMEMBERED = 1 << 12
+"""So many names need not be read again."""
 _OTHER = "~"
 _AS_IT_IS = "<>=()',$.*/:|@!~-_"
 
@@ -38,7 +40,7 @@ def selector_in(group: str) -> Selector | None:
     return _decoded(encoded) if 0 < len(encoded) <= MAX_ENCODED_BYTES else None
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=MAX_REMEMBERED)
 def _decoded(encoded: str) -> Selector | None:
     try:
         selector = Selector(unquote_plus(encoded, errors="strict"))

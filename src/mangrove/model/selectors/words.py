@@ -19,6 +19,8 @@ _SIGN = re.compile(r"<>|<=|>=|==|!=|[=<>(),]")
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _QUOTED_NAME = re.compile(r'"([^"]*)"')
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
+_HALF = re.compile("[\ud800-\udfff]")
+"""Of UTF-16; bytes of a command line that are not UTF-8 become such, too."""
 _SAME = {"==": "=", "!=": "<>"}
 
 
@@ -95,6 +97,8 @@ def _word_at(text: str, position: int) -> tuple[Word, int]:
         found = _TEXT.match(text, position)
         if found is None:
             raise SelectorError(text, position, "this text has no end", "end it with another '")
+        if (half := _HALF.search(found[0])) is not None:
+            raise SelectorError(text, position + half.start(), "no header can have half a character in it")
         return Word(Kind.VALUE, found[0], position, found[1].replace("''", "'")), found.end()
     if first == '"':
         found = _QUOTED_NAME.match(text, position)

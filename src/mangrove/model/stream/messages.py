@@ -71,12 +71,15 @@ _updates = msgspec.msgpack.Decoder(StatusUpdate)
 _watches = msgspec.json.Decoder(Watch)
 
 
-def packed(update: StatusUpdate) -> bytes:
-    """An update as it is sent; one that no broker would take is sent without what it says."""
+def packed(update: StatusUpdate, instead: StatusUpdate | None = None) -> bytes:
+    """An update as it is sent; of one that no broker would take what says the same `instead`, or else that it
+    is too large."""
     payload = _encoder.encode(update)
     if len(payload) > SMALL_BYTES:
         size, payload = len(payload), zlib.compress(payload, 1)
         if len(payload) > MAX_UPDATE_BYTES or size > MAX_ACCOUNT_BYTES:
+            if instead is not None:
+                return packed(instead)
             empty = msgspec.structs.replace(update, change=None, omitted_bytes=size)
             return _encoder.encode(empty)
     return payload

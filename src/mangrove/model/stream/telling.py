@@ -30,7 +30,8 @@ class Teller:
         whole = whole or self._last is None or self._number % WHOLE_EVERY == 0
         change = tree if whole else difference(self._last, tree)
         self._last = tree
-        return packed(StatusUpdate(self._life, self._number, at, whole, change))
+        all_of_it = StatusUpdate(self._life, self._number, at, whole=True, change=tree)
+        return packed(StatusUpdate(self._life, self._number, at, whole, change), None if whole else all_of_it)
 
     def forget(self) -> None:
         """Nobody listens any more; the next who does is told the whole."""

@@ -37,8 +37,10 @@ class DelayHistory:
 
     def look(self, sight: Sight) -> None:
         """Take note of what is observed now."""
-        if sight.at - self._at < SAMPLE_S:
+        if 0 <= sight.at - self._at < SAMPLE_S:
             return
+        if sight.at < self._at:  # the clock was set back: what was is in no order with what comes
+            self._samples.clear()
         self._at = sight.at
         observed: dict[str, tuple[float, int, int]] = {}
         names = sight.names
@@ -61,6 +63,10 @@ class DelayHistory:
             sent_s, delivered_s = rates.get(topic, (0.0, 0.0))
             slowest_ms, frames, late = observed.get(topic, (None, 0, 0))
             samples.append(Sample(round(sight.at, 1), slowest_ms, sent_s, delivered_s, frames, late))
+        oldest = round(sight.at - KEPT * SAMPLE_S, 1)
+        gone = [topic for topic, samples in self._samples.items() if samples[-1].at < oldest]
+        for topic in gone:
+            del self._samples[topic]
 
     def of(self, topic: str) -> tuple[Sample, ...]:
         """The samples of a topic, in order of time."""

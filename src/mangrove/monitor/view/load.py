@@ -47,7 +47,7 @@ class LoadMeter:
     def look(self, status: FederationStatus, now: float) -> None:
         """Take note of what was counted until now."""
         span_s = now - self._at
-        if span_s < MIN_SPAN_S:
+        if 0 <= span_s < MIN_SPAN_S:
             return
         counted = {
             (domain.domain, link.peer): link.bytes_out
@@ -55,7 +55,8 @@ class LoadMeter:
             if domain.gateway is not None
             for link in domain.gateway.links
         }
-        self.links = _loads(self._bytes, counted, span_s)
+        # A clock that was set back says nothing of rates; the next look does.
+        self.links = _loads(self._bytes, counted, span_s) if span_s > 0 else {}
         self._bytes, self._at = counted, now
 
 

@@ -8,6 +8,7 @@ import contextlib
 import msgspec
 
 from mangrove.agent.management import ManagementConnection
+from mangrove.errors import MangroveError
 from mangrove.model.agents.operations import PlanShown
 from mangrove.model.endpoints import Runtime
 from mangrove.model.plans.account import PlansTold
@@ -51,7 +52,10 @@ async def _while_looked_at(runtime: Runtime, channels: Channels, renderer: Rende
 
 async def plans_of(management: ManagementConnection) -> PlansTold | None:
     """What the leader of a domain tells of plans; None if nobody does."""
-    answer = await management.operate(PlanShown(), timeout_s=TIMEOUT_S)
+    try:
+        answer = await management.operate(PlanShown(), timeout_s=TIMEOUT_S)
+    except MangroveError:  # its key cannot be used, as the map says of it
+        return None
     if answer is None or answer.problem:
         return None
     try:

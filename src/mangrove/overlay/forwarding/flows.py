@@ -214,8 +214,10 @@ class FlowTable:
         """The domains, as bits, with plain subscribers to a subject or pattern; none where only groups want
         it. Most are literal, and only looked up."""
         self._members: dict[str, dict[str, int]] = {}
-        """The domains, as bits, that have members of queue groups for a subject or pattern; subscribers that
-        select are groups too, of their own kind (`mangrove.model.selectors.group_names`)."""
+        """The domains, as bits, that have members of queue groups for a subject or pattern."""
+        self._selecting: dict[str, dict[str, int]] = {}
+        """And that have subscribers which select: groups too, of their own kind
+        (`mangrove.model.selectors.group_names`). There may be very many, and to read a name takes time."""
         self._patterns: SubjectTrie[str] = SubjectTrie()
         self._flows: dict[FlowKey, OutboundFlow] = {}
         self._by_id: dict[int, OutboundFlow] = {}
@@ -239,14 +241,19 @@ class FlowTable:
     @property
     def wanted(self) -> int:
         """How much is wanted: subjects, for each domain and group."""
-        grouped = sum(bits.bit_count() for groups in self._members.values() for bits in groups.values())
+        of_groups = (*self._members.values(), *self._selecting.values())
+        grouped = sum(bits.bit_count() for groups in of_groups for bits in groups.values())
         return sum(map(int.bit_count, self._wanted_by.values())) + grouped
 
     def wants_of_domains(self) -> Iterator[tuple[str, str]]:
         """Domains and subjects, once for plain subscribers and once for each group."""
         for subject, plain in self._wanted_by.items():
-            for bits in (plain, *self._members.get(subject, {}).values()):
+            for bits in (plain, *self._groups(subject).values()):
                 yield from ((name, subject) for name, bit in self._bit_of.items() if bits & bit)
+
+    def _groups(self, subject: str) -> dict[str, int]:
+        """All groups for just this subject or pattern."""
+        return self._members.get(subject, {}) | self._selecting.get(subject, {})
 
     def subjects(self) -> KeysView[str]:
         """All that is wanted, by any domain."""
@@ -262,8 +269,9 @@ class FlowTable:
         before = self._wanted_by.get(subject)
         bit = self._bit_of[domain]
         if group:
-            members = self._members.setdefault(subject, {})
-            members[group] = members.get(group, 0) | bit
+            of_kind = self._members if selector_in(group) is None else self._selecting
+            groups = of_kind.setdefault(subject, {})
+            groups[group] = groups.get(group, 0) | bit
             bit = 0
         self._wanted_by[subject] = (before or 0) | bit
         if before is None and ("*" in subject or ">" in subject):
@@ -277,16 +285,12 @@ class FlowTable:
             return False
         self._generation += 1
         bit = self._bit_of[domain]
-        members = self._members.get(subject, {})
         if group:
-            members[group] = members.get(group, 0) & ~bit
-            if not members[group]:
-                del members[group]
-            if not members:
-                self._members.pop(subject, None)
+            for of_kind in (self._members, self._selecting):
+                _forget_group(of_kind, subject, group, bit)
         else:
             left = self._wanted_by[subject] = left & ~bit
-        if left or members:
+        if left or subject in self._members or subject in self._selecting:
             return False
         del self._wanted_by[subject]
         if "*" in subject or ">" in subject:
@@ -405,16 +409,11 @@ class FlowTable:
     def _wanting(self, subject: str) -> _Wanting:
         """The domains that want a literal subject, and how."""
         plain = self._wanted_by.get(subject, 0)
-        found = [self._members.get(subject, {})]
+        wanted = [subject]
         for pattern in self._patterns.match(subject) if self._patterns else ():
             plain |= self._wanted_by[pattern]
-            found.append(self._members.get(pattern, {}))
-        members: dict[str, int] = {}
-        selecting: dict[str, int] = {}
-        for group, bits in (item for groups in found for item in groups.items()):
-            kind = members if selector_in(group) is None else selecting
-            kind[group] = kind.get(group, 0) | bits
-        return _Wanting(plain, members, selecting)
+            wanted.append(pattern)
+        return _Wanting(plain, _together(self._members, wanted), _together(self._selecting, wanted))
 
     def _routes(self, plain: int, serving: dict[int, list[str]], key: FlowKey) -> tuple[Route, ...]:
         """One flow for each domain that serves groups, and one for all that have plain subscribers only."""
@@ -518,15 +517,45 @@ def _selected(wanting: _Wanting, contract: Contract) -> dict[tuple[Selector, ...
     if contract.mirror:
         return found
     rest = _union(wanting.selecting) & ~wanting.plain & ~_union(wanting.members)
-    while rest:
-        bit = rest & -rest
-        rest &= ~bit
-        groups = [group for group, bits in wanting.selecting.items() if bits & bit]
-        selectors = {each for group in groups if (each := selector_in(group)) is not None}
-        if len(selectors) <= MAX_SELECTORS:
-            key = tuple(sorted(selectors, key=lambda each: each.text))
-            found[key] = found.get(key, 0) | bit
+    by_domain: dict[int, set[Selector]] = {}
+    for group, bits in wanting.selecting.items():
+        # Who has too many is done with: of a hundred thousand only the first few are read.
+        for bit in _each_bit(bits & rest):
+            if (selector := selector_in(group)) is not None:
+                by_domain.setdefault(bit, set()).add(selector)
+                if len(by_domain[bit]) > MAX_SELECTORS:
+                    rest &= ~bit
+    for bit in _each_bit(rest):
+        key = tuple(sorted(by_domain[bit], key=lambda each: each.text))
+        found[key] = found.get(key, 0) | bit
     return found
+
+
+def _each_bit(bits: int) -> Iterator[int]:
+    """The domains of a set."""
+    while bits:
+        bit = bits & -bits
+        bits &= ~bit
+        yield bit
+
+
+def _together(groups: Mapping[str, dict[str, int]], subjects: Iterable[str]) -> dict[str, int]:
+    """The groups for all of some subjects and patterns, with their domains."""
+    found: dict[str, int] = {}
+    for subject in subjects:
+        for group, bits in groups.get(subject, {}).items():
+            found[group] = found.get(group, 0) | bits
+    return found
+
+
+def _forget_group(groups: dict[str, dict[str, int]], subject: str, group: str, bit: int) -> None:
+    """A domain has no members of a group any more."""
+    known = groups.get(subject, {})
+    left = known.get(group, 0) & ~bit
+    if left:
+        known[group] = left
+    elif known.pop(group, 0) and not known:
+        del groups[subject]
 
 
 def _union(domains: Mapping[Any, int]) -> int:

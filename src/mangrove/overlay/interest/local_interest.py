@@ -39,6 +39,8 @@ class LocalInterest:
         """Wants that the broker has confirmed, in the order in which they came."""
         self._groups: SubjectTrie[str] = SubjectTrie()
         """Queue groups by subject; those of a lost broker count until the holdover ends."""
+        self._selecting: SubjectTrie[str] = SubjectTrie()
+        """And those that stand for selectors: there may be very many, and to read a name takes time."""
         self._patterns = 0
         """How many plain wants with wildcards are in force."""
         self._stale: dict[str, None] = {}
@@ -81,11 +83,13 @@ class LocalInterest:
 
     def groups_for(self, subject: str) -> tuple[str, ...]:
         """The queue groups that want a literal subject; those that stand for selectors are no such groups."""
-        return tuple(sorted(group for group in self._groups.match(subject) if selector_in(group) is None))
+        return tuple(sorted(self._groups.match(subject)))
 
     def wants(self, subject: str) -> bool:
         """Whether anybody wants a literal subject, plainly or in a queue group."""
-        if subject in self._wanted or subject in self._stale or self._groups.match(subject):
+        if subject in self._wanted or subject in self._stale:
+            return True
+        if self._groups.match(subject) or self._selecting.match(subject):
             return True
         # There may be very many wants, and this is seldom asked: they have no other order for it.
         return self._patterns > 0 and any(
@@ -97,7 +101,7 @@ class LocalInterest:
         """Whether a literal subject is wanted only by subscribers who have not come back."""
         if not self._stale:
             return False
-        groups = self._groups.match(subject)
+        groups = self._groups.match(subject) | self._selecting.match(subject)
         covering = [subject, *patterns_over(subject)]
         keys = [want(each, group) for each in covering if each is not None for group in ("", *groups)]
         # Where not all patterns can be told, nothing is held back.
@@ -125,7 +129,13 @@ class LocalInterest:
             self._removed.add(key)
         if not group:
             return False
-        return self._groups.add(subject, group) if wanted else self._groups.remove(subject, group)
+        if not wanted:
+            return self._remove_group(subject, group)
+        of_kind = self._groups if selector_in(group) is None else self._selecting
+        return of_kind.add(subject, group)
+
+    def _remove_group(self, subject: str, group: str) -> bool:
+        return self._groups.remove(subject, group) or self._selecting.remove(subject, group)
 
     def reconsider(self, told: Callable[[str], bool], stays_home: Callable[[str], bool]) -> None:
         """Other contracts hold: pass on what was kept back, or withdraw what stays in its domain now."""
@@ -174,7 +184,7 @@ class LocalInterest:
             self._removed.add(key)
             subject, group = parts(key)
             if group:
-                self._groups.remove(subject, group)
+                self._remove_group(subject, group)
             self._patterns -= _is_pattern(key)
             self._given_up += 1
         if self._stale:

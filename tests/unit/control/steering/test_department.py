@@ -10,6 +10,7 @@ from mangrove.control.events.steering_happenings import (
     SteeringRefused,
     SubscribersSteered,
 )
+from mangrove.control.steering.department import TOPICS_A_LOOK
 from mangrove.control.stimuli import OperatorAsked
 from mangrove.evaluation.steering.trial import Playing
 from mangrove.evaluation.steering.workload import Setting, Subscriber, Topic, Workload
@@ -20,14 +21,17 @@ from mangrove.model.events.happening import Happening
 HERE, THERE = "here", "there"
 
 
-def two(*subscribers: Subscriber, rate: float = 50.0, capacity_msg_s: float = 600.0) -> Playing:
-    """`t` is published in one domain, 2 ms away from the other, where subscribers register."""
+def two(
+    *subscribers: Subscriber, rate: float = 50.0, capacity_msg_s: float = 600.0, here: tuple[str, ...] = ()
+) -> Playing:
+    """`t` is published in one domain, 2 ms away from the other, where subscribers register, and those of
+    `here` are."""
     workload = Workload(
         seed=2,
         setting=Setting(domains=2, edges=1, capacity_msg_s=capacity_msg_s),
         places={HERE: (0.0, 0.0), THERE: (400.0, 0.0)},
         links=((HERE, THERE),),
-        topics=(Topic("t", THERE, rate),),
+        topics=(Topic("t", THERE, rate), *(Topic(name, HERE, 0.01) for name in here)),
         subscribers=subscribers,
     )
     playing = Playing(workload, steer=True)
@@ -129,3 +133,13 @@ def test_an_agent_that_dies_on_the_way_leaves_nobody_in_doubt() -> None:
         found = directory(playing)
         assert (found.elsewhere == {"there-edge1": 1}) == (where == THERE)
         assert msgspec.to_builtins(found)
+
+
+def test_those_who_stay_take_no_look_from_those_who_come_behind_them() -> None:
+    """More new topics than are looked at at a time, of which the first stay at home: all have their turn."""
+    staying = [Subscriber(f"s{number}", HERE, HERE, f"u{number}", 5.0) for number in range(2 * TOPICS_A_LOOK)]
+    last = near("last", 5.5)
+    playing = two(*staying, last, here=tuple(each.topic for each in staying))
+    playing.world.run(40.0)
+    assert playing.served_in(last) == THERE
+    assert {playing.served_in(each) for each in staying} == {HERE}

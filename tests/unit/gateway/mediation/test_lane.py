@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -149,6 +151,38 @@ async def test_bad_messages_cost_themselves_alone(module: str) -> None:
         assert made.notes.out == [b"did " + each for each in payloads if each not in bad]
         assert made.notes.details[b"raise"] == "ValueError: so it was asked"
         assert "returned int, not bytes" in made.notes.details[b"garbage"]
+
+
+@pytest.mark.parametrize(
+    ("word", "bad"), [(b"half", {b"half": Failure.RAISED}), (b"kind", {})], ids=["half a character", "a kind"]
+)
+async def test_what_cannot_be_sent_as_it_is_costs_no_other_message(
+    module: str, word: bytes, bad: dict[bytes, Failure]
+) -> None:
+    """Words that are no text, and bytes of a kind of their own: one process makes do with both."""
+    payloads = [b"first", word, b"next", b"last"]
+    async with bench() as made:
+        made.take(made_use(module), *payloads)
+        await made.notes.expect(len(payloads))
+        assert made.notes.failures == bad
+        assert made.notes.out == [b"did " + each for each in payloads if each not in bad]
+        assert made.started == {"obedient": 1}
+
+
+def test_a_gateway_that_may_have_less_memory_than_its_transform_can_use_it_all_the_same() -> None:
+    """As by `ulimit -v`, or systemd's LimitAS: the lower of both limits holds."""
+    code = """
+import asyncio, resource
+from mangrove.gateway.mediation.exchange import Given
+from mangrove.gateway.mediation.trial import tried
+from mangrove.model.mediation.transform import Transform
+
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+use = Transform(function="mangrove.mediation.functions:unchanged", memory_mb=65_536, time_ms=10_000)
+print(asyncio.run(tried(use, Given("t", b"", b"as it was"), 1000)).result.payload)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.stdout == "b'as it was'\n", found.stderr
 
 
 async def test_what_is_too_large_is_refused(module: str) -> None:

@@ -56,6 +56,32 @@ def test_a_renamed_file_is_not_read_again(tmp_path: Path) -> None:
     assert numbers(tail.page(EventsQuestion())) == [1, 2]
 
 
+def test_rotations_that_give_an_inode_to_a_new_file_lose_nothing(tmp_path: Path) -> None:
+    """Of the file that is gone, its inode often goes to the one that is begun: it is read from its start."""
+    path = tmp_path / "a.jsonl"
+    tail = EventTail([path])
+    for number in range(0, 30, 3):
+        if path.exists():
+            path.rename(tmp_path / "a.old")
+        path.write_bytes(line(number) + line(number + 1))
+        tail.look()
+        with path.open("ab") as file:
+            file.write(line(number + 2))
+    assert numbers(tail.page(EventsQuestion())) == list(range(30))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 50])
+def test_a_file_that_was_emptied_is_read_from_its_start(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join(map(line, range(100, 103))))
+    tail = EventTail([path])
+    tail.look()
+    inode = path.stat().st_ino
+    path.write_bytes(b"".join(map(line, range(200, 200 + length))))
+    assert path.stat().st_ino == inode
+    assert numbers(tail.page(EventsQuestion())) == [100, 101, 102, *range(200, 200 + length)]
+
+
 def test_memory_and_answers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_tail, "KEPT", 5)
     monkeypatch.setattr(event_tail, "PAGE_LINES", 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
@@ -71,6 +72,32 @@ async def test_garbage_and_floods_are_counted(monkeypatch: pytest.MonkeyPatch) -
             "too many connections": 1,
             "TimeoutError": 2,
         }
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize("size", [1 << 15, 60_000, 100_000, 1 << 20])
+async def test_who_reads_slowly_gets_all_of_a_page(size: int) -> None:
+    """Over a network a socket takes less than a page of metrics at a time: the rest waits, and is sent."""
+
+    async def page() -> Page:
+        return Page(b"x" * size)
+
+    server = PageServer(LOCAL, {"/page": page})
+    await server.start()
+    assert server._server is not None
+    server._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    try:
+        with socket.socket() as raw:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.connect(("127.0.0.1", server.port))
+            reader, writer = await asyncio.open_connection(sock=raw, limit=4096)
+            writer.write(get("/page"))
+            await asyncio.sleep(0.05)
+            found = await reader.read()
+            writer.close()
+        assert len(found.partition(b"\r\n\r\n")[2]) == size
+        assert not server.refused
     finally:
         await server.close()
 

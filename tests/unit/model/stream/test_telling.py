@@ -88,6 +88,15 @@ def test_what_no_broker_would_take_is_left_out_and_said() -> None:
     assert follower.omitted_bytes > MAX_UPDATE_BYTES
 
 
+def test_a_change_that_is_larger_than_the_account_is_told_as_the_account() -> None:
+    """As when others of very many topics are the busiest: what came and what went is twice as much."""
+    teller, follower = Teller(1), Follower(TopicTotals)
+    for turn in range(4):
+        told = totals(**{os.urandom(50).hex(): turn for _ in range(12_000)})
+        assert follower.hear(teller.tell(told, float(turn)))
+        assert (follower.omitted_bytes, follower.lost, follower.account) == (0, 0, told)
+
+
 def test_a_bomb_is_not_unpacked() -> None:
     import zlib
 
