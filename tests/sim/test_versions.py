@@ -10,7 +10,9 @@ from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import Contract, Order, Scope, TopicRules
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.network import network_of
 from mangrove.model.versions.succession import successor
+from mangrove.overlay.protocol.frames import FrameError
 from mangrove.overlay.stimuli.replay import replay
 from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -40,6 +42,16 @@ def running(*contracts: Contract, authority: SimulatedAuthority | None = None) -
 def version(net: SimulatedOverlay, name: str, *contracts: Contract) -> WrittenDocument:
     text = successor(net.engines[name].document, contracts, by="me", at="").text()
     return WrittenDocument(text=text, signature=b"" if net.authority is None else net.authority.approve(text))
+
+
+def leaves_and_joins(net: SimulatedOverlay, name: str, between_s: float) -> None:
+    """A domain is taken out, and made a member again under its name."""
+    before = network_of(net.engines["a"].federation)
+    for network in (before.without(name), before):
+        document = net.engines["a"].document
+        after = successor(document, document.topics.contracts, by="me", at="", network=network)
+        net.propose("a", WrittenDocument(text=after.text()))
+        net.run(net.now + between_s)
 
 
 def versions(net: SimulatedOverlay) -> dict[str, int]:
@@ -170,3 +182,36 @@ def test_what_a_gateway_was_told_of_versions_can_be_replayed() -> None:
     found = replay(engine, stimuli)  # type: ignore[arg-type]
     assert found.identical, found.differences
     assert engine.document == net.engines["b"].document
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_gateway_whose_number_is_retired_serves_no_more_until_it_starts_again(away: bool) -> None:
+    """It was cut off meanwhile, and hears only that one of its name is a member; or it has heard it all."""
+    net = running(ALERT)
+    net.subscribe("a", "alert.a")
+    net.subscribe("c", "alert.c")
+    net.run(net.now + 0.5)
+    for peer in ("b", "d") if away else ():
+        net.black_hole("c", peer, True)
+    net.run(net.now + 3.0)
+    leaves_and_joins(net, "c", 4.0 if away else 0.5)
+    assert net.engines["a"].document.domains == ("a", "b", "c~2", "d", "c")
+    for peer in ("b", "d") if away else ():
+        net.black_hole("c", peer, False)
+    net.run(net.now + 5.0)
+    assert versions(net) == dict.fromkeys(NAMES, 3)
+    assert net.engines["c"].departed
+    assert net.engines["a"].reachable_domains() == {"b", "d"}, "nobody sends there, or through there"
+    with pytest.raises(FrameError, match=r"'c' has left the federation \(version 3 is in force"):
+        net.engines["c"].greet(net.engines["b"].hello(), None)
+    net.validate()
+    net.crash("c", silent=False)
+    net.run(net.now + 1.0)
+    net.start("c")
+    net.run(net.now + 3.0)
+    assert net.engines["a"].reachable_domains() == {"b", "c", "d"}
+    assert net.publish("a", "alert.c", b"1")
+    assert net.publish("c", "alert.a", b"2")
+    net.run(net.now + 1.0)
+    assert net.delivered == {("c", b"1"): 1, ("a", b"2"): 1}
+    net.validate()
