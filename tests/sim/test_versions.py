@@ -10,10 +10,13 @@ from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import Contract, Order, Scope, TopicRules
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.kept import KeptVersions
 from mangrove.model.versions.network import network_of
 from mangrove.model.versions.succession import successor
-from mangrove.overlay.protocol.frames import FrameError
+from mangrove.overlay.protocol.control_messages import control_body
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.stimuli.replay import replay
+from mangrove.overlay.versions.messages import VersionNotice
 from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
@@ -214,4 +217,43 @@ def test_a_gateway_whose_number_is_retired_serves_no_more_until_it_starts_again(
     assert net.publish("c", "alert.a", b"2")
     net.run(net.now + 1.0)
     assert net.delivered == {("c", b"1"): 1, ("a", b"2"): 1}
+    net.validate()
+
+
+def triangle() -> SimulatedOverlay:
+    """The way from a to b is short, and disks take longer than it."""
+    names = NAMES[:3]
+    delays_ms = {("a", "b"): 5.0, ("b", "c"): 50.0, ("a", "c"): 50.0}
+    federation = Federation(
+        name="triangle",
+        domains={name: Domain(name=name, base_port=1) for name in names},
+        links=tuple(Link(between=pair, delay_ms=delay_ms) for pair, delay_ms in delays_ms.items()),
+        topics=TopicRules((ALERT,)),
+    )
+    net = SimulatedOverlay(federation, 1)
+    net.disk_s = 0.03
+    net.run(1.0)
+    return net
+
+
+def test_nobody_is_told_a_promise_that_is_not_on_disk_whatever_happens_meanwhile() -> None:
+    net = triangle()
+    early = []
+
+    def heard(receiver: str, frame: Frame) -> None:
+        body = control_body(frame) if frame.type is FrameType.VERSIONS else None
+        if isinstance(body, VersionNotice):
+            kept = net.disks.get(body.origin, KeptVersions())
+            if body.version == (1 if kept.committed is None else kept.committed.read().version):
+                early.extend([body] if body.promised > kept.promised else [])
+
+    net.watch = heard
+    net.disk_s = 0.9
+    net.propose("a", version(net, "a", ALERT, Contract(match="one.>")))
+    for _ in range(12):
+        net.run(net.now + 0.5)
+        net.reset("b", "c")
+    assert not early
+    net.run(net.now + 20.0)
+    assert versions(net) == dict.fromkeys(NAMES[:3], 2)
     net.validate()

@@ -94,6 +94,8 @@ class Council:
         self._notices: dict[str, VersionNotice] = {}
         self._kept = self.kept()
         self._said = self._sayings()
+        self._adopted_at = 0
+        """With which sequence it was said first that this version is in force."""
         self.changes: dict[str, Change] = {}
         """What was proposed here, and what became of it."""
         self.ignored = 0
@@ -161,6 +163,23 @@ class Council:
             forwards=self._switch.forwards,
         )
 
+    def notice_in_force(self) -> VersionNotice:
+        """What this domain said when this version came into force, before it promised anything further."""
+        return VersionNotice(
+            origin=self._domain,
+            epoch=self._epoch,
+            sequence=self._adopted_at,
+            version=self.document.version,
+            digest=self._digest,
+            ready=self._switch.ready,
+            forwards=self._switch.forwards,
+        )
+
+    @property
+    def has_promised(self) -> bool:
+        """Whether this domain has promised anything since this version came into force, in this life."""
+        return bool(self._promised.round) and self._sequence > self._adopted_at
+
     def said_again(self) -> VersionNotice:
         """What this domain says, as something new."""
         self._sequence += 1
@@ -217,7 +236,7 @@ class Council:
 
     def begin(self, epoch: int) -> None:
         """A later life of this domain's gateway speaks from now on."""
-        self._epoch, self._sequence = epoch, 0
+        self._epoch, self._sequence, self._adopted_at = epoch, 0, 0
 
     def recall(self, kept: KeptVersions) -> None:
         """What the other gateway of this domain has written down, while this one stands by."""
@@ -322,7 +341,7 @@ class Council:
 
     def advance(self, now: float, reachable: Collection[str]) -> bool:
         """Draw all conclusions from what is known; whether something is to be written down and said."""
-        before = None
+        before, version = None, self.document.version
         while before != self._sayings():
             before = self._sayings()
             self._follow(now)
@@ -333,6 +352,8 @@ class Council:
             return False
         self._said = before
         self._sequence += 1
+        if self.document.version > version:
+            self._adopted_at = self._sequence
         self._prune()
         return True
 

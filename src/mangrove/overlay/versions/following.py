@@ -70,18 +70,27 @@ class VersionsFollower:
             return []
         notice = self.council.said_again()
         self._spreading.keep(notice, self._signed(notice))
-        return self._spreading.spread(notice)
+        return self._when_kept(self._spreading.spread(notice))
 
     # -- neighbours and time ------------------------------------------------------------------------------
 
     def peer_up(self, peer: str, protocol: int) -> list[Instruction]:
-        """A neighbour is there: it is told everything, before anything else."""
+        """A neighbour is there: it is told everything, before anything else.
+
+        What is promised here may not be on disk yet. Then it follows what is in force, which cannot wait.
+        """
         self._spreading.peer_up(peer, understands=protocol >= VERSIONS_PROTOCOL)
+        told: list[Instruction] = []
         notices = list(self.council.notices())
+        if self.council.has_promised:
+            in_force = self.council.notice_in_force()
+            self._spreading.keep(in_force, self._signed(in_force))
+            told = self._spreading.introduce(peer, [in_force, *notices[1:]])
+            notices = notices[:1]
         for notice in notices[:1]:
             if not self._spreading.kept(notice):
                 self._spreading.keep(notice, self._signed(notice))
-        return self._spreading.introduce(peer, notices)
+        return told + self._when_kept(self._spreading.introduce(peer, notices))
 
     def peer_down(self, peer: str) -> None:
         """A neighbour is gone."""
@@ -137,17 +146,21 @@ class VersionsFollower:
         self._spreading.keep(notice, self._signed(notice))
         told = self._spreading.spread(notice)
         kept = self.council.take_kept()
-        if kept is None:
-            return told
-        if adopted:
+        if kept is not None and adopted:
             # Neighbours must hear of it before any frame under it. That a quorum has accepted it is written
             # down elsewhere; only a promise that was given in the same breath has to be kept first.
             return [KeepVersions(kept, at_once=bool(kept.promised.round)), *told]
+        return self._when_kept(told)
+
+    def _when_kept(self, told: list[Instruction]) -> list[Instruction]:
+        """Documents at once; notices when what they promise is on disk, also if it could not be written."""
+        if not self.council.has_promised:
+            return told
         notices = tuple(
             each for each in told if isinstance(each, SendFrame) and self._spreading.is_notice(each)
         )
         documents = [each for each in told if each not in notices]
-        return [*documents, KeepVersions(kept, notices)]
+        return [*documents, KeepVersions(self.council.kept(), notices)]
 
     def _note(self, before: FederationDocument, now: float) -> None:
         document = self.document
