@@ -236,6 +236,30 @@ def triangle() -> SimulatedOverlay:
     return net
 
 
+def test_a_decision_that_hangs_on_this_domain_is_on_disk_before_it_is_told() -> None:
+    net = triangle()
+    net.propose("a", version(net, "a", ALERT, Contract(match="one.>")))
+    while net.engines["a"].document.version == 1:
+        net.run(net.now + 0.001)
+    assert versions(net) == {"a": 2, "b": 2, "c": 1}, "two are a quorum"
+    for pair in net.links:
+        net.black_hole(*pair, True)
+    net.crash("b", silent=True)
+    net.run(net.now + 3.0)
+    net.start("b")
+    net.black_hole("b", "c", False)
+    net.run(net.now + 3.0)
+    if versions(net) == {"a": 2, "b": 1, "c": 1}:
+        net.propose("c", version(net, "c", ALERT, Contract(match="other.>")))
+    net.run(net.now + 10.0)
+    for pair in net.links:
+        net.black_hole(*pair, False)
+    net.run(net.now + 10.0)
+    assert versions(net) == dict.fromkeys(NAMES[:3], 2)
+    assert len({engine.version_digest for engine in net.engines.values()}) == 1, "two texts of one version"
+    net.validate()
+
+
 def test_nobody_is_told_a_promise_that_is_not_on_disk_whatever_happens_meanwhile() -> None:
     net = triangle()
     early = []

@@ -96,6 +96,8 @@ class Council:
         self._said = self._sayings()
         self._adopted_at = 0
         """With which sequence it was said first that this version is in force."""
+        self.decided_here = False
+        """Whether what was concluded last hangs on what this domain itself has accepted."""
         self.changes: dict[str, Change] = {}
         """What was proposed here, and what became of it."""
         self.ignored = 0
@@ -341,6 +343,7 @@ class Council:
 
     def advance(self, now: float, reachable: Collection[str]) -> bool:
         """Draw all conclusions from what is known; whether something is to be written down and said."""
+        self.decided_here = False
         before, version = None, self.document.version
         while before != self._sayings():
             before = self._sayings()
@@ -395,6 +398,7 @@ class Council:
                 accepted.setdefault((notice.accepted, notice.accepted_digest), set()).add(notice.origin)
         for (_, digest), domains in accepted.items():
             if is_quorum(domains, self._members) and self._is(digest, self.document.version + 1):
+                self.decided_here |= not is_quorum(domains - {self._domain}, self._members)
                 self._commit(digest)
                 return
 

@@ -148,8 +148,10 @@ class VersionsFollower:
         kept = self.council.take_kept()
         if kept is not None and adopted:
             # Neighbours must hear of it before any frame under it. That a quorum has accepted it is written
-            # down elsewhere; only a promise that was given in the same breath has to be kept first.
-            return [KeepVersions(kept, at_once=bool(kept.promised.round)), *told]
+            # down elsewhere, unless this domain was needed for it; that, and a promise that was given in the
+            # same breath, has to be kept first.
+            at_once = bool(kept.promised.round) or self.council.decided_here
+            return [KeepVersions(kept, at_once=at_once), *told]
         return self._when_kept(told)
 
     def _when_kept(self, told: list[Instruction]) -> list[Instruction]:
