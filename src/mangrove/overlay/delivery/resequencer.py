@@ -274,7 +274,7 @@ class Resequencer:
         for flow_id, sequence, _ in self._own(frame):
             other = self._flows.get((frame.origin, frame.epoch, flow_id))
             if other is None:
-                if sequence > YOUNG:
+                if not 1 <= sequence <= YOUNG:  # below, nothing is waited for, and no flow need make room
                     continue
                 other = self._begin((frame.origin, frame.epoch, flow_id), 1, ready)
             if ANYWHERE < other.next <= sequence and other is not flow:

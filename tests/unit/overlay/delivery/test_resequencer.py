@@ -179,3 +179,16 @@ def test_what_is_held_is_bounded_and_forgotten_flows_lose_nothing(monkeypatch: p
     sequencer.arrived(frame(b"0", flow_id=2, sequence=1), 0.0)
     assert bodies(sequencer.arrived(frame(b"0", flow_id=3, sequence=1), 0.0)) == [9, 0]
     assert not sequencer.problems()
+
+
+def test_a_predecessor_that_was_never_sent_does_not_make_the_flow_that_names_it_give_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The oldest of as many flows as there may be names frame 0 of a flow that nobody knows."""
+    monkeypatch.setattr(resequencer, "MAX_FLOWS", 8)
+    sequencer = Resequencer(Seconds(10.0))
+    for flow_id in range(1, 9):
+        assert len(sequencer.arrived(frame(flow_id=flow_id, sequence=1), 0.0)) == 1
+    named = replace(frame(flow_id=1, sequence=2), predecessors=(Predecessor(99, 0, 1),))
+    assert sequencer.arrived(named, 0.0) == [named]
+    assert sequencer.problems() == []
