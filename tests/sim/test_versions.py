@@ -13,10 +13,10 @@ from mangrove.model.versions.document import WrittenDocument
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.model.versions.network import network_of
 from mangrove.model.versions.succession import successor
-from mangrove.overlay.protocol.control_messages import control_body
+from mangrove.overlay.protocol.control_messages import control_body, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.stimuli.replay import replay
-from mangrove.overlay.versions.messages import VersionNotice
+from mangrove.overlay.versions.messages import VersionNotice, VersionText
 from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
@@ -280,4 +280,21 @@ def test_nobody_is_told_a_promise_that_is_not_on_disk_whatever_happens_meanwhile
     assert not early
     net.run(net.now + 20.0)
     assert versions(net) == dict.fromkeys(NAMES[:3], 2)
+    net.validate()
+
+
+def test_a_document_under_a_false_signature_does_not_stand_in_the_way_of_the_true_one() -> None:
+    """A member hears of a change first, and hurries to tell a neighbour the same text, signed by nobody."""
+    net = running(ALERT, authority=SimulatedAuthority(list(NAMES), 1))
+    good = version(net, "a", ALERT, Contract(match="new.>"))
+    for signature in (b"", b"of nobody"):
+        false = VersionText(document=WrittenDocument(text=good.text, signature=signature))
+        net.put("b", "c", control_frame(false))
+    net.run(net.now + 0.1)
+    net.propose("a", good)
+    net.run(net.now + 5.0)
+    change = net.engines["a"].change(good.digest)
+    assert change is not None
+    assert (change.state, change.detail) == (ChangeState.IN_FORCE, "")
+    assert versions(net) == dict.fromkeys(NAMES, 2)
     net.validate()

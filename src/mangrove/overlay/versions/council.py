@@ -53,6 +53,13 @@ class Held(NamedTuple):
     document: FederationDocument
 
 
+class Refused(NamedTuple):
+    """Why a document was not kept that came with this signature; with another one it may be."""
+
+    signature: bytes
+    problem: str
+
+
 class Council:
     """The part of one domain."""
 
@@ -78,8 +85,8 @@ class Council:
         self._held: dict[str, Held] = {}
         """Documents that somebody speaks of, or will."""
         self._arriving: list[str] = []
-        self._refused: dict[str, str] = {}
-        """Documents that were not kept, and why."""
+        self._refused: dict[str, Refused] = {}
+        """Documents that were not kept."""
         if kept.accepted_document is not None:
             self._accepted_digest = kept.accepted_document.digest
             self._held[self._accepted_digest] = Held(kept.accepted_document, kept.accepted_document.read())
@@ -255,7 +262,8 @@ class Council:
     def take(self, written: WrittenDocument, problem: str = "") -> bool:
         """A document came; `problem` is why its signature is not believed. True if it is news."""
         digest = written.digest
-        if digest in self._held or digest in self._refused:
+        refused = self._refused.get(digest)
+        if digest in self._held or (refused is not None and refused.signature == written.signature):
             return False
         try:
             document = written.read()
@@ -263,15 +271,20 @@ class Council:
             problem = f"it cannot be read: {error}"[:MAX_OBJECTION]
         else:
             problem = problem or kinship_problem(document, self.first) or content_problem(document)
+        self._refused.pop(digest, None)
         if problem:
             if len(self._refused) >= MAX_REFUSED:
                 del self._refused[next(iter(self._refused))]
-            self._refused[digest] = problem
+            self._refused[digest] = Refused(written.signature, problem)
             return True
         self._held[digest] = Held(written, document)
         self._arriving = [*self._arriving, digest][-MAX_ARRIVING:]
         self._prune()
         return True
+
+    def judge_anew(self) -> None:
+        """Other keys are in force: what was refused may be believed when it comes again."""
+        self._refused.clear()
 
     def hear(self, notice: VersionNotice) -> bool:
         """What another domain says; True if it is news."""
@@ -437,11 +450,12 @@ class Council:
         asking = max(attempts, key=lambda each: (each.ballot, each.step))
         if asking.ballot < self._promised:
             return
-        held = self._held.get(asking.proposed)
-        problem = self._refused.get(asking.proposed, "")
+        held, refused = self._held.get(asking.proposed), self._refused.get(asking.proposed)
         if held is not None:
             problem = document_problem(held.document, self.document)
-        elif not problem:
+        elif refused is not None:
+            problem = refused.problem
+        else:
             return  # the document is on its way
         if problem:
             self._objected, self._objection = asking.proposed, problem[:MAX_OBJECTION]

@@ -66,6 +66,7 @@ class VersionsFollower:
 
     def renew(self) -> list[Instruction]:
         """The keys have changed: what this gateway said is said again under the new ones."""
+        self.council.judge_anew()
         if self.council.silent:
             return []
         notice = self.council.said_again()

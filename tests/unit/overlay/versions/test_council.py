@@ -160,3 +160,14 @@ def test_documents_that_nobody_speaks_of_are_forgotten() -> None:
         group.councils["a"].take(group.change("b", f"x{number}"))
         group.councils["a"].take(WrittenDocument(text=b"%d" % number))
     assert group.councils["a"].problems() == []
+
+
+def test_what_was_refused_is_judged_anew_under_other_keys() -> None:
+    group = Assembly()
+    written = group.change("a", "x")
+    council = group.councils["b"]
+    assert council.take(written, "no authority of this federation has signed it")
+    assert not council.take(written), "it is known to be refused"
+    council.judge_anew()
+    assert council.take(written)
+    assert council.held(written.digest) == written
