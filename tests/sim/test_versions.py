@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -297,4 +299,24 @@ def test_a_document_under_a_false_signature_does_not_stand_in_the_way_of_the_tru
     assert change is not None
     assert (change.state, change.detail) == (ChangeState.IN_FORCE, "")
     assert versions(net) == dict.fromkeys(NAMES, 2)
+    net.validate()
+
+
+def test_what_is_no_document_is_not_remembered_however_much_of_it_comes() -> None:
+    net = running(ALERT, authority=SimulatedAuthority(list(NAMES), 1))
+    engine = net.engines["c"]
+
+    def tell(count: int) -> int:
+        frames = [
+            control_frame(VersionText(document=WrittenDocument(text=b"%d" % each))) for each in range(count)
+        ]
+        tracemalloc.start()
+        for frame in frames:
+            engine.receive("b", frame, net.now)
+        grown, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return grown
+
+    tell(100)
+    assert tell(2_000) < 60_000
     net.validate()

@@ -109,9 +109,11 @@ class VersionsFollower:
         """What a neighbour tells; passed on if it is news."""
         if isinstance(message, VersionText):
             written = message.document
-            self._spreading.came(peer, written.digest)
-            if self.council.held(written.digest) is None:
+            digest = written.digest
+            if self.council.held(digest) is None:
                 self.council.take(written, self._approval(written))
+            if self.council.held(digest) is not None:  # what is not kept is told to nobody
+                self._spreading.came(peer, digest)
             return []
         if not self._believes(peer, message, signed):
             return []
