@@ -85,6 +85,8 @@ class Council:
         self._held: dict[str, Held] = {}
         """Documents that somebody speaks of, or will."""
         self._arriving: list[str] = []
+        self._looked_at: dict[str, str] = {}
+        """Why documents that are held cannot follow the one in force; empty for those that can."""
         self._refused: dict[str, Refused] = {}
         """Documents that were not kept."""
         if kept.accepted_document is not None:
@@ -256,6 +258,7 @@ class Council:
         for name in ("document", "_committed", "_digest", "_promised", "_accepted", "_accepted_digest"):
             setattr(self, name, getattr(fresh, name))
         self._held.update(fresh._held)
+        self._looked_at.clear()
         self._next_attempt = fresh._next_attempt
         self._kept, self._said = self.kept(), self._sayings()
 
@@ -312,6 +315,7 @@ class Council:
             spoken_of.update(notice.named())
         for digest in [digest for digest in self._held if digest not in spoken_of]:
             del self._held[digest]
+            self._looked_at.pop(digest, None)
 
     # -- what is asked for here ---------------------------------------------------------------------------
 
@@ -341,6 +345,7 @@ class Council:
         if problem:
             raise InputError(f"version {document.version} cannot be put in force: {problem}")
         self._held[digest] = Held(written, document)
+        self._looked_at[digest] = ""
         self._asked = digest
         self._note(digest, ChangeState.PREPARING)
         self._attempt(digest, now)
@@ -423,6 +428,7 @@ class Council:
         held = self._held[digest]
         self._switch.committed(held.document, self.document)
         self._committed, self.document, self._digest = held.written, held.document, digest
+        self._looked_at.clear()
         self._promised = self._accepted = NO_BALLOT
         self._accepted_digest = self._objected = self._objection = ""
         self._give_up()
@@ -452,7 +458,10 @@ class Council:
             return
         held, refused = self._held.get(asking.proposed), self._refused.get(asking.proposed)
         if held is not None:
-            problem = document_problem(held.document, self.document)
+            problem = self._looked_at.get(asking.proposed)
+            if problem is None:  # notices that speak of it come again and again
+                problem = document_problem(held.document, self.document)
+                self._looked_at[asking.proposed] = problem
         elif refused is not None:
             problem = refused.problem
         else:
