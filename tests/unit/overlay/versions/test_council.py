@@ -7,6 +7,7 @@ import pytest
 from tests.kit.assembly import NAMES, Assembly
 
 from mangrove.errors import InputError
+from mangrove.model.versions import checking
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import FederationDocument, WrittenDocument
 from mangrove.model.versions.kept import Ballot
@@ -179,7 +180,7 @@ def test_a_document_is_looked_at_once_however_many_notices_speak_of_it(
 ) -> None:
     """With thousands of contracts it takes as long as a link may be silent."""
     looked = 0
-    look = council_module.document_problem
+    look = checking.document_problem
 
     def counted(document: FederationDocument, before: FederationDocument) -> str:
         nonlocal looked
