@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -10,8 +12,13 @@ from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import Contract, Order, Scope, TopicRules
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.kept import KeptVersions
+from mangrove.model.versions.network import network_of
 from mangrove.model.versions.succession import successor
+from mangrove.overlay.protocol.control_messages import control_body, control_frame
+from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.stimuli.replay import replay
+from mangrove.overlay.versions.messages import VersionNotice, VersionText
 from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
@@ -40,6 +47,16 @@ def running(*contracts: Contract, authority: SimulatedAuthority | None = None) -
 def version(net: SimulatedOverlay, name: str, *contracts: Contract) -> WrittenDocument:
     text = successor(net.engines[name].document, contracts, by="me", at="").text()
     return WrittenDocument(text=text, signature=b"" if net.authority is None else net.authority.approve(text))
+
+
+def leaves_and_joins(net: SimulatedOverlay, name: str, between_s: float) -> None:
+    """A domain is taken out, and made a member again under its name."""
+    before = network_of(net.engines["a"].federation)
+    for network in (before.without(name), before):
+        document = net.engines["a"].document
+        after = successor(document, document.topics.contracts, by="me", at="", network=network)
+        net.propose("a", WrittenDocument(text=after.text()))
+        net.run(net.now + between_s)
 
 
 def versions(net: SimulatedOverlay) -> dict[str, int]:
@@ -170,3 +187,136 @@ def test_what_a_gateway_was_told_of_versions_can_be_replayed() -> None:
     found = replay(engine, stimuli)  # type: ignore[arg-type]
     assert found.identical, found.differences
     assert engine.document == net.engines["b"].document
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_gateway_whose_number_is_retired_serves_no_more_until_it_starts_again(away: bool) -> None:
+    """It was cut off meanwhile, and hears only that one of its name is a member; or it has heard it all."""
+    net = running(ALERT)
+    net.subscribe("a", "alert.a")
+    net.subscribe("c", "alert.c")
+    net.run(net.now + 0.5)
+    for peer in ("b", "d") if away else ():
+        net.black_hole("c", peer, True)
+    net.run(net.now + 3.0)
+    leaves_and_joins(net, "c", 4.0 if away else 0.5)
+    assert net.engines["a"].document.domains == ("a", "b", "c~2", "d", "c")
+    for peer in ("b", "d") if away else ():
+        net.black_hole("c", peer, False)
+    net.run(net.now + 5.0)
+    assert versions(net) == dict.fromkeys(NAMES, 3)
+    assert net.engines["c"].departed
+    assert net.engines["a"].reachable_domains() == {"b", "d"}, "nobody sends there, or through there"
+    with pytest.raises(FrameError, match=r"'c' has left the federation \(version 3 is in force"):
+        net.engines["c"].greet(net.engines["b"].hello(), None)
+    net.validate()
+    net.crash("c", silent=False)
+    net.run(net.now + 1.0)
+    net.start("c")
+    net.run(net.now + 3.0)
+    assert net.engines["a"].reachable_domains() == {"b", "c", "d"}
+    assert net.publish("a", "alert.c", b"1")
+    assert net.publish("c", "alert.a", b"2")
+    net.run(net.now + 1.0)
+    assert net.delivered == {("c", b"1"): 1, ("a", b"2"): 1}
+    net.validate()
+
+
+def triangle() -> SimulatedOverlay:
+    """The way from a to b is short, and disks take longer than it."""
+    names = NAMES[:3]
+    delays_ms = {("a", "b"): 5.0, ("b", "c"): 50.0, ("a", "c"): 50.0}
+    federation = Federation(
+        name="triangle",
+        domains={name: Domain(name=name, base_port=1) for name in names},
+        links=tuple(Link(between=pair, delay_ms=delay_ms) for pair, delay_ms in delays_ms.items()),
+        topics=TopicRules((ALERT,)),
+    )
+    net = SimulatedOverlay(federation, 1)
+    net.disk_s = 0.03
+    net.run(1.0)
+    return net
+
+
+def test_a_decision_that_hangs_on_this_domain_is_on_disk_before_it_is_told() -> None:
+    net = triangle()
+    net.propose("a", version(net, "a", ALERT, Contract(match="one.>")))
+    while net.engines["a"].document.version == 1:
+        net.run(net.now + 0.001)
+    assert versions(net) == {"a": 2, "b": 2, "c": 1}, "two are a quorum"
+    for pair in net.links:
+        net.black_hole(*pair, True)
+    net.crash("b", silent=True)
+    net.run(net.now + 3.0)
+    net.start("b")
+    net.black_hole("b", "c", False)
+    net.run(net.now + 3.0)
+    if versions(net) == {"a": 2, "b": 1, "c": 1}:
+        net.propose("c", version(net, "c", ALERT, Contract(match="other.>")))
+    net.run(net.now + 10.0)
+    for pair in net.links:
+        net.black_hole(*pair, False)
+    net.run(net.now + 10.0)
+    assert versions(net) == dict.fromkeys(NAMES[:3], 2)
+    assert len({engine.version_digest for engine in net.engines.values()}) == 1, "two texts of one version"
+    net.validate()
+
+
+def test_nobody_is_told_a_promise_that_is_not_on_disk_whatever_happens_meanwhile() -> None:
+    net = triangle()
+    early = []
+
+    def heard(receiver: str, frame: Frame) -> None:
+        body = control_body(frame) if frame.type is FrameType.VERSIONS else None
+        if isinstance(body, VersionNotice):
+            kept = net.disks.get(body.origin, KeptVersions())
+            if body.version == (1 if kept.committed is None else kept.committed.read().version):
+                early.extend([body] if body.promised > kept.promised else [])
+
+    net.watch = heard
+    net.disk_s = 0.9
+    net.propose("a", version(net, "a", ALERT, Contract(match="one.>")))
+    for _ in range(12):
+        net.run(net.now + 0.5)
+        net.reset("b", "c")
+    assert not early
+    net.run(net.now + 20.0)
+    assert versions(net) == dict.fromkeys(NAMES[:3], 2)
+    net.validate()
+
+
+def test_a_document_under_a_false_signature_does_not_stand_in_the_way_of_the_true_one() -> None:
+    """A member hears of a change first, and hurries to tell a neighbour the same text, signed by nobody."""
+    net = running(ALERT, authority=SimulatedAuthority(list(NAMES), 1))
+    good = version(net, "a", ALERT, Contract(match="new.>"))
+    for signature in (b"", b"of nobody"):
+        false = VersionText(document=WrittenDocument(text=good.text, signature=signature))
+        net.put("b", "c", control_frame(false))
+    net.run(net.now + 0.1)
+    net.propose("a", good)
+    net.run(net.now + 5.0)
+    change = net.engines["a"].change(good.digest)
+    assert change is not None
+    assert (change.state, change.detail) == (ChangeState.IN_FORCE, "")
+    assert versions(net) == dict.fromkeys(NAMES, 2)
+    net.validate()
+
+
+def test_what_is_no_document_is_not_remembered_however_much_of_it_comes() -> None:
+    net = running(ALERT, authority=SimulatedAuthority(list(NAMES), 1))
+    engine = net.engines["c"]
+
+    def tell(count: int) -> int:
+        frames = [
+            control_frame(VersionText(document=WrittenDocument(text=b"%d" % each))) for each in range(count)
+        ]
+        tracemalloc.start()
+        for frame in frames:
+            engine.receive("b", frame, net.now)
+        grown, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return grown
+
+    tell(100)
+    assert tell(2_000) < 60_000
+    net.validate()

@@ -26,6 +26,7 @@ from mangrove.overlay.instructions import Instruction
 
 log = logging.getLogger(__name__)
 
+UNWRITTEN = "versions cannot be written down: %s"
 REMEDY = (
     "start with the federation file of the version in force (mangrove history --text VERSION), or give the "
     "site an empty run directory if the whole federation begins anew"
@@ -100,14 +101,21 @@ class Versions:
             return
         if (error := writing.exception()) is not None:
             # What is not on disk is not said: others count this domain as one that does not answer.
-            log.error("versions cannot be written down: %s", error)
+            log.error(UNWRITTEN, error)
         elif then is not None:
             then()
 
     def keep_told(self, kept: KeptVersions) -> None:
-        """Write down what the other gateway of the domain has written down, or what cannot wait."""
-        if self._store is not None:
+        """Write down what the other gateway of the domain has written down, or what cannot wait.
+
+        What is in force is acted upon all the same if that fails: others do already.
+        """
+        if self._store is None:
+            return
+        try:
             self._writer.submit(self._store.write, kept).result()
+        except OSError as error:
+            log.error(UNWRITTEN, error)
 
     def close(self) -> None:
         """Nothing more is written."""

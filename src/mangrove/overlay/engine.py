@@ -92,7 +92,14 @@ from mangrove.overlay.sides.head_side import HeadSide
 from mangrove.overlay.trust.notary import ROUTE, Notary
 from mangrove.overlay.trust.refusals import Refusal
 from mangrove.overlay.trust.trust import Trust
-from mangrove.overlay.versions.adoption import NO_LINK, AdoptingParts, NetworkAdoption, differs
+from mangrove.overlay.versions.adoption import (
+    NO_LINK,
+    OTHER_NUMBER,
+    AdoptingParts,
+    NetworkAdoption,
+    departed,
+    differs,
+)
 from mangrove.overlay.versions.following import VersionsFollower
 from mangrove.overlay.versions.messages import VersionNotice, VersionText
 from mangrove.routing.failover.gateway_tables import GatewayTables, prepared_network
@@ -285,6 +292,11 @@ class OverlayEngine(HeadSide, DataSide, Accounts):
         `proven` is the domain of its certificate; None where nobody proves who he is.
         """
         document = self._versions.document
+        if self.departed:
+            raise FrameError(
+                f"{self.domain!r} has left the federation (version {document.version} is in force here); "
+                f"to become a member: mangrove join FILE --domain {self.domain}, and start it again"
+            )
         return check_hello(
             frame,
             self.federation,
@@ -658,8 +670,8 @@ class OverlayEngine(HeadSide, DataSide, Accounts):
         What has left keeps its class, and with it its contract.
         """
         before, after = self.federation, in_force(self._file, self.document)
-        if self.domain not in after.domains:
-            return [*self._depart(now), AdoptDocument(self.document), ResetTimer()]
+        if self.departed or self.domain in departed(before, after):
+            return [*self._depart(after, now), AdoptDocument(self.document), ResetTimer()]
         self.federation = after
         made = self._adoption.adopt(before, after, now) if differs(before, after) else []
         if wanted := self._versions.council.tables_wanted:
@@ -697,15 +709,21 @@ class OverlayEngine(HeadSide, DataSide, Accounts):
             instructions += self._network.asks_changed(now)
         return instructions
 
-    def _depart(self, now: float) -> list[Instruction]:
+    def _depart(self, after: Federation, now: float) -> list[Instruction]:
         """This domain is no member any more: nothing is wanted of it, and what it has goes out.
 
-        The neighbours hear it out, and close the links.
+        The neighbours hear it out, and close the links. If one of its name is a member, they take this
+        gateway for that one's, whose number it has not: then the links are closed here.
         """
-        if self.departed:
-            return []
-        self.departed = True
-        return self._adoption.depart(self.domain, self.federation, now)
+        instructions: list[Instruction] = []
+        if not self.departed:
+            self.departed = True
+            instructions += self._adoption.depart(self.domain, self.federation, now)
+        if self.domain in after.domains:
+            for neighbour in [each for each in self._neighbours if each.connected]:
+                instructions.append(CloseLink(neighbour.name, OTHER_NUMBER))
+                instructions += self._lose(neighbour, now, OTHER_NUMBER)
+        return instructions
 
     def tables_made(self, version: int, tables: GatewayTables | None, now: float) -> list[Instruction]:
         """The tables that MakeTables asked for; without them they are made here and now."""

@@ -166,6 +166,10 @@ class SimulatedOverlay(VirtualTime):
         self._wanted: dict[str, set[str]] = {name: set() for name in federation.domains}
         self.disks: dict[str, KeptVersions] = {}
         """What the gateways have written down of versions; it survives them."""
+        self.disk_s = 0.0
+        """How long a disk takes for it. Who dies before that has not written it down."""
+        self._writes: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
         self.engines: dict[str, OverlayEngine] = {}
         self.links = {
             site_pair(*link.between): SimulatedLink(
@@ -353,9 +357,13 @@ class SimulatedOverlay(VirtualTime):
                     self._serve_head(name)
                 case ResetTimer():
                     self._set_timer(name)
-                case KeepVersions(kept, then):
-                    self.disks[name] = kept
-                    self._carry_out(name, list(then))
+                case KeepVersions(kept, then, at_once):
+                    self._writes[name] += 1
+                    write = partial(self._write, name, self.engines[name], self._writes[name], kept, then)
+                    if at_once or not self.disk_s:
+                        write()
+                    else:
+                        self.at(self.now + self.disk_s, write)
                 case AdoptDocument(document):
                     self._adopted(name, document)
                 case MakeTables(federation, version):
@@ -365,6 +373,17 @@ class SimulatedOverlay(VirtualTime):
                     self.dropped[reason] += 1
                 case _:
                     pass
+
+    def _write(
+        self, name: str, engine: OverlayEngine, number: int, kept: KeptVersions, then: tuple[SendFrame, ...]
+    ) -> None:
+        """Something is on disk, unless its gateway has died; what was to be written before is there too."""
+        if self.engines.get(name) is not engine:
+            return
+        if number > self._written[name]:
+            self._written[name] = number
+            self.disks[name] = kept
+        self._carry_out(name, list(then))
 
     def _adopted(self, name: str, document: FederationDocument) -> None:
         """A gateway acts by another version: it calls by links that are new, and others hear of it."""

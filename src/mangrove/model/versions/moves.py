@@ -6,11 +6,11 @@ before. A new one takes subjects from those that are tried after it, one that is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mangrove.model.subjects import covers
-from mangrove.model.topics import BEST_EFFORT, Contract, TopicRules, overlaps
+from mangrove.model.access.pattern_index import PatternIndex
+from mangrove.model.topics import BEST_EFFORT, Contract, TopicRules
 
 
 class Governing(NamedTuple):
@@ -30,18 +30,21 @@ def moves(before: TopicRules, after: TopicRules) -> Iterator[tuple[Governing, Go
     for match in stay:
         if old[match] != new[match]:
             yield old[match], new[match]
-    for match in (match for match in new if match not in old):
-        later = _after(new, match)
-        for source in old.values():
-            persists = source.contract.match in new
-            if _overlap(source, match) and (source.contract.match in later or not persists):
+    made = [match for match in new if match not in old]
+    gone = [match for match in old if match not in new]
+    place_before, place_after = _places(old), _places(new)
+    sources = _index(old.values() if made else ())
+    for match in made:
+        for source in sources.overlapping(match):
+            # One that is gone, or is tried after the new one by now.
+            if place_after.get(source.contract.match, len(new)) > place_after[match]:
                 yield source, new[match]
-        if not any(covers(each, match) for each in old):
+        if not any(True for _ in sources.covering(match)):
             yield Governing(before.unmatched, BEST_EFFORT), new[match]
-    for match in (match for match in old if match not in new):
-        later = _after(old, match)
-        for target in new.values():
-            if _overlap(target, match) and target.contract.match in later:
+    targets = _index(new.values() if gone else ())
+    for match in gone:
+        for target in targets.overlapping(match):
+            if place_before.get(target.contract.match, -1) > place_before[match]:
                 yield old[match], target
         yield old[match], Governing(after.unmatched, BEST_EFFORT)
 
@@ -54,13 +57,16 @@ def _by_match(rules: TopicRules) -> dict[str, Governing]:
     return found
 
 
-def _after(order: dict[str, Governing], match: str) -> set[str]:
-    matches = list(order)
-    return set(matches[matches.index(match) + 1 :])
+def _places(order: dict[str, Governing]) -> dict[str, int]:
+    return {match: place for place, match in enumerate(order)}
 
 
-def _overlap(other: Governing, match: str) -> bool:
-    return overlaps(other.contract.match, match)
+def _index(governing: Iterable[Governing]) -> PatternIndex[Governing]:
+    """So that a few thousand contracts need not be compared with each other."""
+    index: PatternIndex[Governing] = PatternIndex()
+    for each in governing:
+        index.add(each.contract.match, each)
+    return index
 
 
 def _any_order(
@@ -71,7 +77,8 @@ def _any_order(
         targets.append(Governing(after.unmatched, BEST_EFFORT))
     if new.keys() - old.keys():
         sources.append(Governing(before.unmatched, BEST_EFFORT))
+    at = _index(targets)
     for source in sources:
-        for target in targets:
-            if source != target and _overlap(source, target.contract.match):
+        for target in at.overlapping(source.contract.match):
+            if source != target:
                 yield source, target

@@ -95,10 +95,20 @@ class _Flow:
             self._due = held.until
 
     def prolong(self, patience: Holding, now: float) -> None:
-        """Ask once more how long frames may be held whose time is up: more may be known by now."""
+        """Ask once more how long frames may be held whose time is up: more may be known by now.
+
+        Then the others are asked about, too, so that not all are gone through again for each of them.
+        """
+        known_more = False
         for sequence, held in self.held.items():
             if held.until <= now:
-                self.held[sequence] = held._replace(until=held.since + patience.hold_s(held.frame))
+                until = held.since + patience.hold_s(held.frame)
+                self.held[sequence] = held._replace(until=until)
+                known_more |= until > now
+        for sequence, held in self.held.items() if known_more else ():
+            until = held.since + patience.hold_s(held.frame)
+            if held.until < until:
+                self.held[sequence] = held._replace(until=until)
         self._due = None
 
     def take(self, sequence: int) -> _Held:
@@ -272,7 +282,7 @@ class Resequencer:
         for flow_id, sequence, _ in self._own(frame):
             other = self._flows.get((frame.origin, frame.epoch, flow_id))
             if other is None:
-                if sequence > YOUNG:
+                if not 1 <= sequence <= YOUNG:  # below, nothing is waited for, and no flow need make room
                     continue
                 other = self._begin((frame.origin, frame.epoch, flow_id), 1, ready)
             if ANYWHERE < other.next <= sequence and other is not flow:

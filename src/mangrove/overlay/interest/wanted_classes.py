@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView
 
+from mangrove.model.access.pattern_index import PatternIndex
 from mangrove.model.topics import Scope, overlaps
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.interest.interest_database import DomainInterest
@@ -39,13 +40,15 @@ class WantedClasses:
         before = self._matches
         self._matches = self._leaving()
         gone, new = set(before) - set(self._matches), set(self._matches) - set(before)
-        for topic_class, _ in gone:
-            for key in [key for key in self._counts if key[0] == topic_class]:
-                del self._counts[key]
+        former = {topic_class for topic_class, _ in gone}
+        for key in [key for key in self._counts if key[0] in former]:
+            del self._counts[key]
+        at: PatternIndex[int] = PatternIndex()  # of thousands of contracts, few are about one subject
+        for topic_class, match in new:
+            at.add(match, topic_class)
         for domain, subject in wants if new else ():
-            for topic_class, match in new:
-                if overlaps(match, subject):
-                    self._counts[topic_class, domain] += 1
+            for topic_class in at.overlapping(subject):
+                self._counts[topic_class, domain] += 1
         self._changed = True
 
     def take_changed(self) -> bool:

@@ -28,6 +28,7 @@ from mangrove.routing.failover.gateway_tables import GatewayTables
 LINGER_S = 3.0
 """How long a link stays open that is no part of the federation any more."""
 NO_LINK = "the link is no part of the federation any more"
+OTHER_NUMBER = "the domain has left, and is a member again under another number: its gateway must start again"
 
 
 class AdoptingParts(NamedTuple):

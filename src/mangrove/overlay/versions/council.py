@@ -53,6 +53,13 @@ class Held(NamedTuple):
     document: FederationDocument
 
 
+class Refused(NamedTuple):
+    """Why a document was not kept that came with this signature; with another one it may be."""
+
+    signature: bytes
+    problem: str
+
+
 class Council:
     """The part of one domain."""
 
@@ -78,8 +85,10 @@ class Council:
         self._held: dict[str, Held] = {}
         """Documents that somebody speaks of, or will."""
         self._arriving: list[str] = []
-        self._refused: dict[str, str] = {}
-        """Documents that were not kept, and why."""
+        self._looked_at: dict[str, str] = {}
+        """Why documents that are held cannot follow the one in force; empty for those that can."""
+        self._refused: dict[str, Refused] = {}
+        """Documents that were not kept."""
         if kept.accepted_document is not None:
             self._accepted_digest = kept.accepted_document.digest
             self._held[self._accepted_digest] = Held(kept.accepted_document, kept.accepted_document.read())
@@ -94,6 +103,10 @@ class Council:
         self._notices: dict[str, VersionNotice] = {}
         self._kept = self.kept()
         self._said = self._sayings()
+        self._adopted_at = 0
+        """With which sequence it was said first that this version is in force."""
+        self.decided_here = False
+        """Whether what was concluded last hangs on what this domain itself has accepted."""
         self.changes: dict[str, Change] = {}
         """What was proposed here, and what became of it."""
         self.ignored = 0
@@ -161,6 +174,23 @@ class Council:
             forwards=self._switch.forwards,
         )
 
+    def notice_in_force(self) -> VersionNotice:
+        """What this domain said when this version came into force, before it promised anything further."""
+        return VersionNotice(
+            origin=self._domain,
+            epoch=self._epoch,
+            sequence=self._adopted_at,
+            version=self.document.version,
+            digest=self._digest,
+            ready=self._switch.ready,
+            forwards=self._switch.forwards,
+        )
+
+    @property
+    def has_promised(self) -> bool:
+        """Whether this domain has promised anything since this version came into force, in this life."""
+        return bool(self._promised.round) and self._sequence > self._adopted_at
+
     def said_again(self) -> VersionNotice:
         """What this domain says, as something new."""
         self._sequence += 1
@@ -217,7 +247,7 @@ class Council:
 
     def begin(self, epoch: int) -> None:
         """A later life of this domain's gateway speaks from now on."""
-        self._epoch, self._sequence = epoch, 0
+        self._epoch, self._sequence, self._adopted_at = epoch, 0, 0
 
     def recall(self, kept: KeptVersions) -> None:
         """What the other gateway of this domain has written down, while this one stands by."""
@@ -228,13 +258,15 @@ class Council:
         for name in ("document", "_committed", "_digest", "_promised", "_accepted", "_accepted_digest"):
             setattr(self, name, getattr(fresh, name))
         self._held.update(fresh._held)
+        self._looked_at.clear()
         self._next_attempt = fresh._next_attempt
         self._kept, self._said = self.kept(), self._sayings()
 
     def take(self, written: WrittenDocument, problem: str = "") -> bool:
         """A document came; `problem` is why its signature is not believed. True if it is news."""
         digest = written.digest
-        if digest in self._held or digest in self._refused:
+        refused = self._refused.get(digest)
+        if digest in self._held or (refused is not None and refused.signature == written.signature):
             return False
         try:
             document = written.read()
@@ -242,15 +274,20 @@ class Council:
             problem = f"it cannot be read: {error}"[:MAX_OBJECTION]
         else:
             problem = problem or kinship_problem(document, self.first) or content_problem(document)
+        self._refused.pop(digest, None)
         if problem:
             if len(self._refused) >= MAX_REFUSED:
                 del self._refused[next(iter(self._refused))]
-            self._refused[digest] = problem
+            self._refused[digest] = Refused(written.signature, problem)
             return True
         self._held[digest] = Held(written, document)
         self._arriving = [*self._arriving, digest][-MAX_ARRIVING:]
         self._prune()
         return True
+
+    def judge_anew(self) -> None:
+        """Other keys are in force: what was refused may be believed when it comes again."""
+        self._refused.clear()
 
     def hear(self, notice: VersionNotice) -> bool:
         """What another domain says; True if it is news."""
@@ -278,6 +315,7 @@ class Council:
             spoken_of.update(notice.named())
         for digest in [digest for digest in self._held if digest not in spoken_of]:
             del self._held[digest]
+            self._looked_at.pop(digest, None)
 
     # -- what is asked for here ---------------------------------------------------------------------------
 
@@ -307,6 +345,7 @@ class Council:
         if problem:
             raise InputError(f"version {document.version} cannot be put in force: {problem}")
         self._held[digest] = Held(written, document)
+        self._looked_at[digest] = ""
         self._asked = digest
         self._note(digest, ChangeState.PREPARING)
         self._attempt(digest, now)
@@ -322,7 +361,8 @@ class Council:
 
     def advance(self, now: float, reachable: Collection[str]) -> bool:
         """Draw all conclusions from what is known; whether something is to be written down and said."""
-        before = None
+        self.decided_here = False
+        before, version = None, self.document.version
         while before != self._sayings():
             before = self._sayings()
             self._follow(now)
@@ -333,6 +373,8 @@ class Council:
             return False
         self._said = before
         self._sequence += 1
+        if self.document.version > version:
+            self._adopted_at = self._sequence
         self._prune()
         return True
 
@@ -374,6 +416,7 @@ class Council:
                 accepted.setdefault((notice.accepted, notice.accepted_digest), set()).add(notice.origin)
         for (_, digest), domains in accepted.items():
             if is_quorum(domains, self._members) and self._is(digest, self.document.version + 1):
+                self.decided_here |= not is_quorum(domains - {self._domain}, self._members)
                 self._commit(digest)
                 return
 
@@ -385,6 +428,7 @@ class Council:
         held = self._held[digest]
         self._switch.committed(held.document, self.document)
         self._committed, self.document, self._digest = held.written, held.document, digest
+        self._looked_at.clear()
         self._promised = self._accepted = NO_BALLOT
         self._accepted_digest = self._objected = self._objection = ""
         self._give_up()
@@ -412,11 +456,15 @@ class Council:
         asking = max(attempts, key=lambda each: (each.ballot, each.step))
         if asking.ballot < self._promised:
             return
-        held = self._held.get(asking.proposed)
-        problem = self._refused.get(asking.proposed, "")
+        held, refused = self._held.get(asking.proposed), self._refused.get(asking.proposed)
         if held is not None:
-            problem = document_problem(held.document, self.document)
-        elif not problem:
+            problem = self._looked_at.get(asking.proposed)
+            if problem is None:  # notices that speak of it come again and again
+                problem = document_problem(held.document, self.document)
+                self._looked_at[asking.proposed] = problem
+        elif refused is not None:
+            problem = refused.problem
+        else:
             return  # the document is on its way
         if problem:
             self._objected, self._objection = asking.proposed, problem[:MAX_OBJECTION]

@@ -66,22 +66,32 @@ class VersionsFollower:
 
     def renew(self) -> list[Instruction]:
         """The keys have changed: what this gateway said is said again under the new ones."""
+        self.council.judge_anew()
         if self.council.silent:
             return []
         notice = self.council.said_again()
         self._spreading.keep(notice, self._signed(notice))
-        return self._spreading.spread(notice)
+        return self._when_kept(self._spreading.spread(notice))
 
     # -- neighbours and time ------------------------------------------------------------------------------
 
     def peer_up(self, peer: str, protocol: int) -> list[Instruction]:
-        """A neighbour is there: it is told everything, before anything else."""
+        """A neighbour is there: it is told everything, before anything else.
+
+        What is promised here may not be on disk yet. Then it follows what is in force, which cannot wait.
+        """
         self._spreading.peer_up(peer, understands=protocol >= VERSIONS_PROTOCOL)
+        told: list[Instruction] = []
         notices = list(self.council.notices())
+        if self.council.has_promised:
+            in_force = self.council.notice_in_force()
+            self._spreading.keep(in_force, self._signed(in_force))
+            told = self._spreading.introduce(peer, [in_force, *notices[1:]])
+            notices = notices[:1]
         for notice in notices[:1]:
             if not self._spreading.kept(notice):
                 self._spreading.keep(notice, self._signed(notice))
-        return self._spreading.introduce(peer, notices)
+        return told + self._when_kept(self._spreading.introduce(peer, notices))
 
     def peer_down(self, peer: str) -> None:
         """A neighbour is gone."""
@@ -99,9 +109,11 @@ class VersionsFollower:
         """What a neighbour tells; passed on if it is news."""
         if isinstance(message, VersionText):
             written = message.document
-            self._spreading.came(peer, written.digest)
-            if self.council.held(written.digest) is None:
+            digest = written.digest
+            if self.council.held(digest) is None:
                 self.council.take(written, self._approval(written))
+            if self.council.held(digest) is not None:  # what is not kept is told to nobody
+                self._spreading.came(peer, digest)
             return []
         if not self._believes(peer, message, signed):
             return []
@@ -137,17 +149,23 @@ class VersionsFollower:
         self._spreading.keep(notice, self._signed(notice))
         told = self._spreading.spread(notice)
         kept = self.council.take_kept()
-        if kept is None:
-            return told
-        if adopted:
+        if kept is not None and adopted:
             # Neighbours must hear of it before any frame under it. That a quorum has accepted it is written
-            # down elsewhere; only a promise that was given in the same breath has to be kept first.
-            return [KeepVersions(kept, at_once=bool(kept.promised.round)), *told]
+            # down elsewhere, unless this domain was needed for it; that, and a promise that was given in the
+            # same breath, has to be kept first.
+            at_once = bool(kept.promised.round) or self.council.decided_here
+            return [KeepVersions(kept, at_once=at_once), *told]
+        return self._when_kept(told)
+
+    def _when_kept(self, told: list[Instruction]) -> list[Instruction]:
+        """Documents at once; notices when what they promise is on disk, also if it could not be written."""
+        if not self.council.has_promised:
+            return told
         notices = tuple(
             each for each in told if isinstance(each, SendFrame) and self._spreading.is_notice(each)
         )
         documents = [each for each in told if each not in notices]
-        return [*documents, KeepVersions(kept, notices)]
+        return [*documents, KeepVersions(self.council.kept(), notices)]
 
     def _note(self, before: FederationDocument, now: float) -> None:
         document = self.document

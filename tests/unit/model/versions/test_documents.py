@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from time import process_time
 
 import msgspec
 import pytest
@@ -214,3 +215,14 @@ def test_every_number_keeps_its_meaning_and_every_move_is_foreseen(
         governing = version.topics.contract_at(version.topics.class_of(subject))
         assert governing == version.topics.contract_of(subject)
         assert governing.match == ">" or matches(governing.match, subject)
+
+
+def test_thousands_of_contracts_may_be_tried_in_another_order_or_made_at_once() -> None:
+    """Every gateway looks at that between two frames."""
+    many = [Contract(match=f"plant.{number}.>", deadline_ms=100.0) for number in range(3000)]
+    half = following(first_document(federation(ALERT)), *many[::2])
+    whole = following(half, *many)
+    turned = following(whole, *reversed(many))
+    began = process_time()
+    assert document_problem(whole, half) == document_problem(turned, whole) == ""
+    assert process_time() - began < 3.0

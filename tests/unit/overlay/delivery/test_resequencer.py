@@ -13,6 +13,18 @@ from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.protocol.frames import Frame, Name, Predecessor
 
 
+class Growing:
+    """Patience that grows, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.25
+        self.asked = 0
+
+    def hold_s(self, frame: Frame) -> float:
+        self.asked += 1
+        return self.seconds
+
+
 def flow_frame(number: int) -> Frame:
     return frame(b"%d" % number, flow_id=1, sequence=number, epoch=1)
 
@@ -189,3 +201,29 @@ def test_what_is_held_is_bounded_and_forgotten_flows_lose_nothing(monkeypatch: p
     sequencer.arrived(frame(b"0", flow_id=2, sequence=1), 0.0)
     assert bodies(sequencer.arrived(frame(b"0", flow_id=3, sequence=1), 0.0)) == [9, 0]
     assert not sequencer.problems()
+
+
+def test_a_predecessor_that_was_never_sent_does_not_make_the_flow_that_names_it_give_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The oldest of as many flows as there may be names frame 0 of a flow that nobody knows."""
+    monkeypatch.setattr(resequencer, "MAX_FLOWS", 8)
+    sequencer = Resequencer(Seconds(10.0))
+    for flow_id in range(1, 9):
+        assert len(sequencer.arrived(frame(flow_id=flow_id, sequence=1), 0.0)) == 1
+    named = replace(frame(flow_id=1, sequence=2), predecessors=(Predecessor(99, 0, 1),))
+    assert sequencer.arrived(named, 0.0) == [named]
+    assert sequencer.problems() == []
+
+
+def test_when_more_is_known_a_thousand_held_frames_are_asked_about_once_and_not_one_by_one() -> None:
+    patience = Growing()
+    sequencer = Resequencer(patience)
+    sequencer.arrived(flow_frame(1), 0.0)
+    for number in range(3, 1003):
+        assert sequencer.arrived(flow_frame(number), number / 10_000) == []
+    patience.seconds = 0.9
+    assert sequencer.expired(0.2504) == []
+    assert sequencer.timer() == pytest.approx(0.9003)
+    assert patience.asked < 2100
+    assert len(bodies(sequencer.expired(0.901))) == 1000

@@ -7,10 +7,12 @@ import pytest
 from tests.kit.assembly import NAMES, Assembly
 
 from mangrove.errors import InputError
+from mangrove.model.versions import checking
 from mangrove.model.versions.changes import ChangeState
-from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.document import FederationDocument, WrittenDocument
 from mangrove.model.versions.kept import Ballot
 from mangrove.model.versions.membership import is_quorum
+from mangrove.overlay.versions import council as council_module
 from mangrove.overlay.versions.council import PREPARE_S, RESCUE_S
 from mangrove.overlay.versions.messages import Step, VersionNotice
 
@@ -160,3 +162,34 @@ def test_documents_that_nobody_speaks_of_are_forgotten() -> None:
         group.councils["a"].take(group.change("b", f"x{number}"))
         group.councils["a"].take(WrittenDocument(text=b"%d" % number))
     assert group.councils["a"].problems() == []
+
+
+def test_what_was_refused_is_judged_anew_under_other_keys() -> None:
+    group = Assembly()
+    written = group.change("a", "x")
+    council = group.councils["b"]
+    assert council.take(written, "no authority of this federation has signed it")
+    assert not council.take(written), "it is known to be refused"
+    council.judge_anew()
+    assert council.take(written)
+    assert council.held(written.digest) == written
+
+
+def test_a_document_is_looked_at_once_however_many_notices_speak_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With thousands of contracts it takes as long as a link may be silent."""
+    looked = 0
+    look = checking.document_problem
+
+    def counted(document: FederationDocument, before: FederationDocument) -> str:
+        nonlocal looked
+        looked += 1
+        return look(document, before)
+
+    monkeypatch.setattr(council_module, "document_problem", counted)
+    group = Assembly(tuple(f"d{number}" for number in range(12)))
+    group.councils["d3"].propose(group.change("d3", "x"), "", group.now)
+    group.settle()
+    assert group.versions() == {2}
+    assert looked == len(group.members)
