@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NotAllowedError
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    NotAllowedError,
+    NotCarriedError,
+)
 from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.mirrored_wire import MirroredWire
 from mangrove.client.offline.backlog import Backlog
@@ -289,6 +294,8 @@ class Keeper:
                 return False
             except NotAllowedError:
                 reason = Reason.NOT_ALLOWED
+            except NotCarriedError:
+                reason = Reason.NOT_CARRIED
             else:
                 if outcome is Outcome.LIMITED:
                     return False

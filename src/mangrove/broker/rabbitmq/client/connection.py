@@ -18,6 +18,7 @@ from mangrove.broker.client_connection import (
     Denial,
     Form,
     LoginRefusedError,
+    NotCarriedError,
     OnDenied,
     RawMessage,
     Sink,
@@ -313,7 +314,7 @@ class RabbitClientConnection:
         elif reply:
             reply_to, number = self._way_back(reply)
         if max(len(key.encode()), len(number.encode())) > MAX_KEY_BYTES:
-            raise MangroveError(
+            raise NotCarriedError(
                 f"the subject {subject[:40]}… or its way back has more than {MAX_KEY_BYTES} bytes",
                 hint="AMQP carries no longer ones, and this broker is a RabbitMQ: choose shorter ones",
             )
@@ -334,7 +335,7 @@ class RabbitClientConnection:
             return named
         subscription = self._subscriptions.answering(reply)
         if subscription is None:
-            raise MangroveError(
+            raise NotCarriedError(
                 f"nobody could answer to {reply}: at a RabbitMQ answers come to a queue",
                 hint="subscribe to the subject of answers by this connection first, or use request()",
             )
