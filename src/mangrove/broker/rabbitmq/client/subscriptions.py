@@ -31,6 +31,7 @@ EXPIRES_MS = 120_000
 """A group's queue ends with its last member; when the broker restarted, members have so long to return."""
 ODD_PROPERTIES = "a message has properties that cannot be read"
 ODD_ANSWER = "an answer does not repeat its correlation id"
+NO_SUBJECT = "a message was sent to the queue of a group, and on no subject of it"
 
 
 class QueueSubscription:
@@ -196,11 +197,14 @@ class Subscriptions:
                 continue
             subject = delivery.key.decode(errors="replace")
             reply = ""
-            if subject == subscription.place:
+            if subject == subscription.place and not subscription.queue:
                 subject = described.correlation_id
                 if not matches(subscription.subject, subject):
                     self._counts.errors[ODD_ANSWER] += 1
                     continue
+            elif subject == subscription.place and not matches(subscription.subject, subject):
+                self._counts.errors[NO_SUBJECT] += 1  # the queue of a group may also have a subject's name
+                continue
             elif subscription.filters and not matches(subscription.subject, subject):
                 continue
             if described.reply_to:
