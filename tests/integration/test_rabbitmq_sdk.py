@@ -20,6 +20,7 @@ from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.broker.rabbitmq.attachment import NO_ROOM, RabbitAttachment
+from mangrove.broker.rabbitmq.client.connection import RabbitClientConnection
 from mangrove.client.connecting import Connecting
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
@@ -182,6 +183,30 @@ async def test_members_of_a_group_are_the_sdks_and_amqps(mixed: Open) -> None:
         assert set(served.values()) == {1}
         for task in working:
             task.cancel()
+
+
+async def test_a_queue_that_somebody_has_alone_disturbs_nobody_else(mixed: Open) -> None:
+    """A broker ends the connection for such a consumer, and would for ever; others lose nothing by that."""
+    broker = mixed.launched.endpoints["tokyo"].head
+    async with amqp_clients(parameters(broker, None)) as (plain,), mixed.connect("tokyo") as tokyo:
+        here = await tokyo.subscribe("alone.>")
+
+        def have_it_alone() -> None:
+            plain.channel.queue_declare("hermit", auto_delete=True)
+            plain.channel.basic_consume("hermit", lambda *_: None, exclusive=True)
+
+        await plain.run(have_it_alone)
+        with pytest.raises(mangrove.NotAllowedError):
+            await tokyo.subscribe("hermit.>", queue="hermit")
+        await tokyo.flush()
+        wire = tokyo.wire_of("alone.1")
+        assert isinstance(wire, RabbitClientConnection)
+        connects = wire.counts.connects
+        assert connects <= 2
+        await asyncio.sleep(1)
+        await tokyo.publish("alone.1", b"1")
+        assert (await here.next(timeout=20)).data == b"1"
+        assert wire.counts.connects == connects
 
 
 async def test_what_is_too_large_is_refused_and_all_else_goes_on(mixed: Open) -> None:

@@ -27,6 +27,8 @@ from mangrove.model.subjects import matches
 log = logging.getLogger(__name__)
 
 NOT_FOUND = 404
+REFUSED = frozenset({403, 405, 406, 540})
+"""A consumer that is not allowed, of a queue that somebody has alone, or of one that is read otherwise."""
 EXPIRES_MS = 120_000
 """A group's queue ends with its last member; when the broker restarted, members have so long to return."""
 ODD_PROPERTIES = "a message has properties that cannot be read"
@@ -70,6 +72,8 @@ class Subscriptions:
         self._by_tag: dict[bytes, QueueSubscription] = {}
         self._pending: dict[int, QueueSubscription] = {}
         """Those that the present broker has not been told of, the oldest first."""
+        self._fatal: set[int] = set()
+        """Those for whose consumers a broker ended the last connection: the next one does without them."""
         self._gone: list[str] = []
         self._work = asyncio.Event()
         self._settled = asyncio.Event()
@@ -108,13 +112,14 @@ class Subscriptions:
     def attach(self) -> None:
         """A broker is there, which knows of nobody."""
         self._gone.clear()
-        self._pending = dict(self._all)
-        for subscription in self._all.values():
+        self._pending = {sid: each for sid, each in self._all.items() if sid not in self._fatal}
+        for subscription in self._pending.values():
             subscription.denial = None
         self._work.set()
 
     async def serve(self, connection: AmqpConnection) -> None:
         """Tell a broker what is new, until the connection ends."""
+        self._fatal.clear()
         try:
             while True:
                 self._work.clear()
@@ -150,7 +155,13 @@ class Subscriptions:
             consume = commands.Basic.Consume(
                 queue=subscription.place, consumer_tag=subscription.tag, no_ack=True
             )
-            await connection.call(consume)
+            try:
+                await connection.call(consume)
+            except AmqpError as error:
+                if error.code in REFUSED:
+                    self._fatal.add(subscription.sid)
+                    self._refused(subscription, error)
+                raise
             if subscription.sid not in self._all:  # it has ended meanwhile
                 self._gone.append(subscription.tag)
                 self._work.set()
