@@ -7,6 +7,7 @@ other subscription is disturbed. Messages come by the first channel.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ from mangrove.model.subjects import matches
 
 log = logging.getLogger(__name__)
 
-NOT_FOUND = 404
+NOT_FOUND, RESOURCE_LOCKED = 404, 405
 REFUSED = frozenset({403, 405, 406, 540})
 """A consumer that is not allowed, of a queue that somebody has alone, or of one that is read otherwise."""
 EXPIRES_MS = 120_000
@@ -44,6 +45,7 @@ class QueueSubscription:
         self.subject = subject
         self.queue = group
         """The queue group."""
+        self._queues = (f"{names}.{sid}.{count}" for count in itertools.count(1))
         self.place = group or f"{names}.{sid}"
         """The queue at the broker."""
         self.sink, self.form, self.origin = sink, form, origin
@@ -52,6 +54,10 @@ class QueueSubscription:
         self.key = key_of(subject)
         self.filters = patterns_of(self.key) != (subject,)
         """Whether more may come than was asked for."""
+
+    def move(self) -> None:
+        """Have another queue of its own."""
+        self.place = next(self._queues)
 
     @property
     def bound(self) -> bool:
@@ -172,8 +178,15 @@ class Subscriptions:
         """A queue of its own, or that of the group: one that is there may be of any sort."""
         place = subscription.place
         if not subscription.queue:
-            own = commands.Queue.Declare(queue=place, exclusive=True, auto_delete=True)
-            await connection.call(own, self._channel)
+            try:
+                await self._own_queue(connection, place)
+            except AmqpError as error:
+                if error.code != RESOURCE_LOCKED or connection.closed.is_set():
+                    raise
+                # The broker has not noticed yet that our last connection, to which that one belongs, is gone.
+                await self._open(connection)
+                subscription.move()
+                await self._own_queue(connection, subscription.place)
             return
         try:
             await connection.call(commands.Queue.Declare(queue=place, passive=True), self._channel)
@@ -184,6 +197,10 @@ class Subscriptions:
             arguments: FieldTable = {"x-expires": EXPIRES_MS}
             shared = commands.Queue.Declare(queue=place, durable=True, auto_delete=True, arguments=arguments)
             await connection.call(shared, self._channel)
+
+    async def _own_queue(self, connection: AmqpConnection, place: str) -> None:
+        declare = commands.Queue.Declare(queue=place, exclusive=True, auto_delete=True)
+        await connection.call(declare, self._channel)
 
     async def _open(self, connection: AmqpConnection) -> None:
         await connection.call(commands.Channel.Open(), self._channel)
