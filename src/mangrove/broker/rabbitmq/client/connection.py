@@ -428,8 +428,11 @@ class RabbitClientConnection:
             self._connection.ask(commands.Basic.Qos(0, 0), lambda _: None)
 
     def abandon(self, reason: str) -> None:
-        """Take the broker for dead and look for the next one."""
-        if self._connection is not None:
+        """Take the broker for dead and look for the next one.
+
+        One that said itself that it takes nothing for now, short of memory or disk, lives: heartbeats tell.
+        """
+        if self._connection is not None and not self._connection.blocked:
             self._connection.abort(reason)
 
     async def request(
