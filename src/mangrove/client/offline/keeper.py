@@ -163,7 +163,8 @@ class Keeper:
         self._write(partial(self._to_disk, [kept]))
         self._drop(self._backlog.add(kept))
         self._changed()
-        self._work.set()
+        if self._open(self._wire(subject)):  # otherwise all that waits would be looked through for nothing
+            self._work.set()
 
     def sent(
         self, subject: str, payload: bytes, first: int, at_ns: int, head: bytes = b"", reply: str = ""

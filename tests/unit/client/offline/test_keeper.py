@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -84,3 +85,15 @@ async def test_what_this_kind_of_broker_cannot_carry_is_dropped_and_the_rest_is_
             "x." * 200 + "x": {Reason.NOT_CARRIED},
             "asked": {Reason.NOT_CARRIED},
         }
+
+
+async def test_what_comes_while_no_broker_is_there_has_nobody_look_through_all_that_waits() -> None:
+    async with keeping(Offline(settle_s=0)) as (keeper, sender):
+        for number in range(5_000):
+            keeper.keep(f"sensor.{number}", b"1", b"", "", time.time_ns())
+        await asyncio.sleep(0.01)
+        before = sender.asked
+        for number in range(10):
+            keeper.keep(f"sensor.{number}", b"2", b"", "", time.time_ns())
+            await asyncio.sleep(0.001)
+        assert sender.asked - before < 100
