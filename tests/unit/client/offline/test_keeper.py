@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import pytest
 from tests.kit.waiting import eventually
 
 from mangrove.broker.rabbitmq.client.connection import RabbitClientConnection
 from mangrove.client.offline.keeper import Keeper
 from mangrove.client.offline.kept import Kept, Reason
 from mangrove.client.offline.settings import Offline
+from mangrove.client.offline.spool import look_into
 from mangrove.client.publishing import Outcome
 
 
@@ -97,3 +101,31 @@ async def test_what_comes_while_no_broker_is_there_has_nobody_look_through_all_t
             keeper.keep(f"sensor.{number}", b"2", b"", "", time.time_ns())
             await asyncio.sleep(0.001)
         assert sender.asked - before < 100
+
+
+async def test_what_a_full_disk_did_not_take_is_written_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the problem is told, also when the disk has taken something smaller meanwhile."""
+    write = os.write
+
+    def full(descriptor: int, data: memoryview) -> int:
+        if len(data) > 1_000:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data)
+
+    async with keeping(Offline(settle_s=0, sync_s=0.05, directory=tmp_path / "spool")) as (keeper, _):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", full)
+            keeper.keep("a.large", bytes(2_000), b"", "", time.time_ns())
+            keeper.keep("a.small", b"1", b"", "", time.time_ns())
+            await asyncio.sleep(0.2)
+            assert keeper.state().problem == "No space left on device"
+            assert [kept.subject for kept in look_into(tmp_path / "spool").waiting] == ["a.small"]
+
+        async def well() -> bool:
+            return not keeper.state().problem
+
+        await eventually(well, "all should be on disk")
+        waiting = look_into(tmp_path / "spool").waiting
+        assert [kept.subject for kept in waiting] == ["a.large", "a.small"]
