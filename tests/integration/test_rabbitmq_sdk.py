@@ -19,7 +19,9 @@ from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
 import mangrove
+from mangrove.broker.client_connection import RawMessage
 from mangrove.broker.rabbitmq.attachment import NO_ROOM, RabbitAttachment
+from mangrove.broker.rabbitmq.client.connection import RabbitClientConnection
 from mangrove.client.connecting import Connecting
 from mangrove.config import parse_federation
 from mangrove.errors import MangroveError
@@ -182,6 +184,89 @@ async def test_members_of_a_group_are_the_sdks_and_amqps(mixed: Open) -> None:
         assert set(served.values()) == {1}
         for task in working:
             task.cancel()
+
+
+async def test_a_queue_that_somebody_has_alone_disturbs_nobody_else(mixed: Open) -> None:
+    """A broker ends the connection for such a consumer, and would for ever; others lose nothing by that."""
+    broker = mixed.launched.endpoints["tokyo"].head
+    async with amqp_clients(parameters(broker, None)) as (plain,), mixed.connect("tokyo") as tokyo:
+        here = await tokyo.subscribe("alone.>")
+
+        def have_it_alone() -> None:
+            plain.channel.queue_declare("hermit", auto_delete=True)
+            plain.channel.basic_consume("hermit", lambda *_: None, exclusive=True)
+
+        await plain.run(have_it_alone)
+        with pytest.raises(mangrove.NotAllowedError):
+            await tokyo.subscribe("hermit.>", queue="hermit")
+        await tokyo.flush()
+        wire = tokyo.wire_of("alone.1")
+        assert isinstance(wire, RabbitClientConnection)
+        connects = wire.counts.connects
+        assert connects <= 2
+        await asyncio.sleep(1)
+        await tokyo.publish("alone.1", b"1")
+        assert (await here.next(timeout=20)).data == b"1"
+        assert wire.counts.connects == connects
+
+
+class HalfOpen:
+    """Connections to a broker by a way that ends for the client alone, as where a firewall forgets it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._ours: list[asyncio.StreamWriter] = []
+        self._theirs: list[asyncio.StreamWriter] = []
+
+    async def lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self._port)
+        self._ours.append(writer)
+        self._theirs.append(to_broker)
+        ways = [self._pass_on(reader, to_broker), self._pass_on(from_broker, writer)]
+        await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+
+    def end(self) -> None:
+        """The broker hears nothing of it."""
+        for each in self._ours:
+            each.transport.abort()
+        self._ours.clear()
+
+    def close(self) -> None:
+        for each in (*self._ours, *self._theirs):
+            each.transport.abort()
+
+
+async def test_who_is_back_before_the_broker_knows_that_he_was_lost_is_served(mixed: Open) -> None:
+    """The broker still has the queues of the last connection, which nobody else may use."""
+    way = HalfOpen(mixed.launched.endpoints["tokyo"].head.client_port)
+    got: asyncio.Queue[RawMessage] = asyncio.Queue()
+
+    def take(messages: list[RawMessage], size_bytes: int) -> None:
+        for each in messages:
+            got.put_nowait(each)
+
+    async with await asyncio.start_server(way.lead, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = RabbitClientConnection([f"amqp://guest:guest@127.0.0.1:{port}/"], "half open")
+        await client.connect(10)
+        subscribed = client.subscribe("half.open", take)
+        for number in range(3):
+            await client.flush(10)
+            assert client.denial(subscribed) is None
+            client.publish("half.open", b"%d" % number)
+            assert (await asyncio.wait_for(got.get(), 20)).data == b"%d" % number
+            way.end()
+
+            async def back(connects: int = number + 2) -> bool:
+                return client.counts.connects == connects
+
+            await eventually(back, "the client should connect again")
+        await client.close()
+        way.close()
 
 
 async def test_what_is_too_large_is_refused_and_all_else_goes_on(mixed: Open) -> None:

@@ -93,3 +93,25 @@ def test_permissions_let_nobody_bind_what_he_may_not_hear(
     assert bool(re.search(str(entry["write"]), subject)) == may
     if re.search(str(entry["read"]), key) and bound(key, subject):
         assert may, f"{key} would hear {subject}"
+
+
+@given(
+    st.lists(WORDS, min_size=1, max_size=4),
+    st.data(),
+    st.lists(st.sampled_from(["*", "#"]), max_size=3),
+)
+@settings(max_examples=500)
+def test_nobody_comes_to_what_is_denied_by_other_words_for_it(
+    words: list[str], data: st.DataObject, rest: list[str]
+) -> None:
+    """`a.b.#` is `a.b`, too, for AMQP, and so is `a/b/#` for the MQTT plugin."""
+
+    def one_of(*choices: str) -> str:
+        return data.draw(st.sampled_from(choices))
+
+    subject = ".".join(words)
+    denied = ".".join(one_of(word, "*") for word in words)
+    key = ".".join([*(one_of(word, "*", "#") for word in words), *rest])
+    rights = Rights(publish=Subjects(), subscribe=Subjects(None, (denied,)))
+    if bound(key, subject):
+        assert not re.search(str(topic_permission("anna", rights)["read"]), key), f"{key} hears {subject}"

@@ -42,6 +42,10 @@ class NotAllowedError(MangroveError):
         return NotAllowedError(self.what, self.subject, others)
 
 
+class NotCarriedError(MangroveError):
+    """Brokers of this kind cannot carry a message as it is, however often it is tried."""
+
+
 class NoResponderError(MangroveError):
     """The broker says that nobody listens to what was asked."""
 

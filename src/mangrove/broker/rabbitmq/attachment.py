@@ -280,6 +280,7 @@ class RabbitAttachment:
             message,
             method,
             self._frame_max,
+            self._owner.undelivered,
             reply_to=self._topology.replies if reply else "",
             correlation_id=number,
             groups=groups,

@@ -6,7 +6,7 @@ What has no room, or waits for too long, is given back as dropped: nothing disap
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 
 from mangrove.client.offline.kept import Dropped, Kept, Reason
@@ -19,7 +19,7 @@ class _Class:
     """Subjects that are equally urgent: each in order, in turns; and which message is the oldest of all."""
 
     def __init__(self) -> None:
-        self.queues: dict[str, deque[Kept]] = {}
+        self.queues: OrderedDict[str, deque[Kept]] = OrderedDict()
         """The subject whose turn it is comes first."""
         self._oldest: list[tuple[int, str]] = []
         """A heap of numbers; those of messages that have left are passed over."""
@@ -133,9 +133,12 @@ class Backlog:
     # -- leaving --------------------------------------------------------------------------------------------
 
     def by_urgency(self) -> Iterator[str]:
-        """Subjects: the most urgent first, those that are equally urgent in turns. Take from one at most."""
+        """Subjects: the most urgent first, those that are equally urgent in turns.
+
+        Ask anew when something was taken: there may be very many subjects, so this is no copy.
+        """
         for rank in self._ranks:
-            yield from list(self._classes[rank].queues)
+            yield from self._classes[rank].queues
 
     def first(self, subject: str) -> Kept | None:
         """What is next of a subject."""
@@ -154,7 +157,7 @@ class Backlog:
         """Others that are as urgent come first now."""
         queues = self._class_of(subject).queues
         if subject in queues:
-            queues[subject] = queues.pop(subject)
+            queues.move_to_end(subject)
 
     def expire(self, now_ns: int) -> list[Dropped]:
         """What has waited for too long."""

@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
-from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, NotAllowedError
+from mangrove.broker.client_connection import (
+    BrokerAwayError,
+    ClientConnection,
+    NotAllowedError,
+    NotCarriedError,
+)
 from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.mirrored_wire import MirroredWire
 from mangrove.client.offline.backlog import Backlog
@@ -87,6 +92,8 @@ class Keeper:
         self._kept = self._sent_later = self._said_again = self._recovered = self._unreadable = 0
         self._dropped: dict[str, dict[Reason, Published]] = {}
         self._problem = ""
+        self._unwritten: dict[int, Kept] = {}
+        """What the disk did not take: it is asked again, and all is well when it has everything."""
         self._told_waiting = self._told_full = False
         self._work = asyncio.Event()
         """Set when something may be sent that could not be before."""
@@ -158,7 +165,8 @@ class Keeper:
         self._write(partial(self._to_disk, [kept]))
         self._drop(self._backlog.add(kept))
         self._changed()
-        self._work.set()
+        if self._open(self._wire(subject)):  # otherwise all that waits would be looked through for nothing
+            self._work.set()
 
     def sent(
         self, subject: str, payload: bytes, first: int, at_ns: int, head: bytes = b"", reply: str = ""
@@ -291,6 +299,8 @@ class Keeper:
                 return False
             except NotAllowedError:
                 reason = Reason.NOT_ALLOWED
+            except NotCarriedError:
+                reason = Reason.NOT_CARRIED
             else:
                 if outcome is Outcome.LIMITED:
                     return False
@@ -354,6 +364,8 @@ class Keeper:
 
     def _forget(self, over: list[Kept]) -> None:
         if self._spool is not None:
+            for kept in over:
+                self._unwritten.pop(kept.number, None)
             self._write(partial(self._spool.done, [kept.number for kept in over]))
 
     def _changed(self) -> None:
@@ -380,6 +392,8 @@ class Keeper:
             await asyncio.sleep(pause_s)
             self._drop(self._backlog.expire(time.time_ns()))
             self._changed()
+            if self._unwritten:
+                self._write(partial(self._to_disk, list(self._unwritten.values())))
             now = asyncio.get_running_loop().time()
             if self._spool is not None and now >= synced_s + self._settings.sync_s:
                 synced_s = now
@@ -394,8 +408,10 @@ class Keeper:
 
     def _to_disk(self, some: list[Kept]) -> None:
         if self._spool is not None:
+            self._unwritten |= {kept.number: kept for kept in some}
             for kept in some:
                 self._spool.keep(kept)
+                del self._unwritten[kept.number]
             if not self._settings.sync_s:
                 self._spool.sync()
 
@@ -408,7 +424,8 @@ class Keeper:
         except OSError as error:
             self._failed(error)
         else:
-            self._problem = ""
+            if not self._unwritten:
+                self._problem = ""
 
     def _failed(self, error: OSError) -> None:
         if not self._problem:

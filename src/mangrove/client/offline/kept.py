@@ -42,6 +42,8 @@ class Reason(StrEnum):
     TOO_MUCH = "too much"
     NOT_ALLOWED = "not allowed"
     TOO_LARGE = "too large"
+    NOT_CARRIED = "not carried"
+    """The broker that is there is of a kind that cannot carry it: AMQP's subjects are shorter."""
     UNWANTED = "unwanted"
     """Nobody in the federation subscribes to it any more."""
     CLOSED = "closed"

@@ -131,3 +131,52 @@ async def test_what_comes_while_nobody_is_there_follows_what_is_left() -> None:
     line = attach(publisher)
     publisher.publish([b"3"])
     assert line.written == b"123"
+
+
+async def test_what_comes_beside_a_refused_message_is_not_left_out_with_it() -> None:
+    publisher, _, lost = made()
+    attach(publisher)
+    publisher.publish([b"bad"])
+    publisher.lost(refused=True)
+    line = attach(publisher)
+    publisher.publish([b"1", b"2"])
+    publisher.publish([b"3"])
+    assert line.written == b"bad"
+    publisher.lost(refused=True)
+    assert lost == [(NOT_TAKEN, 1)]
+    line = attach(publisher)
+    publisher.publish([b"4"])
+    assert line.written == b"1234"
+
+
+async def test_only_what_was_under_way_is_published_one_by_one() -> None:
+    """A stream that does not pause would never be fast again."""
+    publisher, _, _ = made()
+    attach(publisher)
+    publisher.publish([b"1", b"2"])
+    publisher.lost(refused=True)
+    line = attach(publisher)
+    publisher.publish([b"3", b"4", b"5"])
+    line.on_confirm(1, False, True)
+    publisher.publish([b"6"])
+    assert line.written == b"12"
+    line.on_confirm(2, False, True)
+    assert line.written == b"123456"
+    publisher.publish([b"7"])
+    assert line.written == b"1234567"
+
+
+async def test_a_login_that_is_refused_suspects_no_message() -> None:
+    """As while keys are replaced: a refusal of later on costs one message, and not all that are under way."""
+    publisher, _, lost = made()
+    publisher.lost(refused=True)
+    line = attach(publisher)
+    publisher.publish([b"1", b"bad", b"3"])
+    publisher.lost(refused=True)
+    assert not lost
+    line = attach(publisher)
+    publisher.publish([b"4"])
+    line.on_confirm(1, False, True)
+    publisher.lost(refused=True)
+    assert lost == [(NOT_TAKEN, 1)]
+    assert publisher.unconfirmed == 2

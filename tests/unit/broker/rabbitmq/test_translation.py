@@ -9,11 +9,14 @@ from mangrove.broker.message_heads import encode_head
 from mangrove.broker.rabbitmq.address import parse_address
 from mangrove.broker.rabbitmq.exchange.bindings import Binding, BindingBook, event_binding
 from mangrove.broker.rabbitmq.exchange.patterns import is_exact
+from mangrove.broker.rabbitmq.messages.inbound import ODD_HEADER, Inbound
 from mangrove.broker.rabbitmq.messages.properties import PropertyWriter, read_properties, read_table
 from mangrove.broker.rabbitmq.messages.repeats import Repeats
 from mangrove.broker.rabbitmq.messages.replies import ReplyTokens, is_way_back
 from mangrove.broker.rabbitmq.watching.refusals import read_refusal
+from mangrove.broker.rabbitmq.wire.frames import Delivery
 from mangrove.model.audit.entry import AuditKind
+from mangrove.overlay.protocol.bodies import Entry
 
 
 def raw(**properties: object) -> bytes:
@@ -75,6 +78,29 @@ def test_headers_that_are_not_text_are_left_out_and_counted() -> None:
     out = read_properties(raw(headers={"list": [1], "table": {"a": 1}, "flag": True, "many words": "x"}))
     assert out.head == encode_head({"flag": "true"})
     assert out.left_out == 3
+
+
+def test_headers_are_counted_of_each_message_from_which_they_were_left_out() -> None:
+    counted: list[str] = []
+    taken: list[bytes] = []
+
+    class Sorter:
+        def __init__(self) -> None:
+            self.known: dict[bytes, Entry] = {}
+
+        def resolve(self, line: bytes) -> Entry:
+            raise NotImplementedError
+
+        def take(self, body: bytes) -> None:
+            taken.append(body)
+
+    inbound = Inbound(Sorter(), counted.append, ReplyTokens())
+    properties = raw(headers={"list": [1], "flag": True})
+    for tag in range(3):
+        inbound.published(Delivery(b"out", tag, False, b"a.b", properties, b"body"))
+    inbound.hand_over()
+    assert taken[0].count(b"flag: true") == 3
+    assert counted == [ODD_HEADER] * 3
 
 
 def test_a_way_back_is_only_believed_by_who_made_it() -> None:

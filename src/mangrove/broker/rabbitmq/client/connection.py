@@ -18,6 +18,7 @@ from mangrove.broker.client_connection import (
     Denial,
     Form,
     LoginRefusedError,
+    NotCarriedError,
     OnDenied,
     RawMessage,
     Sink,
@@ -31,7 +32,7 @@ from mangrove.broker.rabbitmq.exchange.patterns import MAX_KEY_BYTES
 from mangrove.broker.rabbitmq.logging_in import logged_in
 from mangrove.broker.rabbitmq.messages.properties import PropertyWriter
 from mangrove.broker.rabbitmq.wire import frames
-from mangrove.broker.rabbitmq.wire.connection import HEARTBEAT_S, AmqpConnection, AmqpError
+from mangrove.broker.rabbitmq.wire.connection import FRAME_MAX, HEARTBEAT_S, AmqpConnection, AmqpError
 from mangrove.broker.requests import Requests
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.keys.login import INBOX_PREFIX, LoginSource
@@ -83,6 +84,8 @@ class RabbitClientConnection:
         self._queues = f"sdk.{secrets.token_hex(8)}"
         self._next_sid = 1
         self._writer = PropertyWriter("")
+        self._frame_max = FRAME_MAX
+        """Of the broker that is, or was last, connected."""
         self._requests = Requests(self, INBOX_PREFIX if login is None else login().inbox)
 
     # -- what it is ---------------------------------------------------------------------------------------
@@ -313,17 +316,25 @@ class RabbitClientConnection:
         elif reply:
             reply_to, number = self._way_back(reply)
         if max(len(key.encode()), len(number.encode())) > MAX_KEY_BYTES:
-            raise MangroveError(
+            raise NotCarriedError(
                 f"the subject {subject[:40]}… or its way back has more than {MAX_KEY_BYTES} bytes",
                 hint="AMQP carries no longer ones, and this broker is a RabbitMQ: choose shorter ones",
             )
         properties = self._writer.properties(head, reply_to=reply_to, correlation_id=number)
-        frame_max = frames.MIN_FRAME if self._connection is None else self._connection.frame_max
+        if self._connection is not None:
+            self._frame_max = self._connection.frame_max
+        content_head = frames.content_head(PUBLISHING, len(payload), properties)
+        if len(content_head) > self._frame_max:
+            raise NotCarriedError(
+                f"the headers of a message on {subject[:40]} have more than {self._frame_max} bytes",
+                hint="they are one frame of AMQP, and this broker is a RabbitMQ: say less in them",
+            )
+        frame_max = frames.MIN_FRAME if self._connection is None else self._frame_max
         self._said.add(
             subject,
             len(payload),
             frames.publish_head(PUBLISHING, exchange, key)
-            + frames.content_head(PUBLISHING, len(payload), properties)
+            + content_head
             + frames.body_frames(PUBLISHING, payload, frame_max),
         )
 
@@ -334,7 +345,7 @@ class RabbitClientConnection:
             return named
         subscription = self._subscriptions.answering(reply)
         if subscription is None:
-            raise MangroveError(
+            raise NotCarriedError(
                 f"nobody could answer to {reply}: at a RabbitMQ answers come to a queue",
                 hint="subscribe to the subject of answers by this connection first, or use request()",
             )
@@ -417,8 +428,11 @@ class RabbitClientConnection:
             self._connection.ask(commands.Basic.Qos(0, 0), lambda _: None)
 
     def abandon(self, reason: str) -> None:
-        """Take the broker for dead and look for the next one."""
-        if self._connection is not None:
+        """Take the broker for dead and look for the next one.
+
+        One that said itself that it takes nothing for now, short of memory or disk, lives: heartbeats tell.
+        """
+        if self._connection is not None and not self._connection.blocked:
             self._connection.abort(reason)
 
     async def request(

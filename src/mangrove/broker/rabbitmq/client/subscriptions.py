@@ -7,6 +7,7 @@ other subscription is disturbed. Messages come by the first channel.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +27,14 @@ from mangrove.model.subjects import matches
 
 log = logging.getLogger(__name__)
 
-NOT_FOUND = 404
+NOT_FOUND, RESOURCE_LOCKED = 404, 405
+REFUSED = frozenset({403, 405, 406, 540})
+"""A consumer that is not allowed, of a queue that somebody has alone, or of one that is read otherwise."""
 EXPIRES_MS = 120_000
 """A group's queue ends with its last member; when the broker restarted, members have so long to return."""
 ODD_PROPERTIES = "a message has properties that cannot be read"
 ODD_ANSWER = "an answer does not repeat its correlation id"
+NO_SUBJECT = "a message was sent to the queue of a group, and on no subject of it"
 
 
 class QueueSubscription:
@@ -41,6 +45,7 @@ class QueueSubscription:
         self.subject = subject
         self.queue = group
         """The queue group."""
+        self._queues = (f"{names}.{sid}.{count}" for count in itertools.count(1))
         self.place = group or f"{names}.{sid}"
         """The queue at the broker."""
         self.sink, self.form, self.origin = sink, form, origin
@@ -49,6 +54,10 @@ class QueueSubscription:
         self.key = key_of(subject)
         self.filters = patterns_of(self.key) != (subject,)
         """Whether more may come than was asked for."""
+
+    def move(self) -> None:
+        """Have another queue of its own."""
+        self.place = next(self._queues)
 
     @property
     def bound(self) -> bool:
@@ -69,6 +78,8 @@ class Subscriptions:
         self._by_tag: dict[bytes, QueueSubscription] = {}
         self._pending: dict[int, QueueSubscription] = {}
         """Those that the present broker has not been told of, the oldest first."""
+        self._fatal: set[int] = set()
+        """Those for whose consumers a broker ended the last connection: the next one does without them."""
         self._gone: list[str] = []
         self._work = asyncio.Event()
         self._settled = asyncio.Event()
@@ -107,13 +118,14 @@ class Subscriptions:
     def attach(self) -> None:
         """A broker is there, which knows of nobody."""
         self._gone.clear()
-        self._pending = dict(self._all)
-        for subscription in self._all.values():
+        self._pending = {sid: each for sid, each in self._all.items() if sid not in self._fatal}
+        for subscription in self._pending.values():
             subscription.denial = None
         self._work.set()
 
     async def serve(self, connection: AmqpConnection) -> None:
         """Tell a broker what is new, until the connection ends."""
+        self._fatal.clear()
         try:
             while True:
                 self._work.clear()
@@ -149,7 +161,13 @@ class Subscriptions:
             consume = commands.Basic.Consume(
                 queue=subscription.place, consumer_tag=subscription.tag, no_ack=True
             )
-            await connection.call(consume)
+            try:
+                await connection.call(consume)
+            except AmqpError as error:
+                if error.code in REFUSED:
+                    self._fatal.add(subscription.sid)
+                    self._refused(subscription, error)
+                raise
             if subscription.sid not in self._all:  # it has ended meanwhile
                 self._gone.append(subscription.tag)
                 self._work.set()
@@ -160,8 +178,15 @@ class Subscriptions:
         """A queue of its own, or that of the group: one that is there may be of any sort."""
         place = subscription.place
         if not subscription.queue:
-            own = commands.Queue.Declare(queue=place, exclusive=True, auto_delete=True)
-            await connection.call(own, self._channel)
+            try:
+                await self._own_queue(connection, place)
+            except AmqpError as error:
+                if error.code != RESOURCE_LOCKED or connection.closed.is_set():
+                    raise
+                # The broker has not noticed yet that our last connection, to which that one belongs, is gone.
+                await self._open(connection)
+                subscription.move()
+                await self._own_queue(connection, subscription.place)
             return
         try:
             await connection.call(commands.Queue.Declare(queue=place, passive=True), self._channel)
@@ -172,6 +197,10 @@ class Subscriptions:
             arguments: FieldTable = {"x-expires": EXPIRES_MS}
             shared = commands.Queue.Declare(queue=place, durable=True, auto_delete=True, arguments=arguments)
             await connection.call(shared, self._channel)
+
+    async def _own_queue(self, connection: AmqpConnection, place: str) -> None:
+        declare = commands.Queue.Declare(queue=place, exclusive=True, auto_delete=True)
+        await connection.call(declare, self._channel)
 
     async def _open(self, connection: AmqpConnection) -> None:
         await connection.call(commands.Channel.Open(), self._channel)
@@ -196,11 +225,14 @@ class Subscriptions:
                 continue
             subject = delivery.key.decode(errors="replace")
             reply = ""
-            if subject == subscription.place:
+            if subject == subscription.place and not subscription.queue:
                 subject = described.correlation_id
                 if not matches(subscription.subject, subject):
                     self._counts.errors[ODD_ANSWER] += 1
                     continue
+            elif subject == subscription.place and not matches(subscription.subject, subject):
+                self._counts.errors[NO_SUBJECT] += 1  # the queue of a group may also have a subject's name
+                continue
             elif subscription.filters and not matches(subscription.subject, subject):
                 continue
             if described.reply_to:

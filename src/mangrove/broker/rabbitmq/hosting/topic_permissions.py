@@ -51,9 +51,7 @@ def _meeting(pattern: str) -> str:
     """Keys that, bound, would ask for something under a pattern: `#` may be any words from there on."""
     words = {"*": "[^.]+", ">": ".+"}
     first, *rest = (words.get(word, rf"(?:{re.escape(word)}|\*)") for word in pattern.split("."))
-    after = ""
+    after = r"(?:\.#)*"  # `a.b.#` matches `a.b`, too
     for word in reversed(rest):
         after = rf"(?:\.#.*|\.{word}{after})"
-    # `a.#` matches `a`, too.
-    after = after or r"(?:\.#)*"
     return rf"(?:#.*|{first}{after})"

@@ -88,19 +88,18 @@ class Inbound:
 
     def _describe(self, properties: bytes) -> Described | None:
         described = self._described.get(properties)
-        if described is not None:
-            return described
-        try:
-            described = read_properties(properties)
-        except (ValueError, IndexError, KeyError, TypeError, OverflowError):
-            self._ignored(ODD_PROPERTIES)
-            return None
+        if described is None:
+            try:
+                described = read_properties(properties)
+            except (ValueError, IndexError, KeyError, TypeError, OverflowError):
+                self._ignored(ODD_PROPERTIES)
+                return None
+            if not (described.message_id or described.correlation_id):
+                if len(self._described) >= MAX_KNOWN:
+                    self._described.clear()
+                self._described[properties] = described
         for _ in range(described.left_out):
             self._ignored(ODD_HEADER)
-        if not (described.message_id or described.correlation_id):
-            if len(self._described) >= MAX_KNOWN:
-                self._described.clear()
-            self._described[properties] = described
         return described
 
 

@@ -13,6 +13,7 @@ from mangrove.broker.rabbitmq.wire import frames
 from mangrove.overlay.protocol.bodies import Message
 
 CHANNEL = 1
+HEAD_TOO_LARGE = "headers larger than a frame, which AMQP cannot carry"
 
 
 class PlainOutlet:
@@ -58,6 +59,7 @@ class HeadOutlet:
         "_method",
         "_publisher",
         "_reply_to",
+        "_undelivered",
         "_writer",
     )
 
@@ -69,12 +71,13 @@ class HeadOutlet:
         message: Message,
         method: bytes,
         frame_max: int,
+        undelivered: Callable[[str, int], None],
         *,
         reply_to: str = "",
         correlation_id: str = "",
         groups: tuple[str, ...] = (),
     ) -> None:
-        """`method` is the method frame."""
+        """`method` is the method frame. `undelivered` is told of headers for which a broker would hang up."""
         self._publisher = publisher
         self._writer = writer
         self._line = len(line) + 2
@@ -82,6 +85,7 @@ class HeadOutlet:
         self._head = max(message.header_bytes, 0)
         self._method = method
         self._frame_max = frame_max
+        self._undelivered = undelivered
         self._reply_to = reply_to
         self._correlation = correlation_id
         self._groups = groups
@@ -98,11 +102,11 @@ class HeadOutlet:
                 groups=self._groups,
             )
             body = messages[begin + self._head : end]
-            made.append(
-                self._method
-                + frames.content_head(CHANNEL, len(body), properties)
-                + frames.body_frames(CHANNEL, body, self._frame_max)
-            )
+            content_head = frames.content_head(CHANNEL, len(body), properties)
+            if len(content_head) > self._frame_max:
+                self._undelivered(HEAD_TOO_LARGE, 1)
+                continue
+            made.append(self._method + content_head + frames.body_frames(CHANNEL, body, self._frame_max))
         self._publisher.publish(made)
 
 

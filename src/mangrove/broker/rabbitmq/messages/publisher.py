@@ -34,8 +34,8 @@ class Publisher:
         self._unconfirmed: dict[int, bytes] = {}
         self._bytes = 0
         self._left: deque[bytes] = deque()
-        self._careful = False
-        """Whether one of those that are left was refused, so that they are published one by one."""
+        self._suspects = 0
+        """So many of the oldest were under way when one of them was refused: they go one by one."""
         self._resending: asyncio.TimerHandle | None = None
         self._number = 0
         self._socket_full = False
@@ -64,11 +64,13 @@ class Publisher:
         `refused`: the broker closed it because of something that was published.
         """
         self._connection = None
-        if refused and self._careful and self._unconfirmed:
+        if refused and not self._suspects:
+            self._suspects = len(self._unconfirmed)
+        elif refused and self._unconfirmed:  # it was alone
             self._bytes -= sum(map(len, self._unconfirmed.values()))
+            self._suspects -= len(self._unconfirmed)
             self._not_taken(NOT_TAKEN, len(self._unconfirmed))
             self._unconfirmed.clear()
-        self._careful = self._careful or refused
         self._left.extendleft(reversed(self._unconfirmed.values()))
         self._unconfirmed.clear()
         self._stop_waiting()
@@ -77,16 +79,16 @@ class Publisher:
         """Publish messages, each of which is whole frames."""
         if self._left:
             self._resend()
-        if self._left:
+        if self._left or self._suspects:
             self._keep(messages)
         else:
             self._write(messages)
 
     def _resend(self) -> None:
         self._stop_waiting()
-        if self._connection is None or (self._careful and self._unconfirmed):
+        if self._connection is None or (self._suspects and self._unconfirmed):
             return
-        left = [self._left.popleft() for _ in range(1 if self._careful else len(self._left))]
+        left = [self._left.popleft() for _ in range(1 if self._suspects else len(self._left))]
         self.repeated += len(left)
         self._bytes -= sum(map(len, left))
         self._write(left)
@@ -126,8 +128,8 @@ class Publisher:
             self._bytes -= len(unconfirmed.pop(each))
         if not taken and numbers:
             self._not_taken(NOT_TAKEN, len(numbers))
-        if self._careful and not unconfirmed:
-            self._careful = bool(self._left)
+        if self._suspects and numbers:
+            self._suspects -= len(numbers)
             if self._left:
                 self._resend()
         self._tell()

@@ -89,6 +89,9 @@ class AmqpConnection(asyncio.Protocol):
         self.frame_max = FRAME_MAX
         self.server = ""
         """What the broker calls itself, once it has said so."""
+        self.blocked = False
+        """Whether the broker has said that it takes nothing for now: it lives, and confirms nothing."""
+        self._socket_full = False
         self.closed = asyncio.Event()
         self.on_deliveries: Callable[[list[Delivery]], None] = lambda _: None
         self.on_confirm: Callable[[int, bool, bool], None] = lambda _tag, _multiple, _taken: None
@@ -167,11 +170,13 @@ class AmqpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The socket is full."""
+        self._socket_full = True
         self.on_writable(False)
 
     def resume_writing(self) -> None:
         """The socket drained."""
-        self.on_writable(True)
+        self._socket_full = False
+        self.on_writable(not self.blocked)
 
     # -- asking -------------------------------------------------------------------------------------------
 
@@ -320,9 +325,11 @@ class AmqpConnection(asyncio.Protocol):
                 self._refused(f"the queue of {command.consumer_tag} is gone", 0)
             case commands.Connection.Blocked():
                 log.warning("the head broker takes nothing for now: %s", command.reason)
+                self.blocked = True
                 self.on_writable(False)
             case commands.Connection.Unblocked():
-                self.on_writable(True)
+                self.blocked = False
+                self.on_writable(not self._socket_full)
             case _:
                 if self._asked[channel]:
                     self._asked[channel].popleft()(command)

@@ -1,0 +1,59 @@
+"""Headers are one frame of AMQP, and a broker hangs up on who sends a larger one."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from mangrove.broker.client_connection import NotCarriedError
+from mangrove.broker.message_heads import encode_head
+from mangrove.broker.rabbitmq.client.connection import RabbitClientConnection
+from mangrove.broker.rabbitmq.messages.outlets import HEAD_TOO_LARGE, HeadOutlet
+from mangrove.broker.rabbitmq.messages.properties import PropertyWriter
+from mangrove.broker.rabbitmq.messages.publisher import Publisher
+from mangrove.broker.rabbitmq.wire.connection import FRAME_MAX, AmqpConnection
+from mangrove.overlay.protocol.bodies import Message
+
+LARGE = encode_head({"Note": "x" * FRAME_MAX})
+SMALL = encode_head({"Note": "x" * (FRAME_MAX - 1_000)})
+
+
+class Line:
+    """What a publisher needs of a connection."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+
+async def test_a_gateway_counts_them_and_publishes_the_others() -> None:
+    counted: list[tuple[str, int]] = []
+    publisher = Publisher(lambda _: None, lambda reason, count: counted.append((reason, count)))
+    line = Line()
+    publisher.attached(cast("AmqpConnection", line))
+    for head in (LARGE, SMALL):
+        message = Message("a.b", "", len(head), len(head) + 4)
+        control = message.line("a.b", "")
+        outlet = HeadOutlet(
+            publisher,
+            PropertyWriter("gateway"),
+            control,
+            message,
+            b"method",
+            FRAME_MAX,
+            lambda reason, count: counted.append((reason, count)),
+        )
+        outlet.take((control + b"\r\n" + head + b"body\r\n") * 3)
+    assert counted == [(HEAD_TOO_LARGE, 1)] * 3
+    assert line.written.count(b"method") == 3
+    assert publisher.unconfirmed == 3
+
+
+async def test_a_client_is_told_so() -> None:
+    connection = RabbitClientConnection(["amqp://127.0.0.1:1"], "client")
+    connection.publish("a.b", b"body", head=SMALL)
+    with pytest.raises(NotCarriedError, match="headers"):
+        connection.publish("a.b", b"body", head=LARGE)

@@ -1,0 +1,131 @@
+"""What a keeper does with what waits, whatever its connection says to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.kit.waiting import eventually
+
+from mangrove.broker.rabbitmq.client.connection import RabbitClientConnection
+from mangrove.client.offline.keeper import Keeper
+from mangrove.client.offline.kept import Kept, Reason
+from mangrove.client.offline.settings import Offline
+from mangrove.client.offline.spool import look_into
+from mangrove.client.publishing import Outcome
+
+
+class Wire(RabbitClientConnection):
+    """A connection to a RabbitMQ that is there as long as a test wants; what is said stays in it."""
+
+    def __init__(self) -> None:
+        super().__init__(["amqp://127.0.0.1:1"], "wire")
+        self.there = False
+
+    @property
+    def connected(self) -> bool:
+        return self.there
+
+    async def flush(self, timeout_s: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Sender:
+    """Sends what has waited by one connection."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.asked = 0
+        self.sent: list[Kept] = []
+
+    def wire_of(self, subject: str) -> Wire:
+        self.asked += 1
+        return self.wire
+
+    def send_kept(self, kept: Kept) -> Outcome:
+        self.wire.publish(kept.subject, kept.payload, reply=kept.reply, head=kept.head)
+        self.sent.append(kept)
+        return Outcome.SENT
+
+    def wait_s(self, subject: str) -> float:
+        return 0.0
+
+    def too_large(self, kept: Kept) -> bool:
+        return False
+
+    async def gateway_back(self, wire: object) -> None:
+        """It is."""
+
+
+@asynccontextmanager
+async def keeping(settings: Offline) -> AsyncIterator[tuple[Keeper, Sender]]:
+    keeper = Keeper(settings, b"%d %d")
+    sender = Sender(Wire())
+    keeper.begin(sender)
+    yield keeper, sender
+    await keeper.close()
+
+
+async def test_what_this_kind_of_broker_cannot_carry_is_dropped_and_the_rest_is_sent() -> None:
+    """As when a folder was filled while the site had a NATS: nobody else waits for it for ever."""
+    async with keeping(Offline(settle_s=0)) as (keeper, sender):
+        for subject, reply in (("x." * 200 + "x", ""), ("asked", "answers.of.before"), ("usual", "")):
+            keeper.keep(subject, b"1", b"", reply, 1 << 62)
+        sender.wire.there = True
+        keeper.routed()
+
+        async def sent() -> bool:
+            return not keeper.state()
+
+        await eventually(sent, "nothing waits any longer")
+        assert [kept.subject for kept in sender.sent] == ["usual"]
+        dropped = keeper.state().dropped
+        assert {subject: {*reasons} for subject, reasons in dropped.items()} == {
+            "x." * 200 + "x": {Reason.NOT_CARRIED},
+            "asked": {Reason.NOT_CARRIED},
+        }
+
+
+async def test_what_comes_while_no_broker_is_there_has_nobody_look_through_all_that_waits() -> None:
+    async with keeping(Offline(settle_s=0)) as (keeper, sender):
+        for number in range(5_000):
+            keeper.keep(f"sensor.{number}", b"1", b"", "", time.time_ns())
+        await asyncio.sleep(0.01)
+        before = sender.asked
+        for number in range(10):
+            keeper.keep(f"sensor.{number}", b"2", b"", "", time.time_ns())
+            await asyncio.sleep(0.001)
+        assert sender.asked - before < 100
+
+
+async def test_what_a_full_disk_did_not_take_is_written_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the problem is told, also when the disk has taken something smaller meanwhile."""
+    write = os.write
+
+    def full(descriptor: int, data: memoryview) -> int:
+        if len(data) > 1_000:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data)
+
+    async with keeping(Offline(settle_s=0, sync_s=0.05, directory=tmp_path / "spool")) as (keeper, _):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", full)
+            keeper.keep("a.large", bytes(2_000), b"", "", time.time_ns())
+            keeper.keep("a.small", b"1", b"", "", time.time_ns())
+            await asyncio.sleep(0.2)
+            assert keeper.state().problem == "No space left on device"
+            assert [kept.subject for kept in look_into(tmp_path / "spool").waiting] == ["a.small"]
+
+        async def well() -> bool:
+            return not keeper.state().problem
+
+        await eventually(well, "all should be on disk")
+        waiting = look_into(tmp_path / "spool").waiting
+        assert [kept.subject for kept in waiting] == ["a.large", "a.small"]
