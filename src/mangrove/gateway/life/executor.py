@@ -133,11 +133,15 @@ class Executor:
                 case RetargetMessages(frame):
                     self._retarget(frame)
                 case KeepVersions(kept, then, at_once):
-                    self._versions.keep(kept, partial(self.carry_out, list(then)), at_once=at_once)
+                    self._versions.keep(kept, partial(self._tell, then), at_once=at_once)
                 case AdoptDocument(document):
                     self._adoption.adopt(document)
                 case MakeTables(federation, version):
                     self._tables.begin(federation, version)
+
+    def _tell(self, notices: tuple[SendFrame, ...]) -> None:
+        """What was waited for is on disk; neighbours that were forgotten meanwhile are not told of it."""
+        self.carry_out([*(each for each in notices if each.peer in self._links)])
 
     def _retarget(self, frame: Frame) -> None:
         """Sort the messages of a frame anew, whose destination is lost; or have its origin do it."""

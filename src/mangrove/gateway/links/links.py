@@ -114,6 +114,9 @@ class Links:
     def __getitem__(self, peer: str) -> LinkEnd:
         return self._links[peer]
 
+    def __contains__(self, peer: str) -> bool:
+        return peer in self._links
+
     def __iter__(self) -> Iterator[LinkEnd]:
         return iter(self._links.values())
 
