@@ -294,3 +294,34 @@ async def test_processes_end_with_their_gateway(two: Running) -> None:
         await two.knows_interest("berlin", "lyon", 1)
         await berlin.publish("reading.y", b"2")
         assert (await heard.next_msg(timeout=10)).data == b"\x02"
+
+
+async def test_the_command_line_shows_dead_letters(two: Running, tmp_path: Path) -> None:
+    """With the subject and payload that they had, and the reason; those of others are left out."""
+    letters = tmp_path / "letters"
+    options = ["bad.*", "--server", two.edge("lyon"), "--count", "1", "--timeout", "30", "--json"]
+    command = ["-m", "mangrove.cli.main", "dead-letters", *options, "--out", str(letters)]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, stderr=pipe)
+    try:
+        assert process.stderr is not None
+        assert b"waiting for" in await asyncio.wait_for(process.stderr.readline(), 20)
+        async with (
+            await nats.connect(two.head("berlin")) as berlin,
+            await nats.connect(two.edge("lyon")) as lyon,
+        ):
+            await lyon.subscribe("bad.*")
+            await two.knows_interest("berlin", "lyon", 1)
+            await berlin.publish("bad.one", b"raise", headers={"Number": "7"})
+            output, _ = await asyncio.wait_for(process.communicate(), 30)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    letter = json.loads(output)
+    assert (letter["subject"], letter["transform"], letter["text"]) == ("bad.one", "obedient", "raise")
+    assert letter["headers"]["Number"] == "7"
+    assert letter["reason"].startswith("the transform obedient")
+    assert bytes.fromhex(letter["hex"]) == b"raise"
+    assert [each.read_bytes() for each in letters.iterdir()] == [b"raise"]
+    assert process.returncode == 0

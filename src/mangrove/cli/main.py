@@ -26,7 +26,7 @@ from mangrove.cli.federation import (
 )
 from mangrove.cli.keys import keys
 from mangrove.cli.measurement import bench, evaluate
-from mangrove.cli.mediation import transform
+from mangrove.cli.mediation import dead_letters, transform
 from mangrove.cli.monitoring import metrics, monitor
 from mangrove.cli.names import names
 from mangrove.cli.optional import missing_library
@@ -55,6 +55,7 @@ app.command("story")(story.story)
 app.command("replay")(replay.replay)
 app.command("pub")(pubsub.pub)
 app.command("sub")(pubsub.sub)
+app.command("dead-letters")(dead_letters.dead_letters)
 app.command("metrics")(metrics.metrics)
 app.command("link")(link.link)
 app.command("broker")(broker.broker)

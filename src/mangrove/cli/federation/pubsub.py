@@ -54,7 +54,7 @@ def pub(
 
     async def publish() -> None:
         start = time.monotonic()
-        async with _connecting(server, domain, federation, run_dir, credentials) as connection:
+        async with connecting(server, domain, federation, run_dir, credentials) as connection:
             for number in range(count):
                 outcome = await connection.publish(subject, payload, headers=headers)
                 outcomes[outcome.value] += 1
@@ -116,7 +116,7 @@ def sub(
     async def receive() -> None:
         nonlocal seen
         selection_of(where, queue, told=False)  # a mistake is told before anything is connected to
-        async with _connecting(server, domain, federation, run_dir, credentials) as connection:
+        async with connecting(server, domain, federation, run_dir, credentials) as connection:
             subscription = await connection.subscribe(subject, queue=queue, where=where)
             stderr_console().print(f"subscribed to {subject}; Ctrl-C stops")
             if wait:
@@ -147,7 +147,7 @@ async def _wait_until_ready(subscription: Subscription) -> None:
     stderr_console().print("ready: every domain that can be reached sends what it publishes")
 
 
-def _connecting(
+def connecting(
     server: str | None,
     domain: str | None,
     federation: str | None,

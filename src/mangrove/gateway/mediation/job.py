@@ -10,6 +10,8 @@ from mangrove.model.mediation.transform import Transform
 from mangrove.model.subjects import DEAD_LETTER_PREFIX, MAX_SUBJECT_BYTES
 from mangrove.overlay.protocol.bodies import CRLF, Message
 
+TOO_LONG = f"{DEAD_LETTER_PREFIX}subject-too-long"
+"""In place of a subject that nothing fits in front of; a header has it."""
 REASON_HEADER = "Mangrove-Dead-Reason"
 TRANSFORM_HEADER = "Mangrove-Dead-Transform"
 SUBJECT_HEADER = "Mangrove-Dead-Subject"
@@ -62,14 +64,18 @@ def written(message: Message, head: bytes, payload: bytes) -> bytes:
     return b"%b\r\n%b%b\r\n" % (line, head, payload)
 
 
+def letter_subject(subject: str) -> str:
+    """What a message of a subject is told on that could not be transformed."""
+    told = f"{DEAD_LETTER_PREFIX}{subject}"
+    return told if len(told.encode()) <= MAX_SUBJECT_BYTES else TOO_LONG
+
+
 def dead_letter(job: Job, reason: str, groups: tuple[str, ...], max_bytes: int) -> bytes:
     """What is told of a message that could not be transformed: itself, with the reason in its headers.
 
     Its own headers stay, the id in front; what would be larger than a message may be loses its end.
     """
-    subject = f"{DEAD_LETTER_PREFIX}{job.message.subject}"
-    if len(subject.encode()) > MAX_SUBJECT_BYTES:
-        subject = DEAD_LETTER_PREFIX.rstrip(".")
+    subject = letter_subject(job.message.subject)
     added = {
         REASON_HEADER: reason,
         TRANSFORM_HEADER: "" if job.use is None else job.use.name,

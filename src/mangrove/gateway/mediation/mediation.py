@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mediation.exchange import Failure
-from mangrove.gateway.mediation.job import Job, Named, dead_letter, split, written
+from mangrove.gateway.mediation.job import Job, Named, dead_letter, letter_subject, split, written
 from mangrove.gateway.mediation.lane import Lane
 from mangrove.model.federation import Federation
 from mangrove.model.mediation.figures import TransformFigures
@@ -196,7 +196,7 @@ class Mediation:
         reason = f"the transform {name} {failure.value}"
         self._failed.setdefault(name, Counter())[failure.value] += 1
         self._ledger.drop(job.message.subject, reason)
-        subject = f"{DEAD_LETTER_PREFIX}{job.message.subject}"
+        subject = letter_subject(job.message.subject)
         told = f"{reason}: {detail}" if detail else reason
         return dead_letter(job, told, self._groups(subject), self._max_message_bytes)
 

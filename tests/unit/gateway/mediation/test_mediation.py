@@ -8,6 +8,7 @@ from mangrove.gateway.mediation.job import Job, Named, dead_letter, split, writt
 from mangrove.gateway.mediation.mediation import Mediation
 from mangrove.model.federation import Domain, Federation
 from mangrove.model.mediation.transform import Format, Place, Transform, TransformUse
+from mangrove.model.subjects import MAX_SUBJECT_BYTES, matches
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.model.versions.document import first_document
 from mangrove.model.versions.rules_in_force import RulesInForce
@@ -115,3 +116,12 @@ def test_a_dead_letter_is_no_larger_than_a_message_may_be() -> None:
         assert len(rest) == message.size_bytes + 2
         headers = decode_head(rest[: message.header_bytes])
         assert headers.get("Mangrove-Dead-Cut", "") == ("" if size < 850 else str(size))
+
+
+def test_what_has_too_long_a_subject_is_told_where_all_are_looked_for() -> None:
+    long = "x." + "y" * (MAX_SUBJECT_BYTES - 4)
+    job = Job(Message(long, "", -1, 1), "b", b"", b"1", Named("compact", None))
+    line, _, rest = dead_letter(job, "failed", (), 1 << 16).partition(b"\r\n")
+    message = parse_message_line(line)
+    assert matches("dead.letter.>", message.subject)
+    assert decode_head(rest[: message.header_bytes])["Mangrove-Dead-Subject"] == long
