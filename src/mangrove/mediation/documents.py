@@ -32,6 +32,8 @@ def expression(key: str, text: str) -> Step:
     except JMESPathError as error:
         problem = " ".join(str(error).split())
         raise TransformError(key, f"{text!r} is no JMESPath expression: {problem}") from None
+    except RecursionError:
+        raise TransformError(key, f"{text[:40]!r}… is nested too deeply for a JMESPath expression") from None
     options = jmespath.Options(dict_cls=dict)
 
     def search(value: Any) -> Any:

@@ -104,6 +104,7 @@ def test_a_stylesheet_reads_nothing_but_the_message() -> None:
         (Transform(function="no_such_module_here:f"), "function", "cannot be imported"),
         (Transform(function="json:no_such_function"), "function", "no function"),
         (Transform(function="nobody"), "function", "no entry point"),
+        (Transform(keep="(" * 4000 + "a" + ")" * 4000), "keep", "nested too deeply"),
         (Transform(function="a b:c"), "function", "is not `module:function`"),
     ],
 )

@@ -216,7 +216,14 @@ def test_browsers_are_told_to_load_nothing_from_elsewhere(feed: Invented, browse
 
 @pytest.mark.parametrize(
     ("host", "own"),
-    [("127.0.0.1:8080", True), ("[::1]:80", True), ("localhost", True), ("evil.example", False), ("", False)],
+    [
+        ("127.0.0.1:8080", True),
+        ("[::1]:80", True),
+        ("localhost", True),
+        ("evil.example", False),
+        ("", False),
+        ("[", False),
+    ],
 )
 def test_own_names(host: str, own: bool) -> None:
     assert own_name(host) is own
@@ -225,6 +232,7 @@ def test_own_names(host: str, own: bool) -> None:
 def test_no_origin_is_no_browser() -> None:
     assert same_origin("", "127.0.0.1:1")
     assert not same_origin("null", "127.0.0.1:1")
+    assert not same_origin("http://[", "127.0.0.1:1")
 
 
 async def test_a_site_whose_key_cannot_be_used_is_one_that_does_not_tell_its_plans(tmp_path: Path) -> None:

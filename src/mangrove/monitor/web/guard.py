@@ -25,7 +25,10 @@ POLICY = (
 
 def own_name(host: str) -> bool:
     """Whether a `Host` header names this machine: by an address, or by a name that is its own."""
-    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # a bracket without the other one
+        return False
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -35,7 +38,10 @@ def own_name(host: str) -> bool:
 
 def same_origin(origin: str, host: str) -> bool:
     """Whether a page that asks came from here; those that are no browsers say nothing."""
-    return not origin or urlsplit(origin).netloc.casefold() == host.casefold()
+    try:
+        return not origin or urlsplit(origin).netloc.casefold() == host.casefold()
+    except ValueError:
+        return False
 
 
 class Guard:
