@@ -375,6 +375,11 @@ class RabbitClientConnection:
         """Ask for the messages of a subject or pattern."""
         if self._closed:
             raise BrokerAwayError("the connection is closed")
+        if len(queue.encode()) > MAX_KEY_BYTES:
+            raise NotCarriedError(
+                f"the queue group {queue[:40]}… has more than {MAX_KEY_BYTES} bytes",
+                hint="AMQP carries no longer names, and this broker is a RabbitMQ: choose a shorter one",
+            )
         made = QueueSubscription(self._next_sid, subject, queue, self._queues, sink, form, origin)
         self._next_sid += 1
         self._subscriptions.add(made)

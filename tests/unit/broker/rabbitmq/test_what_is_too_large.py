@@ -1,4 +1,4 @@
-"""Headers are one frame of AMQP, and a broker hangs up on who sends a larger one."""
+"""Headers are one frame of AMQP, names have 255 bytes: a broker hangs up on who sends larger ones."""
 
 from __future__ import annotations
 
@@ -57,3 +57,10 @@ async def test_a_client_is_told_so() -> None:
     connection.publish("a.b", b"body", head=SMALL)
     with pytest.raises(NotCarriedError, match="headers"):
         connection.publish("a.b", b"body", head=LARGE)
+
+
+async def test_a_queue_group_of_a_longer_name_is_refused_at_once() -> None:
+    connection = RabbitClientConnection(["amqp://127.0.0.1:1"], "client")
+    connection.subscribe("a.b", lambda _, __: None, queue="g" * 255)
+    with pytest.raises(NotCarriedError, match="queue group"):
+        connection.subscribe("a.b", lambda _, __: None, queue="g" * 256)
