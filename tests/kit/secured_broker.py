@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mangrove.host.keys.ring import KeyRing
 
 HOST = "127.0.0.1"
 SITE = "federation: one\ndomains:\n  here: {edges: 1}\n"
+RELOAD_S = 10.0
 EVERYTHING = '{ publish: ">", subscribe: ">" }'
 
 
@@ -47,6 +49,14 @@ class SecuredBroker:
         )
 
     def change(self, permissions: Mapping[str, str] | None = None) -> None:
-        """Have it read its users and their permissions anew, while it runs."""
+        """Have it read its users and their permissions anew, while it runs; they are in force then."""
         nats_server(f"secured-{self._port}", self._config(permissions or {}), self._directory)
+        before = self._reloads()
         self.process.signal(signal.SIGHUP)
+        deadline = time.monotonic() + RELOAD_S
+        while self._reloads() == before:
+            assert time.monotonic() < deadline, f"not reloaded: {self.process.log_path}"
+            time.sleep(0.002)
+
+    def _reloads(self) -> int:
+        return self.process.log_path.read_bytes().count(b"Reloaded server configuration")
