@@ -281,9 +281,13 @@ class Council:
             self._refused[digest] = Refused(written.signature, problem)
             return True
         self._held[digest] = Held(written, document)
-        self._arriving = [*self._arriving, digest][-MAX_ARRIVING:]
+        self.expect(digest)
         self._prune()
         return True
+
+    def expect(self, digest: str) -> None:
+        """A document came: what speaks of it follows, and until then it is kept, also if it was here before."""
+        self._arriving = [*(each for each in self._arriving if each != digest), digest][-MAX_ARRIVING:]
 
     def judge_anew(self) -> None:
         """Other keys are in force: what was refused may be believed when it comes again."""

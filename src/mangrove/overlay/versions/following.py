@@ -112,6 +112,8 @@ class VersionsFollower:
             digest = written.digest
             if self.council.held(digest) is None:
                 self.council.take(written, self._approval(written))
+            else:
+                self.council.expect(digest)
             if self.council.held(digest) is not None:  # what is not kept is told to nobody
                 self._spreading.came(peer, digest)
             return []
