@@ -10,7 +10,7 @@ from mangrove.errors import InputError
 from mangrove.model.versions import checking
 from mangrove.model.versions.changes import ChangeState
 from mangrove.model.versions.document import FederationDocument, WrittenDocument
-from mangrove.model.versions.kept import Ballot
+from mangrove.model.versions.kept import NO_BALLOT, Ballot
 from mangrove.model.versions.membership import is_quorum
 from mangrove.overlay.versions import council as council_module
 from mangrove.overlay.versions.council import PREPARE_S, RESCUE_S
@@ -162,6 +162,28 @@ def test_documents_that_nobody_speaks_of_are_forgotten() -> None:
         group.councils["a"].take(group.change("b", f"x{number}"))
         group.councils["a"].take(WrittenDocument(text=b"%d" % number))
     assert group.councils["a"].problems() == []
+
+
+def test_a_document_that_comes_again_is_kept_for_what_follows_it() -> None:
+    group = Assembly()
+    written, other, council = group.change("a", "x"), group.change("a", "y"), group.councils["b"]
+    council.take(written)
+    asks = VersionNotice(
+        origin="a",
+        epoch=1,
+        sequence=1,
+        version=1,
+        digest=council.document.digest,
+        step=Step.PREPARE,
+        ballot=Ballot(1, "a"),
+        proposed=written.digest,
+    )
+    gives_up = msgspec.structs.replace(asks, sequence=2, step=Step.NONE, ballot=NO_BALLOT, proposed="")
+    assert council.hear(asks)
+    assert council.hear(gives_up)
+    council.expect(written.digest)
+    council.take(other)  # looks who is spoken of
+    assert council.held(written.digest) == written
 
 
 def test_what_was_refused_is_judged_anew_under_other_keys() -> None:
