@@ -286,7 +286,7 @@ class Council:
         return True
 
     def expect(self, digest: str) -> None:
-        """A document came: what speaks of it follows, and until then it is kept, also if it was here before."""
+        """A document came, perhaps again: it is kept until what speaks of it has come, too."""
         self._arriving = [*(each for each in self._arriving if each != digest), digest][-MAX_ARRIVING:]
 
     def judge_anew(self) -> None:
