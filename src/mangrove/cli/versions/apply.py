@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mangrove.model.federation import Federation
     from mangrove.model.versions.network import Network
 
-STAYS = "domains and links stay as they are: `join`, `leave`, `expel` and `apply` change those"
 RESTART = "stop all sites, and start them with the new federation file"
 
 
@@ -165,10 +164,11 @@ def rollback(
     run_dir: RunDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put an earlier version in force again, as a version of its own; domains and links stay as they are."""
+    """Put an earlier version in force again, as a version of its own; who is a member stays as it is."""
     from mangrove.agent.versioning import text_of
     from mangrove.host.runtime_file import find_running
     from mangrove.model.versions.document import SETTINGS
+    from mangrove.model.versions.going_back import gone_back, membership_since
     from mangrove.model.versions.network import network_of
     from mangrove.model.versions.settings import settings_of
 
@@ -178,7 +178,7 @@ def rollback(
     if not 1 <= wanted <= now.document.version:
         raise InputError(f"there is no version {wanted}", hint="mangrove history lists them")
     settings = dict.fromkeys(SETTINGS)
-    network = network_of(runtime.federation)
+    then = network_of(runtime.federation)
     if wanted == 1:
         contracts = runtime.federation.topics.contracts
         if runtime.federation.topology_hash() != now.document.line:
@@ -194,7 +194,10 @@ def rollback(
                 hint="mangrove apply FILE does it",
             )
         contracts, settings = document.topics.contracts, settings_of(document)
-        network = document.network or network
+        then = document.network or then
+    before = present_network(now, runtime)
+    network = gone_back(before, then)
+    refuse_partition(network, before, force=force)
     change(
         runtime,
         now,
@@ -206,5 +209,6 @@ def rollback(
         keys=keys,
         as_json=as_json,
         settings=settings,
-        warnings=() if network == present_network(now, runtime) else (STAYS,),
+        network=None if network == before else network,
+        warnings=membership_since(before, then),
     )

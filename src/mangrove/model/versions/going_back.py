@@ -1,0 +1,59 @@
+"""What goes back with an earlier version: links and figures do, members do not.
+
+Who has joined since then runs, and who has left may not be there any more: that is decided by those who run
+these sites (`join`, `leave`, `expel`). So between domains that were members then and are now, all is as it
+was; what leads to others is as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import msgspec
+
+from mangrove.model.federation import RiskGroup
+from mangrove.model.versions.network import AgreedSite, Network
+
+
+def gone_back(present: Network, then: Network) -> Network:
+    """The domains of today, with the links and figures of an earlier version."""
+    old = {site.name: site for site in then.sites}
+    links = [each for each in present.links if not old.keys() >= set(each.between)]
+    links += [each for each in then.links if set(present.names).issuperset(each.between)]
+    network = msgspec.structs.replace(
+        present,
+        sites=tuple(_figures_of(site, old.get(site.name, site)) for site in present.sites),
+        links=tuple(sorted(links, key=lambda each: each.link().pair)),
+        prepare=then.prepare,
+    )
+    return msgspec.structs.replace(network, risk_groups=dict(_groups(network, present, then)))
+
+
+def membership_since(present: Network, then: Network) -> tuple[str, ...]:
+    """Who has joined or left since then, in sentences."""
+    before, now = set(then.names), set(present.names)
+    return (
+        *(f"{name} has joined since, and stays" for name in sorted(now - before)),
+        *(f"{name} has left since, and is not brought back" for name in sorted(before - now)),
+    )
+
+
+def _figures_of(site: AgreedSite, then: AgreedSite) -> AgreedSite:
+    """Its processes have the rest."""
+    return msgspec.structs.replace(site, location=then.location, failure_probability=then.failure_probability)
+
+
+def _groups(network: Network, present: Network, then: Network) -> Iterator[tuple[str, RiskGroup]]:
+    """Those of then; those of today that concern who has joined since; all without what is not there."""
+    strangers = set(present.names) - set(then.names)
+    of_strangers = {
+        name: group
+        for name, group in present.risk_groups.items()
+        if not strangers.isdisjoint(chain(group.sites, *group.links))
+    }
+    for name, group in sorted({**then.risk_groups, **of_strangers}.items()):
+        links = tuple(pair for pair in group.links if pair in network.pairs)
+        sites = tuple(site for site in group.sites if site in network.names)
+        if links or sites:
+            yield name, RiskGroup(links=links, sites=sites)
