@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,7 +27,10 @@ from mangrove.overlay.instructions import Instruction
 
 log = logging.getLogger(__name__)
 
-UNWRITTEN = "versions cannot be written down: %s"
+AGAIN_S = 1.0
+MAX_UNSAID = 1024
+UNWRITTEN = "versions cannot be written down, which is tried again every second: %s"
+WRITTEN_AGAIN = "versions are written down again"
 REMEDY = (
     "start with the federation file of the version in force (mangrove history --text VERSION), or give the "
     "site an empty run directory if the whole federation begins anew"
@@ -78,6 +82,12 @@ class Versions:
         self._writer = ThreadPoolExecutor(1, "versions")
         self.tell_other: Callable[[KeptVersions], None] = lambda kept: None
         """Tells the other gateway of the domain, if there is one."""
+        self._number = 0
+        """Of the state that was to be written last; only that one is worth another try."""
+        self._unsaid: deque[tuple[int, Callable[[], None]]] = deque(maxlen=MAX_UNSAID)
+        """What is done when the state of this number, or a later one, is on disk."""
+        self._failing = False
+        self._again: asyncio.TimerHandle | None = None
 
     def keep(
         self, kept: KeptVersions, then: Callable[[], None] | None = None, *, at_once: bool = False
@@ -92,33 +102,69 @@ class Versions:
             if then is not None:
                 then()
             return
-        loop = asyncio.get_running_loop()
-        writing = loop.run_in_executor(self._writer, self._store.write, kept)
-        writing.add_done_callback(partial(self._written, then))
-
-    def _written(self, then: Callable[[], None] | None, writing: asyncio.Future[None]) -> None:
-        if writing.cancelled():
-            return
-        if (error := writing.exception()) is not None:
-            # What is not on disk is not said: others count this domain as one that does not answer.
-            log.error(UNWRITTEN, error)
-        elif then is not None:
-            then()
+        self._write(kept, then)
 
     def keep_told(self, kept: KeptVersions) -> None:
         """Write down what the other gateway of the domain has written down, or what cannot wait.
 
-        What is in force is acted upon all the same if that fails: others do already.
+        What is in force is acted upon all the same if that fails, since frames under it follow; it is written
+        as soon as the disk takes it.
         """
         if self._store is None:
             return
+        self._number += 1
         try:
             self._writer.submit(self._store.write, kept).result()
         except OSError as error:
+            self._failed(error, kept)
+        else:
+            self._on_disk_now(self._number)
+
+    def _write(self, kept: KeptVersions, then: Callable[[], None] | None = None) -> None:
+        assert self._store is not None
+        self._number += 1
+        if then is not None:
+            self._unsaid.append((self._number, then))
+        writing = asyncio.get_running_loop().run_in_executor(self._writer, self._store.write, kept)
+        writing.add_done_callback(partial(self._written, self._number, kept))
+
+    def _written(self, number: int, kept: KeptVersions, writing: asyncio.Future[None]) -> None:
+        if writing.cancelled():
+            return
+        if (error := writing.exception()) is None:
+            self._on_disk_now(number)
+        elif number == self._number:  # else something newer has been written since, or is about to be
+            self._failed(error, kept)
+
+    def _on_disk_now(self, number: int) -> None:
+        """What hangs on this state, or on an earlier one, can be done."""
+        if self._failing:
+            log.warning(WRITTEN_AGAIN)
+        self._failing = False
+        while self._unsaid and self._unsaid[0][0] <= number:
+            self._unsaid.popleft()[1]()
+
+    def _failed(self, error: BaseException, kept: KeptVersions) -> None:
+        """Try it again, since a disk may have room later.
+
+        What is not on disk is not said meanwhile: others count this domain as one that does not answer.
+        """
+        if not self._failing:
             log.error(UNWRITTEN, error)
+        self._failing = True
+        if self._again is not None:
+            self._again.cancel()
+        self._again = asyncio.get_running_loop().call_later(AGAIN_S, self._once_more, self._number, kept)
+
+    def _once_more(self, number: int, kept: KeptVersions) -> None:
+        self._again = None
+        if number == self._number:
+            self._write(kept)
 
     def close(self) -> None:
         """Nothing more is written."""
+        if self._again is not None:
+            self._again.cancel()
         self._writer.shutdown(wait=False, cancel_futures=True)
 
     def adopted(self, document: FederationDocument) -> None:
