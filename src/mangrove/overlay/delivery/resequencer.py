@@ -169,7 +169,8 @@ class Resequencer:
         if frame.sequence < flow.next:
             self.out_of_turn += 1
             return [*ready, frame]
-        if frame.sequence == flow.next and not frame.predecessors and not flow.held and not flow.waiters:
+        in_turn = frame.sequence == flow.next and not flow.held and not flow.waiters
+        if in_turn and not (frame.predecessors and self._own(frame)):
             flow.next += 1
             ready.append(frame)
             return ready

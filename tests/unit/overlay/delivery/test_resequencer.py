@@ -149,6 +149,17 @@ def test_of_a_flow_that_began_lately_the_first_frames_are_still_to_come() -> Non
     assert not sequencer.problems()
 
 
+def test_frames_in_their_turn_that_wait_for_nothing_of_this_domain_ask_for_no_patience() -> None:
+    patience = Growing()
+    sequencer = Resequencer(patience, own_bit=2)
+    named = (Predecessor(1, 0, 0), Predecessor(3, 7, 4))
+    assert bodies(sequencer.arrived(flow_frame(1), 0.0)) == [1]
+    asked = patience.asked
+    for number in range(2, 40):
+        assert bodies(sequencer.arrived(replace(flow_frame(number), predecessors=named), 0.0)) == [number]
+    assert patience.asked == asked
+
+
 def test_after_a_restart_order_goes_on_where_the_journal_ends() -> None:
     sequencer = Resequencer(Seconds(0.25))
     for number in (98, 99):
