@@ -111,7 +111,7 @@ class RemoteInterest:
             for subject, group in [parts(each) for each in known.subjects if self._tells(name, each)]:
                 if self._flows.forget(name, subject, group):
                     remove.append(subject)
-                self.classes.forget(name, subject)
+            self.classes.forget_domain(name)
             self.applied.pop(name, None)
         self.interest.adopt(members(order), gone)
         self._flows.adopt(order)

@@ -21,6 +21,7 @@ class WantedClasses:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._matches = self._leaving()
+        self._index = _indexed(self._matches)
         self._counts: Counter[tuple[int, str]] = Counter()
         self._changed = False
 
@@ -43,9 +44,8 @@ class WantedClasses:
         former = {topic_class for topic_class, _ in gone}
         for key in [key for key in self._counts if key[0] in former]:
             del self._counts[key]
-        at: PatternIndex[int] = PatternIndex()  # of thousands of contracts, few are about one subject
-        for topic_class, match in new:
-            at.add(match, topic_class)
+        self._index = _indexed(self._matches)
+        at = _indexed(new)
         for domain, subject in wants if new else ():
             for topic_class in at.overlapping(subject):
                 self._counts[topic_class, domain] += 1
@@ -58,19 +58,23 @@ class WantedClasses:
 
     def want(self, domain: str, subject: str) -> None:
         """A domain wants a subject."""
-        for topic_class, match in self._matches:
-            if overlaps(match, subject):
-                self._counts[topic_class, domain] += 1
-                self._changed |= self._counts[topic_class, domain] == 1
+        for topic_class in self._index.overlapping(subject):
+            self._counts[topic_class, domain] += 1
+            self._changed |= self._counts[topic_class, domain] == 1
 
     def forget(self, domain: str, subject: str) -> None:
         """A domain no longer wants a subject."""
-        for topic_class, match in self._matches:
-            if overlaps(match, subject):
-                self._counts[topic_class, domain] -= 1
-                if not self._counts[topic_class, domain]:
-                    del self._counts[topic_class, domain]
-                    self._changed = True
+        for topic_class in self._index.overlapping(subject):
+            self._counts[topic_class, domain] -= 1
+            if not self._counts[topic_class, domain]:
+                del self._counts[topic_class, domain]
+                self._changed = True
+
+    def forget_domain(self, domain: str) -> None:
+        """A domain wants nothing any more."""
+        for key in [key for key in self._counts if key[1] == domain]:
+            del self._counts[key]
+            self._changed = True
 
     def counted_anew(self, domains: Iterable[tuple[str, DomainInterest]]) -> set[tuple[int, str]]:
         """What `keys` must be, from everything that is known."""
@@ -80,3 +84,11 @@ class WantedClasses:
             for topic_class, match in self._matches
             if any(overlaps(match, subject_of(wanted)) for wanted in interest.subjects)
         }
+
+
+def _indexed(matches: Iterable[tuple[int, str]]) -> PatternIndex[int]:
+    """Classes by their patterns: of thousands of contracts, few are about one subject."""
+    index: PatternIndex[int] = PatternIndex()
+    for topic_class, match in matches:
+        index.add(match, topic_class)
+    return index

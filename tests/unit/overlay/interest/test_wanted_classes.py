@@ -29,3 +29,22 @@ def test_other_terms_of_thousands_of_contracts_do_not_stop_what_has_thousands_of
     assert classes.keys() == expected
     few = [("a", DomainInterest(1, 1, wants[-4:]))]
     assert classes.counted_anew(few) <= expected
+
+
+def test_what_is_wanted_is_not_compared_with_thousands_of_contracts() -> None:
+    rules = RulesInForce(TopicRules(contracts(100.0), tuple(range(MANY)), MANY))
+    classes = WantedClasses(rules)
+    wants = [f"plant.{number}.x" for number in range(MANY)]
+    began = process_time()
+    for domain in ("a", "b"):
+        for subject in wants:
+            classes.want(domain, subject)
+    for subject in wants[1:]:
+        classes.forget("a", subject)
+    assert process_time() - began < 1.0
+    assert classes.keys() == {(0, "a"), *((number, "b") for number in range(MANY))}
+    classes.want("b", "plant.*.x")
+    assert classes.take_changed()
+    classes.forget_domain("b")
+    assert classes.take_changed()
+    assert classes.keys() == {(0, "a")}
