@@ -12,8 +12,21 @@ from itertools import chain
 
 import msgspec
 
-from mangrove.model.federation import RiskGroup
-from mangrove.model.versions.network import AgreedSite, Network
+from mangrove.model.federation import Federation, RiskGroup
+from mangrove.model.versions.document import FederationDocument, same_network
+from mangrove.model.versions.network import AgreedSite, Network, network_of
+
+
+def network_then(then: FederationDocument, now: FederationDocument, running: Federation) -> Network | None:
+    """The domains and links of an earlier version; None if it has those of a first file that is not known.
+
+    `running` is what a site was started with: its file, or the domains and links of the version that was in
+    force, if that had any. Only the latter numbers its domains.
+    """
+    if then.network is not None:
+        return then.network
+    is_file = not running.numbers and same_network(then, running)
+    return network_of(running) if is_file or now.network is None else None
 
 
 def gone_back(present: Network, then: Network) -> Network:

@@ -6,8 +6,12 @@ import msgspec
 import pytest
 
 from mangrove.config import parse_federation
-from mangrove.model.versions.going_back import gone_back, membership_since
-from mangrove.model.versions.network import Network, cut_off, network_of, network_problems
+from mangrove.model.federation import Federation
+from mangrove.model.mediation.transform import Format, Transform
+from mangrove.model.versions.document import FederationDocument, first_document, in_force
+from mangrove.model.versions.going_back import gone_back, membership_since, network_then
+from mangrove.model.versions.network import Network, cut_off, network_of, network_problems, with_network
+from mangrove.model.versions.succession import successor
 
 TEXT = """
 federation: f
@@ -25,8 +29,12 @@ risk_groups:
 """
 
 
+def file(text: str) -> Federation:
+    return parse_federation(text, "f").require()
+
+
 def network(text: str) -> Network:
-    return network_of(parse_federation(text, "f").require())
+    return network_of(file(text))
 
 
 THEN = network(TEXT)
@@ -86,3 +94,51 @@ def test_what_its_processes_have_stays_as_it_is() -> None:
         THEN, sites=tuple(msgspec.structs.replace(site, base_port=7100) for site in THEN.sites)
     )
     assert gone_back(moved, THEN) == moved
+
+
+# -- which links an earlier version had ---------------------------------------------------------------------
+
+FILE = file(TEXT)
+FIRST = first_document(FILE)
+
+
+def following(before: FederationDocument, text: str = "", **settings: object) -> FederationDocument:
+    """A version with the links of another file, or with other settings."""
+    new = network(text) if text else None
+    return successor(before, (), by="", at="", network=new, settings=settings)
+
+
+def test_a_version_without_links_has_those_of_the_first_file_as_long_as_a_site_has_that() -> None:
+    second = following(FIRST)
+    third = following(second, WITHOUT_A_LINK.replace("valley", "mountain"))
+    assert third.network is not None
+    assert network_then(FIRST, third, FILE) == network_then(second, third, FILE) == THEN
+    assert network_then(third, following(third, CHANGED), FILE) == third.network
+    restarted = in_force(FILE, third)
+    assert network_then(second, third, restarted) is None
+    assert network_then(first_document(restarted), third, restarted) is None
+    assert network_then(third, third, restarted) == third.network
+
+
+def test_links_that_differ_in_what_the_first_file_is_not_named_by_are_told_apart() -> None:
+    second = following(FIRST)
+    third = following(second, TEXT.replace("10.0.0.2:7000", "10.0.0.2:9000"))
+    restarted = in_force(FILE, third)
+    assert restarted.shape_hash() == FILE.shape_hash()
+    assert network_then(second, third, restarted) is None
+
+
+def test_another_file_than_the_first_is_told_by_its_hash_unless_transforms_have_changed() -> None:
+    second, shorter = following(FIRST), {"short": Transform(encode=Format.MSGPACK)}
+    third = following(second, CHANGED)
+    assert network_then(second, third, with_network(FILE, network(CHANGED))) is None
+    shorter_file = msgspec.structs.replace(FILE, transforms=shorter)
+    second = following(FIRST, transforms=shorter)
+    third = following(second, CHANGED)
+    assert network_then(second, third, shorter_file) == THEN
+
+
+def test_as_long_as_no_links_were_changed_they_are_those_of_the_file() -> None:
+    second = following(FIRST)
+    other = msgspec.structs.replace(FILE, transforms={"short": Transform(encode=Format.MSGPACK)})
+    assert network_then(FIRST, second, other) == THEN
