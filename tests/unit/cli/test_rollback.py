@@ -94,3 +94,11 @@ def test_the_first_version_is_refused_too_if_only_what_its_name_does_not_tell_ha
     now, since = at(third := following(SECOND, "x", links=moved), restarted(tmp_path, third))
     with pytest.raises(InputError, match="the links of version 1 are those of the first"):
         network_back(earlier(1, now, since), now, since, force=False)
+
+
+def test_who_has_left_and_joined_again_keeps_its_links() -> None:
+    without_c = LINE.replace(", c: {}", "").replace("  - {between: [b, c], delay_ms: 2}\n", "")
+    gone = following(SECOND, "x", links=without_c)
+    returned = following(gone, "x", links=LINE.replace("c: {}", "c: {address: 10.0.0.50, base_port: 7000}"))
+    assert returned.domains == ("a", "b", "c~2", "c")
+    assert network_back(SECOND, *at(returned), force=False) == (None, ("c has joined since, and stays",))

@@ -93,7 +93,7 @@ def network_back(
     then: FederationDocument, now: Standing, runtime: Runtime, *, force: bool
 ) -> tuple[Network | None, tuple[str, ...]]:
     """Domains and links to put in force, None if they stay as they are; and who has joined or left since."""
-    from mangrove.model.versions.going_back import gone_back, membership_since, network_then
+    from mangrove.model.versions.going_back import gone_back, membership_since, network_then, still_there
 
     old = network_then(then, now.document, runtime.federation)
     if old is None:
@@ -103,6 +103,7 @@ def network_back(
             hint="run it at a site that runs since before, or: mangrove apply FILE, with the file of then",
         )
     before = present_network(now, runtime)
-    network, since = gone_back(before, old), membership_since(before, old)
+    same = still_there(then.domains, now.document.domains)
+    network, since = gone_back(before, old, same), membership_since(before, old, same)
     refuse_partition(network, before, force=force)
     return (None if network == before else network), since
