@@ -32,6 +32,7 @@ security: none
 """
 TO_C = "  - {between: [a, c], delay_ms: 3}\n"
 RING, LINE = TEXT, TEXT.replace(TO_C, "")
+IN_PARTS = LINE.replace("  - {between: [b, c], delay_ms: 2}\n", "")
 
 
 def file(text: str) -> Federation:
@@ -102,3 +103,13 @@ def test_who_has_left_and_joined_again_keeps_its_links() -> None:
     returned = following(gone, "x", links=LINE.replace("c: {}", "c: {address: 10.0.0.50, base_port: 7000}"))
     assert returned.domains == ("a", "b", "c~2", "c")
     assert network_back(SECOND, *at(returned), force=False) == (None, ("c has joined since, and stays",))
+
+
+def test_what_changes_no_link_is_not_refused_in_a_network_that_is_in_parts() -> None:
+    apart = following(SECOND, "x", links=IN_PARTS)
+    other_contracts = following(apart, "y")
+    assert network_back(apart, *at(other_contracts), force=False) == (None, ())
+    whole = following(apart, "x", links=RING)
+    with pytest.raises(InputError, match="no way would lead to c any more"):
+        network_back(apart, *at(whole), force=False)
+    assert network_back(apart, *at(whole), force=True) == (apart.network, ())

@@ -105,5 +105,7 @@ def network_back(
     before = present_network(now, runtime)
     same = still_there(then.domains, now.document.domains)
     network, since = gone_back(before, old, same), membership_since(before, old, same)
+    if network == before:
+        return None, since
     refuse_partition(network, before, force=force)
-    return (None if network == before else network), since
+    return network, since
