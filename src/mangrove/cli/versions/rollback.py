@@ -77,7 +77,7 @@ def earlier(version: int, now: Standing, runtime: Runtime) -> FederationDocument
         first = first_document(runtime.federation)
         if first.line != now.document.line:
             raise InputError(
-                "the federation file has been changed since the first version",
+                "this site was started with other contracts or links than those of the first version",
                 hint="mangrove apply FILE, with the first file",
             )
         return first
