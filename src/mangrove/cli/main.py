@@ -34,7 +34,7 @@ from mangrove.cli.pipeline import calibrate, pipeline
 from mangrove.cli.planning import plan
 from mangrove.cli.routing import route
 from mangrove.cli.spool import spool
-from mangrove.cli.versions import apply, contract, membership, reload
+from mangrove.cli.versions import apply, contract, membership, reload, rollback
 from mangrove.errors import EXIT_INTERRUPTED, MangroveError
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("apply")(apply.apply)
 app.command("history")(apply.history)
-app.command("rollback")(apply.rollback)
+app.command("rollback")(rollback.rollback)
 app.command("reload")(reload.reload)
 app.command("join")(membership.join)
 app.command("leave")(membership.leave)

@@ -20,7 +20,7 @@ from mangrove.model.audit.entry import AuditKind
 from mangrove.model.federation import Federation
 from mangrove.model.questions.versions_question import VersionsAnswer, VersionsRequest
 from mangrove.model.versions.checking import kinship_problem
-from mangrove.model.versions.document import FederationDocument, first_document
+from mangrove.model.versions.document import FederationDocument, first_document, same_network
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
@@ -49,7 +49,7 @@ def kept_versions(path: str, federation: Federation, domain: str) -> KeptVersion
                 f"{domain} has left {document.federation}, or was expelled, in version {document.version}",
                 hint=f"mangrove join FILE --domain {domain} makes it a member again",
             )
-        if document.federation != federation.name or not _same_network(document, federation):
+        if document.federation != federation.name or not same_network(document, federation):
             raise InputError(
                 f"version {document.version} of {document.federation}, which is in force, has other domains "
                 "or links than the federation file",
@@ -60,17 +60,6 @@ def kept_versions(path: str, federation: Federation, domain: str) -> KeptVersion
         if problem:
             raise InputError(f"a change that was agreed to cannot be completed: {problem}", hint=REMEDY)
     return kept
-
-
-def _same_network(document: FederationDocument, federation: Federation) -> bool:
-    """Whether a site's file has the domains and links of the version in force, as far as that can be told.
-
-    A version that has them is followed whatever the file says. One that has not keeps those of the first
-    file, whose hash it has; where transforms have changed since, that cannot be computed any more.
-    """
-    if document.network is not None or document.shape == federation.shape_hash():
-        return True
-    return document.transforms is not None and document.domains == federation.domain_order
 
 
 class Versions:

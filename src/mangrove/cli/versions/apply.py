@@ -1,4 +1,4 @@
-"""`mangrove apply`, `mangrove history`, `mangrove rollback`: versions of a federation that runs."""
+"""`mangrove apply`, `mangrove history`: versions of a federation that runs."""
 
 from __future__ import annotations
 
@@ -150,65 +150,3 @@ def history(
         return
     history_table(entries).show(stdout_console())
     places_table(now).show(stdout_console())
-
-
-def rollback(
-    version: Annotated[
-        int, typer.Argument(min=0, help="The one to go back to; by default the one before.")
-    ] = 0,
-    force: ForceOption = False,
-    check: CheckOption = False,
-    wait: WaitOption = DEFAULT_WAIT_S,
-    keys: KeysOption = None,
-    federation: FederationOption = None,
-    run_dir: RunDirOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Put an earlier version in force again, as a version of its own; who is a member stays as it is."""
-    from mangrove.agent.versioning import text_of
-    from mangrove.host.runtime_file import find_running
-    from mangrove.model.versions.document import SETTINGS
-    from mangrove.model.versions.going_back import gone_back, membership_since
-    from mangrove.model.versions.network import network_of
-    from mangrove.model.versions.settings import settings_of
-
-    runtime = find_running(federation, run_dir)
-    now = present(runtime)
-    wanted = version or now.document.version - 1
-    if not 1 <= wanted <= now.document.version:
-        raise InputError(f"there is no version {wanted}", hint="mangrove history lists them")
-    settings = dict.fromkeys(SETTINGS)
-    then = network_of(runtime.federation)
-    if wanted == 1:
-        contracts = runtime.federation.topics.contracts
-        if runtime.federation.topology_hash() != now.document.line:
-            raise InputError(
-                "the federation file has been changed since the first version",
-                hint="mangrove apply FILE, with the first file",
-            )
-    else:
-        document = run_async(text_of(runtime, wanted))
-        if document is None:
-            raise InputError(
-                f"no gateway keeps the text of version {wanted}",
-                hint="mangrove apply FILE does it",
-            )
-        contracts, settings = document.topics.contracts, settings_of(document)
-        then = document.network or then
-    before = present_network(now, runtime)
-    network = gone_back(before, then)
-    refuse_partition(network, before, force=force)
-    change(
-        runtime,
-        now,
-        contracts,
-        note=f"back to version {wanted}",
-        force=force,
-        check=check,
-        wait_s=wait,
-        keys=keys,
-        as_json=as_json,
-        settings=settings,
-        network=None if network == before else network,
-        warnings=membership_since(before, then),
-    )

@@ -158,3 +158,14 @@ def in_force(federation: Federation, document: FederationDocument) -> Federation
         federation = with_network(federation, document.network)
     said = {key: value for key in SETTINGS if (value := getattr(document, key)) is not None}
     return msgspec.structs.replace(federation, topics=document.topics, numbers=document.domains, **said)
+
+
+def same_network(document: FederationDocument, federation: Federation) -> bool:
+    """Whether a site's file has the domains and links of a version, as far as that can be told.
+
+    A version that has them is followed whatever the file says. One that has not keeps those of the first
+    file, whose hash it has; where transforms have changed since, that cannot be computed any more.
+    """
+    if document.network is not None or document.shape == federation.shape_hash():
+        return True
+    return document.transforms is not None and document.domains == federation.domain_order

@@ -281,6 +281,7 @@ class Council:
             self._refused[digest] = Refused(written.signature, problem)
             return True
         self._held[digest] = Held(written, document)
+        self._withdraw_objection(digest)
         self.expect(digest)
         self._prune()
         return True
@@ -472,13 +473,18 @@ class Council:
             return  # the document is on its way
         if problem:
             self._objected, self._objection = asking.proposed, problem[:MAX_OBJECTION]
-        elif asking.step is Step.DECIDE and (asking.ballot, asking.proposed) != (
-            self._accepted,
-            self._accepted_digest,
-        ):
-            self._accepted, self._accepted_digest = asking.ballot, asking.proposed
-            self._next_attempt = now + RESCUE_S + self._turn_s
+        else:
+            self._withdraw_objection(asking.proposed)
+            accepted = (self._accepted, self._accepted_digest)
+            if asking.step is Step.DECIDE and (asking.ballot, asking.proposed) != accepted:
+                self._accepted, self._accepted_digest = asking.ballot, asking.proposed
+                self._next_attempt = now + RESCUE_S + self._turn_s
         self._promised = asking.ballot
+
+    def _withdraw_objection(self, digest: str) -> None:
+        """A document that was refused before is believed now, and may be in force here."""
+        if self._objected == digest:
+            self._objected = self._objection = ""
 
     def _attempt(self, digest: str, now: float) -> None:
         """Begin an attempt, above all that were heard of."""
@@ -513,14 +519,15 @@ class Council:
             if now >= self._next_attempt:  # the notice stands: who hears of it later accepts it later
                 self._next_attempt = now + RESCUE_S
             return
-        objections = [each for each in peers if each.objected == self._proposed]
-        promised = {each.origin for each in peers if each.promised == self._ballot}
+        answers = [each for each in peers if each.promised == self._ballot]
+        objections = [each for each in answers if each.objected == self._proposed]
+        promised = {each.origin for each in answers}
         undone = self._undone_if_given_up()
         if objections and undone:
             worst = min(objections, key=lambda each: each.origin)
             self._refuse(f"{worst.origin} objects: {worst.objection}")
         elif is_quorum(promised, self._members) and (promised >= set(reachable) or now >= self._prepared_by):
-            self._decide([each for each in peers if each.origin in promised], now)
+            self._decide(answers, now)
         elif now >= self._prepared_by:
             if undone:
                 answered = ", ".join(sorted(promised))

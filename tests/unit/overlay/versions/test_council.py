@@ -197,6 +197,65 @@ def test_what_was_refused_is_judged_anew_under_other_keys() -> None:
     assert council.held(written.digest) == written
 
 
+UNSIGNED = "no authority of this federation has signed it"
+
+
+def objected(group: Assembly) -> tuple[WrittenDocument, str]:
+    """b objects to what a proposes; the document, and its digest."""
+    written = group.change("a", "x")
+    group.councils["b"].take(written, UNSIGNED)
+    digest = group.councils["a"].propose(written, "", group.now)
+    group.settle()
+    assert group.councils["a"].changes[digest].state is ChangeState.REFUSED
+    return written, digest
+
+
+def objecting(group: Assembly) -> set[tuple[str, str]]:
+    """Who is known, to whom, to object."""
+    return {
+        (name, notice.origin)
+        for name, council in group.councils.items()
+        for notice in council.notices()
+        if notice.objected or notice.objection
+    }
+
+
+def test_an_objection_is_withdrawn_everywhere_when_the_document_is_believed() -> None:
+    group = Assembly()
+    written, digest = objected(group)
+    assert objecting(group) == {("a", "b"), ("b", "b"), ("c", "b")}
+    group.councils["b"].judge_anew()
+    assert group.councils["b"].take(written)
+    group.settle()
+    assert objecting(group) == set()
+    group.councils["c"].propose(written, "", group.now)
+    group.settle()
+    assert group.versions() == {2}
+    assert group.councils["c"].changes[digest].state is ChangeState.IN_FORCE
+
+
+def test_who_objected_to_an_earlier_attempt_is_asked_again() -> None:
+    group = Assembly()
+    written, digest = objected(group)
+    group.councils["a"].propose(written, "", group.now)
+    group.settle()
+    assert group.councils["a"].changes[digest].detail == f"b objects: {UNSIGNED}"
+    group.councils["b"].judge_anew()
+    group.councils["a"].propose(written, "", group.now)
+    group.settle()
+    assert group.councils["a"].changes[digest].state is ChangeState.IN_FORCE
+    assert group.versions() == {2}
+
+
+def test_what_a_domain_objected_to_it_may_propose_itself() -> None:
+    group = Assembly()
+    written, digest = objected(group)
+    group.councils["b"].propose(written, "", group.now)
+    group.settle()
+    assert group.councils["b"].changes[digest].state is ChangeState.IN_FORCE
+    assert group.versions() == {2}
+
+
 def test_a_document_is_looked_at_once_however_many_notices_speak_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
