@@ -18,12 +18,15 @@ from mangrove.cli.federation.pubsub import (
 )
 from mangrove.cli.federation.status import FederationOption
 from mangrove.cli.federation.up import RunDirOption
+from mangrove.cli.mediation.kept_payloads import KeptPayloads
 from mangrove.cli.output import stderr_console
 from mangrove.cli.running import run_async
 from mangrove.errors import EXIT_NEGATIVE, InputError
 
 if TYPE_CHECKING:
     from mangrove.client import Message
+
+MAX_SIZE_DIGITS = 12
 
 
 def dead_letters(
@@ -48,8 +51,7 @@ def dead_letters(
 
     if problem := subject_problem(subject, wildcards=True):
         raise InputError(f"{subject!r} is no subject or pattern: {problem}")
-    if out is not None:
-        _make(out)
+    kept = None if out is None else KeptPayloads(out)
     seen = 0
 
     async def receive() -> None:
@@ -63,10 +65,8 @@ def dead_letters(
                 if not matches(subject, letter["subject"]):
                     continue
                 seen += 1
-                if out is not None:
-                    file = out / f"{seen:06d}"
-                    file.write_bytes(message.data)
-                    letter["file"] = str(file)
+                if kept is not None:
+                    letter["file"] = str(kept.keep(message.data))
                 _show(letter, as_json)
                 if count and seen >= count:
                     return
@@ -97,7 +97,7 @@ def described(message: Message) -> dict[str, Any]:
         "subject": headers.pop(SUBJECT_HEADER, "") or told,
         "transform": headers.pop(TRANSFORM_HEADER, ""),
         "reason": headers.pop(REASON_HEADER, ""),
-        "bytes": int(whole) if whole.isdecimal() else len(message.data),
+        "bytes": int(whole) if _is_size(whole) else len(message.data),
         "cut": bool(whole),
         "text": text if text.encode() == message.data else None,
         "hex": message.data.hex(),
@@ -105,11 +105,9 @@ def described(message: Message) -> dict[str, Any]:
     }
 
 
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {directory}: {error.strerror}") from None
+def _is_size(text: str) -> bool:
+    """Anybody may write such a header, and Python reads no number of more than some thousand digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= MAX_SIZE_DIGITS
 
 
 def _show(letter: dict[str, Any], as_json: bool) -> None:

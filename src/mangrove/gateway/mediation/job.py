@@ -18,6 +18,8 @@ SUBJECT_HEADER = "Mangrove-Dead-Subject"
 CUT_HEADER = "Mangrove-Dead-Cut"
 OVERHEAD_BYTES = 256
 """What a message costs to keep besides its bytes."""
+_DESCRIBED = re.compile(rb"\r?\n[^\S\n]*mangrove-dead-[^\n]*?(?=\r?\n|\Z)", re.IGNORECASE)
+"""Headers that would falsify what a letter tells. Some readers end lines by a line feed alone."""
 _ODD = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
 
 
@@ -73,7 +75,8 @@ def letter_subject(subject: str) -> str:
 def dead_letter(job: Job, reason: str, groups: tuple[str, ...], max_bytes: int) -> bytes:
     """What is told of a message that could not be transformed: itself, with the reason in its headers.
 
-    Its own headers stay, the id in front; what would be larger than a message may be loses its end.
+    Its own headers stay, the id in front, but for what an earlier letter was described by; what would be
+    larger than a message may be loses its end.
     """
     subject = letter_subject(job.message.subject)
     added = {
@@ -92,7 +95,7 @@ def dead_letter(job: Job, reason: str, groups: tuple[str, ...], max_bytes: int) 
 
 
 def _with(head: bytes, added: dict[str, str]) -> bytes:
-    """A head with further headers behind its own."""
-    before = head.removesuffix(CRLF) if head else b"NATS/1.0\r\n"
+    """A head with further headers behind its own, none of which looks like them."""
+    before = _DESCRIBED.sub(b"", head.removesuffix(CRLF)) if head else b"NATS/1.0\r\n"
     lines = "".join(f"{name}: {_ODD.sub(' ', value).strip()}\r\n" for name, value in added.items())
     return before + lines.encode() + CRLF

@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import cast
+from typing import IO, cast
 
 import msgspec
 
@@ -55,13 +55,30 @@ class WorkerProcess:
 
     async def start(self) -> None:
         """Start it, and wait until it can transform; else WorkerFailedError."""
+        try:
+            await self._launch()
+        except OSError as error:
+            raise WorkerFailedError(f"no process for it: {error}") from None
+        self._channel.write(framed(self._encode(self._settings)))
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                problem = await self._channel.ready
+        except TimeoutError:
+            problem = f"it was not ready within {READY_WITHIN_S:g} s"
+        if problem:
+            raise WorkerFailedError(problem)
+
+    async def _launch(self) -> None:
         ours, theirs = socket.socketpair()
-        with theirs, tempfile.TemporaryFile() as count:
-            count.truncate(COUNT_BYTES)
-            self._counter = mmap.mmap(count.fileno(), COUNT_BYTES)
+        with contextlib.ExitStack() as unless_connected, theirs:
+            unless_connected.enter_context(ours)
             ours.setblocking(False)
-            parent = os.getpid()
-            try:
+            with _shared_memory() as count:
+                # Written, not only made so long: who writes first where no room is left ends by a signal.
+                count.write(bytes(COUNT_BYTES))
+                count.flush()
+                self._counter = mmap.mmap(count.fileno(), COUNT_BYTES)
+                parent = os.getpid()
                 # Safe path: what lies in the present directory is no module of ours, nor of a transform.
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-P", "-m", WORKER_MODULE),
@@ -73,21 +90,8 @@ class WorkerProcess:
                     start_new_session=True,
                     preexec_fn=lambda: die_with_parent(parent),
                 )
-                await asyncio.get_running_loop().create_connection(lambda: self._channel, sock=ours)
-            except OSError as error:
-                ours.close()
-                raise WorkerFailedError(f"no process for it: {error}") from None
-            except BaseException:
-                ours.close()
-                raise
-        self._channel.write(framed(self._encode(self._settings)))
-        try:
-            async with asyncio.timeout(READY_WITHIN_S):
-                problem = await self._channel.ready
-        except TimeoutError:
-            problem = f"it was not ready within {READY_WITHIN_S:g} s"
-        if problem:
-            raise WorkerFailedError(problem)
+            await asyncio.get_running_loop().create_connection(lambda: self._channel, sock=ours)
+            unless_connected.pop_all()
 
     def give(self, messages: list[Given]) -> None:
         """Hand it some messages."""
@@ -118,6 +122,13 @@ class WorkerProcess:
         if self._counter is not None:
             self._counter.close()
             self._counter = None
+
+
+def _shared_memory() -> IO[bytes]:
+    """A file that both can map, in memory where that is possible: it needs no room on a disk."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("count", os.MFD_CLOEXEC), "wb")
+    return tempfile.TemporaryFile()
 
 
 class _Channel(asyncio.Protocol):

@@ -184,8 +184,8 @@ class RenamedAttachment:
         self._owner.ignored(what)
 
     def undelivered(self, reason: str, count: int, topic: str = "") -> None:
-        """See `AttachmentOwner`."""
-        self._owner.undelivered(reason, count, (topic and self._site.names.leaving(topic)) or "")
+        """See `AttachmentOwner`. It may be of a topic whose messages come in alone, or go out alone."""
+        self._owner.undelivered(reason, count, (topic and self._site.names.name_there(topic)) or "")
 
     def attached(self, broker: str = "", *, elsewhere: bool = False) -> None:
         """Everything is to be said anew, both ways."""

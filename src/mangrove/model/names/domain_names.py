@@ -98,6 +98,10 @@ class DomainNames:
         """What a subject of the federation is called here; None if it does not enter."""
         return self._entering.name(subject)
 
+    def name_there(self, subject: str) -> str | None:
+        """What a local subject is called in the federation, whichever way messages pass; None if nothing."""
+        return self._there.name(subject)
+
     def wanted_here(self, pattern: str) -> tuple[str, ...]:
         """Of what is subscribed to here, what is to be asked of other domains.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mangrove.broker.message_heads import decode_head
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mediation.job import Job, Named, dead_letter, split, written
@@ -105,6 +107,26 @@ def test_a_dead_letter_keeps_what_it_tells_of() -> None:
         "Mangrove-Dead-Subject": "x.1",
     }
     assert payload == b"12345\r\n"
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+@pytest.mark.parametrize(
+    "name", ["Mangrove-Dead-Cut", "mangrove-dead-cut", " MANGROVE-DEAD-CUT ", "Mangrove-Dead-X"]
+)
+def test_a_message_cannot_falsify_what_its_dead_letter_tells(name: str, end: str) -> None:
+    head = f"NATS/1.0\r\nA: b{end}{name}: 99{end}{name}: 98\r\nMangrove-Dead: c\r\n\r\n".encode()
+    for max_bytes in (1 << 16, 300):
+        job = Job(
+            Message("x.1", "", len(head), len(head) + 400), "b", head, b"1" * 400, Named("compact", None)
+        )
+        line, _, rest = dead_letter(job, "failed", (), max_bytes).partition(b"\r\n")
+        told = rest[: parse_message_line(line).header_bytes]
+        assert b"99" not in told
+        assert b"98" not in told
+        headers = decode_head(told)
+        assert (headers["A"], headers["Mangrove-Dead"]) == ("b", "c")
+        assert headers.get("Mangrove-Dead-Cut", "") == ("" if max_bytes > 300 else "400")
+        assert told.endswith(b"\r\n\r\n")
 
 
 def test_a_dead_letter_is_no_larger_than_a_message_may_be() -> None:

@@ -7,11 +7,15 @@ from tests.kit.attachments import FakeAttachment, Head
 
 from mangrove.broker.attachment import AttachmentOwner
 from mangrove.gateway.naming.site_names import RenamedAttachment, SiteNames
-from mangrove.model.names.mapping import NameMapping
+from mangrove.model.names.mapping import Direction, NameMapping
 from mangrove.model.selectors.group_names import selecting_group
 from mangrove.model.selectors.selector import Selector
 
-MAPPINGS = [NameMapping(local="plant.>", federation="site.oslo.>")]
+MAPPINGS = [
+    NameMapping(local="plant.>", federation="site.oslo.>"),
+    NameMapping(local="weather", federation="met.oslo", direction=Direction.IN),
+    NameMapping(local="alarm", federation="alert.oslo", direction=Direction.OUT),
+]
 
 
 class Renamed:
@@ -28,7 +32,15 @@ class Renamed:
 
 @pytest.mark.parametrize(
     ("local", "booked"),
-    [("plant.hall", {"site.oslo.hall": 3}), ("other", {"other": 3}), ("", {}), ("site.oslo.hall", {})],
+    [
+        ("plant.hall", {"site.oslo.hall": 3}),
+        ("weather", {"met.oslo": 3}),
+        ("alarm", {"alert.oslo": 3}),
+        ("other", {"other": 3}),
+        ("", {}),
+        ("site.oslo.hall", {}),
+        ("*.hall", {}),
+    ],
 )
 async def test_what_the_broker_could_not_hand_over_is_booked_by_the_federations_name(
     local: str, booked: dict[str, int]

@@ -329,14 +329,7 @@ class RabbitClientConnection:
                 f"the headers of a message on {subject[:40]} have more than {self._frame_max} bytes",
                 hint="they are one frame of AMQP, and this broker is a RabbitMQ: say less in them",
             )
-        frame_max = frames.MIN_FRAME if self._connection is None else self._frame_max
-        self._said.add(
-            subject,
-            len(payload),
-            frames.publish_head(PUBLISHING, exchange, key)
-            + content_head
-            + frames.body_frames(PUBLISHING, payload, frame_max),
-        )
+        self._said.add(subject, frames.publish_head(PUBLISHING, exchange, key), content_head, bytes(payload))
 
     def _way_back(self, reply: str) -> tuple[str, str]:
         """Queue and number by which an answer to a subject comes to who subscribes to it."""

@@ -3,18 +3,25 @@
 A broker that is killed loses what it had not confirmed, so that is published again to the next one, in its
 order. What it had taken although it could not say so comes twice, with one id. A broker that refuses a
 message closes the channel; its words tell the subject, or the size, and all others are published again.
+
+Payloads are cut into frames when they leave, for each broker says how large its frames may be. Headers cannot
+be cut: what has too many for a broker is left out, for it would end this connection, and the one after it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections import deque
 from collections.abc import Container
 from typing import NamedTuple
 
 from mangrove.broker.client_connection import BrokerAwayError, ConnectionCounts, Denial
+from mangrove.broker.rabbitmq.wire import frames
 from mangrove.broker.rabbitmq.wire.connection import AmqpConnection, AmqpError
+
+log = logging.getLogger(__name__)
 
 MAX_UNCONFIRMED_BYTES = 4 << 20
 MAX_UNCONFIRMED = 20_000
@@ -25,6 +32,7 @@ MAX_AWAY_BYTES = 2 << 20
 """So much waits for the next broker while there is none."""
 ACCESS_REFUSED, PRECONDITION_FAILED = 403, 406
 NOT_TAKEN, REFUSED, TOO_LARGE = "a message was not taken", "a message was refused", "a message was too large"
+HEAD_TOO_LARGE = "the headers of a message were larger than a frame of the broker"
 _TOPIC = re.compile(r"access to topic '(?P<subject>.*)' in exchange '")
 _SIZE = re.compile(r"message size (?P<size>\d+) is larger than \D*(?P<most>\d+)")
 
@@ -34,8 +42,15 @@ class Said(NamedTuple):
 
     serial: int
     subject: str
-    payload_bytes: int
-    frames: bytes
+    head: bytes
+    """Its method frame and its header frame."""
+    header_frame_bytes: int
+    payload: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """What it costs to keep."""
+        return len(self.head) + len(self.payload)
 
 
 class SaidMessages:
@@ -63,20 +78,21 @@ class SaidMessages:
         """The serial of what was said last."""
         return self._serial
 
-    def add(self, subject: str, payload_bytes: int, frames: bytes) -> None:
-        """Publish; BrokerAwayError if there is no room."""
+    def add(self, subject: str, method: bytes, content_head: bytes, payload: bytes) -> None:
+        """Publish: these two frames, and the payload's; BrokerAwayError if there is no room."""
         if self._closed:
             raise BrokerAwayError("the connection is closed")
+        said = Said(self._serial + 1, subject, method + content_head, len(content_head), payload)
         most = MAX_AWAY_BYTES if self._connection is None else MAX_WAITING_BYTES
-        if self._bytes + len(frames) > most:
+        if self._bytes + said.size_bytes > most:
             self._counts.unsent_messages += 1
             what = "the broker is away" if self._connection is None else "the broker takes no more for now"
             raise BrokerAwayError(
                 f"{what}, and {self._bytes:,} bytes wait for it", hint="wait, and publish again"
             )
-        self._serial += 1
-        self._waiting.append(Said(self._serial, subject, payload_bytes, frames))
-        self._bytes += len(frames)
+        self._serial = said.serial
+        self._waiting.append(said)
+        self._bytes += said.size_bytes
         self._look()
         if self._connection is not None and self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self.write)
@@ -88,11 +104,12 @@ class SaidMessages:
             self._turn = None
         if self._connection is None or not self._waiting:
             return
-        data = []
+        data: list[bytes] = []
+        frame_max = self._connection.frame_max
         for said in self._waiting:
             self._number += 1
             self._unconfirmed[self._number] = said
-            data.append(said.frames)
+            data += (said.head, frames.body_frames(self.channel, said.payload, frame_max))
         self._waiting.clear()
         whole = b"".join(data)
         self._counts.sent_bytes += len(whole)
@@ -106,8 +123,18 @@ class SaidMessages:
         self._number = 0
         connection.on_confirm = self._confirmed
         connection.on_writable = self._writable
+        self._leave_out_unfit(connection.frame_max)
         self.write()
         self._look()
+
+    def _leave_out_unfit(self, frame_max: int) -> None:
+        """What the last broker would have taken, or was said while there was none."""
+        if any(said.header_frame_bytes > frame_max for said in self._waiting):
+            unfit = self._drop(lambda said: said.header_frame_bytes > frame_max)
+            self._counts.errors[HEAD_TOO_LARGE] += unfit
+            log.warning(
+                "%d messages have more headers than a frame of this broker: %d bytes", unfit, frame_max
+            )
 
     def detach(self) -> None:
         """The broker, or the channel, is gone: what is not confirmed is said first to the next one."""
@@ -128,7 +155,7 @@ class SaidMessages:
             return Denial(publishing=True, subject=topic["subject"])
         if why.code == PRECONDITION_FAILED and size is not None:
             self.max_payload = int(size["most"])
-            self._counts.errors[TOO_LARGE] += self._drop(lambda said: said.payload_bytes > self.max_payload)
+            self._counts.errors[TOO_LARGE] += self._drop(lambda said: len(said.payload) > self.max_payload)
             return None
         # Nobody can tell which one it was: none of them may close the next channel, too.
         self._counts.errors[REFUSED] += self._drop(lambda _: True)
@@ -145,7 +172,7 @@ class SaidMessages:
         dropped = len(self._unconfirmed) + len(self._waiting) - len(kept)
         self._unconfirmed.clear()
         self._waiting = deque(kept)
-        self._bytes = sum(len(said.frames) for said in kept)
+        self._bytes = sum(said.size_bytes for said in kept)
         self._look()
         return dropped
 
@@ -159,7 +186,7 @@ class SaidMessages:
                     break
                 numbers.append(each)
         for each in numbers:
-            self._bytes -= len(unconfirmed.pop(each).frames)
+            self._bytes -= unconfirmed.pop(each).size_bytes
         if not taken:
             self._counts.errors[NOT_TAKEN] += len(numbers)
         self._look()

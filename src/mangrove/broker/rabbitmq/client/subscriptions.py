@@ -79,7 +79,8 @@ class Subscriptions:
         self._pending: dict[int, QueueSubscription] = {}
         """Those that the present broker has not been told of, the oldest first."""
         self._fatal: set[int] = set()
-        """Those for whose consumers a broker ended the last connection: the next one does without them."""
+        """Those for whose consumers a broker ended a connection: the next ones do without them, until one of
+        them serves all others. Were they asked for earlier, two of them would end connections for ever."""
         self._gone: list[str] = []
         self._work = asyncio.Event()
         self._settled = asyncio.Event()
@@ -93,6 +94,7 @@ class Subscriptions:
     def remove(self, subscription: QueueSubscription) -> None:
         """Serve it no longer."""
         if self._all.pop(subscription.sid, None) is not None:
+            self._fatal.discard(subscription.sid)
             del self._by_tag[subscription.tag.encode()]
             if subscription.sid in self._pending:
                 del self._pending[subscription.sid]
@@ -106,6 +108,7 @@ class Subscriptions:
         self._all.clear()
         self._pending.clear()
         self._by_tag.clear()
+        self._fatal.clear()
 
     def answering(self, reply: str) -> QueueSubscription | None:
         """Whose queue answers on a subject come to."""
@@ -124,8 +127,11 @@ class Subscriptions:
         self._work.set()
 
     async def serve(self, connection: AmqpConnection) -> None:
-        """Tell a broker what is new, until the connection ends."""
-        self._fatal.clear()
+        """Tell a broker what is new, until the connection ends.
+
+        Who was refused is asked for again by the connection after one that served all others: somebody may
+        have left the queue by then.
+        """
         try:
             while True:
                 self._work.clear()
@@ -133,6 +139,7 @@ class Subscriptions:
                     connection.tell(commands.Basic.Cancel(self._gone.pop(), nowait=True))
                 while self._pending:
                     await self._settle(connection, next(iter(self._pending.values())))
+                self._fatal.clear()
                 await self._work.wait()
         except AmqpError as error:
             connection.abort(error.message, error.code)

@@ -14,6 +14,8 @@ from mangrove.overlay.protocol.bodies import Message
 
 CHANNEL = 1
 HEAD_TOO_LARGE = "headers larger than a frame, which AMQP cannot carry"
+Undelivered = Callable[[str, int, str], None]
+"""Told why messages are not published, how many, and on which subject."""
 
 
 class PlainOutlet:
@@ -59,6 +61,7 @@ class HeadOutlet:
         "_method",
         "_publisher",
         "_reply_to",
+        "_subject",
         "_undelivered",
         "_writer",
     )
@@ -71,7 +74,7 @@ class HeadOutlet:
         message: Message,
         method: bytes,
         frame_max: int,
-        undelivered: Callable[[str, int], None],
+        undelivered: Undelivered,
         *,
         reply_to: str = "",
         correlation_id: str = "",
@@ -84,6 +87,7 @@ class HeadOutlet:
         self._length = len(line) + message.skip
         self._head = max(message.header_bytes, 0)
         self._method = method
+        self._subject = message.subject
         self._frame_max = frame_max
         self._undelivered = undelivered
         self._reply_to = reply_to
@@ -104,7 +108,7 @@ class HeadOutlet:
             body = messages[begin + self._head : end]
             content_head = frames.content_head(CHANNEL, len(body), properties)
             if len(content_head) > self._frame_max:
-                self._undelivered(HEAD_TOO_LARGE, 1)
+                self._undelivered(HEAD_TOO_LARGE, 1, self._subject)
                 continue
             made.append(self._method + content_head + frames.body_frames(CHANNEL, body, self._frame_max))
         self._publisher.publish(made)
@@ -113,15 +117,14 @@ class HeadOutlet:
 class NowhereOutlet:
     """Messages that AMQP cannot carry: they are counted."""
 
-    __slots__ = ("_length", "_reason", "_undelivered")
+    __slots__ = ("_length", "_reason", "_subject", "_undelivered")
 
-    def __init__(
-        self, line: bytes, message: Message, reason: str, undelivered: Callable[[str, int], None]
-    ) -> None:
+    def __init__(self, line: bytes, message: Message, reason: str, undelivered: Undelivered) -> None:
+        self._subject = message.subject
         self._length = len(line) + message.skip
         self._reason = reason
         self._undelivered = undelivered
 
     def take(self, messages: bytes) -> None:
         """Count them."""
-        self._undelivered(self._reason, len(messages) // self._length)
+        self._undelivered(self._reason, len(messages) // self._length, self._subject)

@@ -14,8 +14,6 @@ END = b"\xce"
 END_BYTE = 0xCE
 FRAME_EXTRA = 8
 """Bytes of a frame besides its payload."""
-MIN_FRAME = 4096
-"""Every broker takes frames of this size."""
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 FRAME_HEAD = struct.Struct(">BHL")
