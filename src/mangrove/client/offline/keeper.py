@@ -208,7 +208,7 @@ class Keeper:
             self._settling.pop(wire, None)
             self._work.set()
 
-    def routed(self) -> None:
+    def routed(self, subject: str) -> None:
         """A subject goes another way."""
         self._work.set()
 
@@ -392,8 +392,7 @@ class Keeper:
             await asyncio.sleep(pause_s)
             self._drop(self._backlog.expire(time.time_ns()))
             self._changed()
-            if self._unwritten:
-                self._write(partial(self._to_disk, list(self._unwritten.values())))
+            self._catch_up(self._unwritten.values())
             now = asyncio.get_running_loop().time()
             if self._spool is not None and now >= synced_s + self._settings.sync_s:
                 synced_s = now
@@ -415,6 +414,13 @@ class Keeper:
             if not self._settings.sync_s:
                 self._spool.sync()
 
+    def _catch_up(self, unwritten: Iterable[Kept]) -> None:
+        """Ask the disk again for what it did not take."""
+        if self._spool is not None and self._spool.behind:
+            self._write(self._spool.tell_done)
+        if self._unwritten:
+            self._write(partial(self._to_disk, list(unwritten)))
+
     def _write(self, write: Callable[[], None]) -> None:
         """A disk that fails keeps nobody from publishing: memory has it all the same."""
         if self._spool is None:
@@ -424,12 +430,12 @@ class Keeper:
         except OSError as error:
             self._failed(error)
         else:
-            if not self._unwritten:
+            if not (self._unwritten or self._spool.behind):
                 self._problem = ""
 
     def _failed(self, error: OSError) -> None:
         if not self._problem:
-            log.error("%s: what waits is in memory alone: %s", self._settings.directory, error)
+            log.error("%s: the disk does not take what is written: %s", self._settings.directory, error)
         self._problem = error.strerror or str(error)
 
     # -- what others ask ------------------------------------------------------------------------------------
@@ -460,7 +466,7 @@ class Keeper:
             raise TimeoutError(f"{self._backlog.messages:,} messages wait for a broker") from None
 
     async def close(self) -> None:
-        """Send what can be sent soon; the rest stays on disk, if there is one, and is lost otherwise."""
+        """Send what can be sent soon; the rest stays on disk, if that has it, and is lost otherwise."""
         if self._closing:
             return
         self._closing = True
@@ -478,12 +484,21 @@ class Keeper:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._settle(float("inf"))
             self._take_back()
-        left = list(self._backlog)
+        # The smallest first: so the disk gets as many of them as it has room for.
+        self._catch_up(sorted(self._unwritten.values(), key=lambda kept: kept.size_bytes))
+        self._give_up_unwritten()
         if self._spool is not None:
             self._spool.close()
-        elif left:
-            log.warning("%d messages that waited for a broker were not sent", len(left))
-            self._drop([Dropped(self._backlog.take(kept.subject), Reason.CLOSED) for kept in left])
+
+    def _give_up_unwritten(self) -> None:
+        """Nobody will send what is in memory alone."""
+        spool = self._spool
+        lost = {kept.number for kept in self._backlog if spool is None or kept.number not in spool}
+        if lost:
+            log.warning("%d messages that waited for a broker were not sent", len(lost))
+            left = [self._backlog.take(kept.subject) for kept in list(self._backlog)]
+            self._backlog.put_back(kept for kept in left if kept.number not in lost)
+            self._drop([Dropped(kept, Reason.CLOSED) for kept in left if kept.number in lost])
 
 
 def _call(on_change: OnOffline, state: OfflineState) -> None:

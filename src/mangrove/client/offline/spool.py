@@ -230,7 +230,7 @@ class Spool:
             self._remove(number)
 
     def _make_way(self) -> None:
-        """Remove what is over; what waits in the first segment goes behind all if most of the rest is over."""
+        """Remove what is over; what waits in the first segment is moved if most of the rest is over."""
         self._remove_front()
         while len(self._sizes) > 1 and self.size_bytes > 2 * (self._live_bytes + self._segment_bytes):
             first = min(self._sizes)

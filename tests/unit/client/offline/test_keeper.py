@@ -42,12 +42,15 @@ class Sender:
         self.wire = wire
         self.asked = 0
         self.sent: list[Kept] = []
+        self.limited: set[str] = set()
 
     def wire_of(self, subject: str) -> Wire:
         self.asked += 1
         return self.wire
 
     def send_kept(self, kept: Kept) -> Outcome:
+        if kept.subject in self.limited:
+            return Outcome.LIMITED
         self.wire.publish(kept.subject, kept.payload, reply=kept.reply, head=kept.head)
         self.sent.append(kept)
         return Outcome.SENT
@@ -77,7 +80,7 @@ async def test_what_this_kind_of_broker_cannot_carry_is_dropped_and_the_rest_is_
         for subject, reply in (("x." * 200 + "x", ""), ("asked", "answers.of.before"), ("usual", "")):
             keeper.keep(subject, b"1", b"", reply, 1 << 62)
         sender.wire.there = True
-        keeper.routed()
+        keeper.routed("usual")
 
         async def sent() -> bool:
             return not keeper.state()
@@ -129,3 +132,65 @@ async def test_what_a_full_disk_did_not_take_is_written_when_there_is_room(
         await eventually(well, "all should be on disk")
         waiting = look_into(tmp_path / "spool").waiting
         assert [kept.subject for kept in waiting] == ["a.large", "a.small"]
+
+
+async def test_what_was_sent_while_the_disk_was_full_is_not_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The problem is told until the disk knows what is over; then no other process sends it again."""
+    folder = tmp_path / "spool"
+
+    def full(descriptor: int, data: memoryview) -> int:
+        raise OSError(28, "No space left on device")
+
+    async with keeping(Offline(settle_s=0, sync_s=0.05, directory=folder)) as (keeper, sender):
+        keeper.keep("refused", b"1", b"", "", time.time_ns())
+        keeper.keep("usual", b"1", b"", "", time.time_ns())
+        sender.limited.add("usual")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", full)
+            sender.wire.there = True
+            keeper.routed("refused")
+
+            async def sent() -> bool:
+                return not len(keeper._flight) and keeper.state().messages == 1
+
+            await eventually(sent, "it is sent, and confirmed long ago")
+            await asyncio.sleep(0.2)
+            assert keeper.state().problem == "No space left on device"
+            assert len(look_into(folder).waiting) == 2
+
+        async def well() -> bool:
+            return not keeper.state().problem
+
+        await eventually(well, "the disk should know")
+        assert [kept.subject for kept in look_into(folder).waiting] == ["usual"]
+
+
+async def test_what_the_disk_did_not_take_is_tried_once_more_when_the_connection_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And what it does not take then is given up, counted and warned of."""
+    folder = tmp_path / "spool"
+    write, room = os.write, [0]
+
+    def full(descriptor: int, data: memoryview) -> int:
+        if len(data) > room[0]:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", full)
+    async with keeping(Offline(settle_s=0, sync_s=60, directory=folder)) as (keeper, _):
+        for subject, size in (("a", 10), ("b", 2_000), ("b", 20), ("c", 3_000)):
+            keeper.keep(subject, bytes(size), b"", "", time.time_ns())
+        assert not look_into(folder).waiting
+        room[0] = 1_000
+    assert [(kept.subject, len(kept.payload)) for kept in look_into(folder).waiting] == [("a", 10), ("b", 20)]
+    state = keeper.state()
+    assert state.messages == 2
+    counts = {
+        subject: (each[Reason.CLOSED].messages, each[Reason.CLOSED].size_bytes)
+        for subject, each in state.dropped.items()
+    }
+    assert counts == {"b": (1, 2_000), "c": (1, 3_000)}
+    assert "2 messages that waited for a broker were not sent" in caplog.text
