@@ -23,6 +23,7 @@ from mangrove.broker.client_connection import (
 )
 from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.mirrored_wire import MirroredWire
+from mangrove.client.offline.aside import Aside
 from mangrove.client.offline.backlog import Backlog
 from mangrove.client.offline.flight import Flight
 from mangrove.client.offline.kept import Dropped, Kept, Reason
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 TURN_MESSAGES = 64
 TURN_BYTES = 1 << 15
 """So much of one subject is sent before the most urgent one is looked for again."""
+TURN_LOOKS = 256
+"""Subjects that are looked at in vain before others have their turn in the event loop."""
 CONFIRM_S = 0.05
 """How often brokers are asked what they have taken."""
 NO_ANSWER_S = 5.0
@@ -85,6 +88,7 @@ class Keeper:
         self._head_form = head_form
         self._on_change = on_change
         self._backlog = Backlog(settings.max_bytes, settings.max_age_s, Urgencies(terms).of)
+        self._aside = Aside(self._backlog, self._open)
         self._flight = Flight()
         self._spool: Spool | None = None
         self._sender: Sender | None = None
@@ -165,8 +169,8 @@ class Keeper:
         self._write(partial(self._to_disk, [kept]))
         self._drop(self._backlog.add(kept))
         self._changed()
-        if self._open(self._wire(subject)):  # otherwise all that waits would be looked through for nothing
-            self._work.set()
+        if self._open(self._wire(subject)):
+            self._look_at(subject)
 
     def sent(
         self, subject: str, payload: bytes, first: int, at_ns: int, head: bytes = b"", reply: str = ""
@@ -206,10 +210,15 @@ class Keeper:
             await sender.gateway_back(wire)
         finally:
             self._settling.pop(wire, None)
+            self._aside.look()
             self._work.set()
 
     def routed(self, subject: str) -> None:
         """A subject goes another way."""
+        self._look_at(subject)
+
+    def _look_at(self, subject: str) -> None:
+        self._backlog.bring_back_subject(subject)
         self._work.set()
 
     def _take_back(self) -> None:
@@ -241,6 +250,7 @@ class Keeper:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FULL_S):
                         await full.drained()
+                self._aside.look()
             elif pause_s <= 0:
                 await asyncio.sleep(0)
             else:
@@ -249,28 +259,30 @@ class Keeper:
                         await self._work.wait()
 
     def _send_some(self) -> tuple[PublishingWire | None, float]:
-        """Send some messages of the most urgent subject that can be sent.
+        """Send some messages of the most urgent subject that can be sent; set aside those that cannot.
 
         A connection that takes no more for now, if that is why nothing could be sent; how long to wait.
         """
         if not self._backlog.messages or self._flight.full:
             return None, LOOK_S if not self._backlog.messages else CONFIRM_S
         assert self._sender is not None
-        full: PublishingWire | None = None
-        pause_s = LOOK_S
-        for subject in self._backlog.by_urgency():
+        now = time.monotonic()
+        self._aside.bring_back(now)
+        for _ in range(TURN_LOOKS):
+            subject = next(self._backlog.by_urgency(), None)
+            if subject is None:
+                return self._aside.full, self._aside.pause_s(now)
             wire = self._wire(subject)
-            if not self._open(wire):
+            if not self._open(wire) or wire.full:
+                self._aside.closed(subject, wire, now)
                 continue
-            if wire.full:
-                full = full or wire
-                continue
+            began = time.monotonic()
             if self._send_turn(subject, wire):
                 self._backlog.had_its_turn(subject)
                 self._changed()
                 return None, 0.0
-            pause_s = min(pause_s, max(self._sender.wait_s(subject), CONFIRM_S / 5))
-        return full, pause_s
+            self._aside.limited(subject, self._sender.wait_s(subject), began)
+        return None, 0.0
 
     def _send_turn(self, subject: str, wire: PublishingWire) -> bool:
         """Whether anything of a subject was sent or dropped."""
@@ -472,7 +484,7 @@ class Keeper:
         self._closing = True
         self._room.set()
         if self._tasks:
-            if any(self._wire(subject).connected for subject in self._backlog.by_urgency()):
+            if any(self._wire(subject).connected for subject in self._backlog.subjects()):
                 with contextlib.suppress(TimeoutError):
                     await self.flush(CLOSE_S)
             with contextlib.suppress(TimeoutError):
