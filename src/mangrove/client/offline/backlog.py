@@ -187,11 +187,12 @@ class Backlog:
 
     def set_aside(self, subject: str, what: object) -> None:
         """A subject cannot be sent until it is brought back; what waits of it keeps its place."""
-        self._not_aside(subject)
         found = self._class_of(subject)
-        found.turns.pop(subject, None)
-        self._aside.setdefault(what, {})[subject] = found
-        self._waits_for[subject] = what
+        if subject in found.queues and self._waits_for.get(subject) is not what:
+            self._not_aside(subject)
+            found.turns.pop(subject, None)
+            self._aside.setdefault(what, {})[subject] = found
+            self._waits_for[subject] = what
 
     def waits_for(self, what: object) -> bool:
         """Whether a subject was set aside for this."""

@@ -169,8 +169,11 @@ class Keeper:
         self._write(partial(self._to_disk, [kept]))
         self._drop(self._backlog.add(kept))
         self._changed()
-        if self._open(self._wire(subject)):
+        wire = self._wire(subject)
+        if self._open(wire):
             self._look_at(subject)
+        else:
+            self._aside.closed(subject, wire, time.monotonic())
 
     def sent(
         self, subject: str, payload: bytes, first: int, at_ns: int, head: bytes = b"", reply: str = ""
