@@ -35,8 +35,13 @@ class BacklogMachine(RuleBasedStateMachine):
         self.model: dict[str, list[Kept]] = {subject: [] for subject in SUBJECTS}
         self.sent: list[Kept] = []
         """Taken, and not put back."""
+        self.aside: dict[str, int] = {}
+        """What subjects wait for that are set aside."""
         self.now_ns = SECOND_NS
         self.number = 0
+
+    def waiting(self) -> list[str]:
+        return [each for each in SUBJECTS if self.model[each] and each not in self.aside]
 
     def gave_up(self, dropped: list[Dropped]) -> None:
         for kept, reason in dropped:
@@ -65,10 +70,11 @@ class BacklogMachine(RuleBasedStateMachine):
         for _ in range(many):
             subject = next(self.backlog.by_urgency(), None)
             if subject is None:
-                assert not any(self.model.values())
+                assert not self.waiting()
                 return
-            waiting = [each for each in SUBJECTS if self.model[each]]
-            assert URGENCIES[subject] == min(URGENCIES[each] for each in waiting), "the most urgent first"
+            assert subject in self.waiting()
+            most = min(URGENCIES[each] for each in self.waiting())
+            assert URGENCIES[subject] == most, "the most urgent first"
             first = self.backlog.first(subject)
             kept = self.backlog.take(subject)
             assert first == kept == self.model[subject].pop(0)
@@ -92,9 +98,32 @@ class BacklogMachine(RuleBasedStateMachine):
         self.now_ns += by_ms * 1_000_000
         self.gave_up(self.backlog.expire(self.now_ns))
 
+    @rule(subject=st.sampled_from(SUBJECTS), what=st.integers(0, 2))
+    def set_aside(self, subject: str, what: int) -> None:
+        self.backlog.set_aside(subject, what)
+        self.aside[subject] = what  # nobody notes it if nothing waits
+
+    @rule(what=st.integers(0, 2))
+    def bring_back(self, what: int) -> None:
+        self.backlog.bring_back(what)
+        self.aside = {subject: each for subject, each in self.aside.items() if each != what}
+
+    @rule(subject=st.sampled_from(SUBJECTS))
+    def bring_back_subject(self, subject: str) -> None:
+        self.backlog.bring_back_subject(subject)
+        self.aside.pop(subject, None)
+
     @rule()
     def learn(self) -> None:
         self.backlog.govern(URGENCIES.__getitem__)
+        self.aside = {}
+
+    @invariant()
+    def what_is_set_aside_is_not_looked_at(self) -> None:
+        self.aside = {subject: what for subject, what in self.aside.items() if self.model[subject]}
+        assert sorted(self.backlog.by_urgency()) == sorted(self.waiting())
+        assert {what for what in range(3) if self.backlog.waits_for(what)} == {*self.aside.values()}
+        assert {*self.backlog.subjects()} == {subject for subject in SUBJECTS if self.model[subject]}
 
     @invariant()
     def nothing_disappears(self) -> None:

@@ -363,7 +363,7 @@ class PublishingConnection:
             outlet.messages, outlet.size_bytes = before.messages, before.size_bytes
             self._filter.replace(subject, outlet)
         if self._keeper is not None:
-            self._keeper.routed()
+            self._keeper.routed(subject)
 
     @property
     def origin(self) -> str:

@@ -19,19 +19,27 @@ class _Class:
     """Subjects that are equally urgent: each in order, in turns; and which message is the oldest of all."""
 
     def __init__(self) -> None:
-        self.queues: OrderedDict[str, deque[Kept]] = OrderedDict()
-        """The subject whose turn it is comes first."""
+        self.queues: dict[str, deque[Kept]] = {}
+        self.turns: OrderedDict[str, None] = OrderedDict()
+        """Subjects that are not set aside. The one whose turn it is comes first."""
         self._oldest: list[tuple[int, str]] = []
         """A heap of numbers; those of messages that have left are passed over."""
         self.messages = 0
 
     def append(self, kept: Kept) -> None:
-        self.queues.setdefault(kept.subject, deque()).append(kept)
+        self._queue(kept.subject).append(kept)
         self._note(kept)
 
     def prepend(self, kept: Kept) -> None:
-        self.queues.setdefault(kept.subject, deque()).appendleft(kept)
+        self._queue(kept.subject).appendleft(kept)
         self._note(kept)
+
+    def _queue(self, subject: str) -> deque[Kept]:
+        queue = self.queues.get(subject)
+        if queue is None:
+            queue = self.queues[subject] = deque()
+            self.turns[subject] = None
+        return queue
 
     def _note(self, kept: Kept) -> None:
         self.messages += 1
@@ -47,7 +55,13 @@ class _Class:
         self.messages -= 1
         if not queue:
             del self.queues[subject]
+            self.turns.pop(subject, None)
         return kept
+
+    def bring_back(self, subject: str) -> None:
+        """It is this subject's turn."""
+        self.turns[subject] = None
+        self.turns.move_to_end(subject, last=False)
 
     def oldest(self) -> Kept | None:
         """Numbers rise within a subject: the lowest of all is the first of its subject."""
@@ -71,6 +85,9 @@ class Backlog:
         self._classes: dict[Urgency, _Class] = {}
         self._ranks: list[Urgency] = []
         """The most urgent first."""
+        self._aside: dict[object, dict[str, _Class]] = {}
+        """Subjects that nobody looks at, by what they wait for."""
+        self._waits_for: dict[str, object] = {}
         self.messages = 0
         self.size_bytes = 0
 
@@ -84,10 +101,11 @@ class Backlog:
         return heapq.merge(*queues, key=lambda kept: kept.number)
 
     def govern(self, urgency: Callable[[str], Urgency]) -> None:
-        """Contracts have become known: what waits is sorted anew."""
+        """Contracts have become known: what waits is sorted anew, and nothing is set aside."""
         waiting = list(self)
         self._urgency = urgency
         self._classes, self._ranks = {}, []
+        self._aside, self._waits_for = {}, {}
         for kept in waiting:
             self._class_of(kept.subject).append(kept)
 
@@ -133,12 +151,17 @@ class Backlog:
     # -- leaving --------------------------------------------------------------------------------------------
 
     def by_urgency(self) -> Iterator[str]:
-        """Subjects: the most urgent first, those that are equally urgent in turns.
+        """Subjects that are not set aside: the most urgent first, those that are equally urgent in turns.
 
         Ask anew when something was taken: there may be very many subjects, so this is no copy.
         """
         for rank in self._ranks:
-            yield from self._classes[rank].queues
+            yield from self._classes[rank].turns
+
+    def subjects(self) -> Iterator[str]:
+        """All of which something waits, set aside or not."""
+        for each in self._classes.values():
+            yield from each.queues
 
     def first(self, subject: str) -> Kept | None:
         """What is next of a subject."""
@@ -148,16 +171,55 @@ class Backlog:
 
     def take(self, subject: str) -> Kept:
         """The next message of a subject that waits; it waits no longer."""
-        kept = self._class_of(subject).pop(subject)
+        found = self._class_of(subject)
+        kept = found.pop(subject)
+        if subject not in found.queues:
+            self._not_aside(subject)
         self.messages -= 1
         self.size_bytes -= kept.size_bytes
         return kept
 
     def had_its_turn(self, subject: str) -> None:
         """Others that are as urgent come first now."""
-        queues = self._class_of(subject).queues
-        if subject in queues:
-            queues.move_to_end(subject)
+        turns = self._class_of(subject).turns
+        if subject in turns:
+            turns.move_to_end(subject)
+
+    def set_aside(self, subject: str, what: object) -> None:
+        """A subject cannot be sent until it is brought back; what waits of it keeps its place."""
+        found = self._class_of(subject)
+        if subject in found.queues and self._waits_for.get(subject) is not what:
+            self._not_aside(subject)
+            found.turns.pop(subject, None)
+            self._aside.setdefault(what, {})[subject] = found
+            self._waits_for[subject] = what
+
+    def waits_for(self, what: object) -> bool:
+        """Whether a subject was set aside for this."""
+        return what in self._aside
+
+    def bring_back(self, what: object) -> None:
+        """It is the turn of all that wait for this, as if they had not been set aside."""
+        for subject, found in reversed(self._aside.pop(what, {}).items()):
+            del self._waits_for[subject]
+            found.bring_back(subject)
+
+    def bring_back_subject(self, subject: str) -> None:
+        """The same, of a single subject."""
+        found = self._not_aside(subject)
+        if found is not None:
+            found.bring_back(subject)
+
+    def _not_aside(self, subject: str) -> _Class | None:
+        """Its class, if it was set aside."""
+        what = self._waits_for.pop(subject, None)
+        if what is None:
+            return None
+        those = self._aside[what]
+        found = those.pop(subject)
+        if not those:
+            del self._aside[what]
+        return found
 
     def expire(self, now_ns: int) -> list[Dropped]:
         """What has waited for too long."""

@@ -23,6 +23,7 @@ from mangrove.broker.client_connection import (
 )
 from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.mirrored_wire import MirroredWire
+from mangrove.client.offline.aside import Aside
 from mangrove.client.offline.backlog import Backlog
 from mangrove.client.offline.flight import Flight
 from mangrove.client.offline.kept import Dropped, Kept, Reason
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 TURN_MESSAGES = 64
 TURN_BYTES = 1 << 15
 """So much of one subject is sent before the most urgent one is looked for again."""
+TURN_LOOKS = 256
+"""Subjects that are looked at in vain before others have their turn in the event loop."""
 CONFIRM_S = 0.05
 """How often brokers are asked what they have taken."""
 NO_ANSWER_S = 5.0
@@ -85,6 +88,7 @@ class Keeper:
         self._head_form = head_form
         self._on_change = on_change
         self._backlog = Backlog(settings.max_bytes, settings.max_age_s, Urgencies(terms).of)
+        self._aside = Aside(self._backlog, self._open)
         self._flight = Flight()
         self._spool: Spool | None = None
         self._sender: Sender | None = None
@@ -165,8 +169,11 @@ class Keeper:
         self._write(partial(self._to_disk, [kept]))
         self._drop(self._backlog.add(kept))
         self._changed()
-        if self._open(self._wire(subject)):  # otherwise all that waits would be looked through for nothing
-            self._work.set()
+        wire = self._wire(subject)
+        if self._open(wire):
+            self._look_at(subject)
+        else:
+            self._aside.closed(subject, wire, time.monotonic())
 
     def sent(
         self, subject: str, payload: bytes, first: int, at_ns: int, head: bytes = b"", reply: str = ""
@@ -206,10 +213,15 @@ class Keeper:
             await sender.gateway_back(wire)
         finally:
             self._settling.pop(wire, None)
+            self._aside.look()
             self._work.set()
 
-    def routed(self) -> None:
+    def routed(self, subject: str) -> None:
         """A subject goes another way."""
+        self._look_at(subject)
+
+    def _look_at(self, subject: str) -> None:
+        self._backlog.bring_back_subject(subject)
         self._work.set()
 
     def _take_back(self) -> None:
@@ -241,6 +253,7 @@ class Keeper:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FULL_S):
                         await full.drained()
+                self._aside.look()
             elif pause_s <= 0:
                 await asyncio.sleep(0)
             else:
@@ -249,28 +262,30 @@ class Keeper:
                         await self._work.wait()
 
     def _send_some(self) -> tuple[PublishingWire | None, float]:
-        """Send some messages of the most urgent subject that can be sent.
+        """Send some messages of the most urgent subject that can be sent; set aside those that cannot.
 
         A connection that takes no more for now, if that is why nothing could be sent; how long to wait.
         """
         if not self._backlog.messages or self._flight.full:
             return None, LOOK_S if not self._backlog.messages else CONFIRM_S
         assert self._sender is not None
-        full: PublishingWire | None = None
-        pause_s = LOOK_S
-        for subject in self._backlog.by_urgency():
+        now = time.monotonic()
+        self._aside.bring_back(now)
+        for _ in range(TURN_LOOKS):
+            subject = next(self._backlog.by_urgency(), None)
+            if subject is None:
+                return self._aside.full, self._aside.pause_s(now)
             wire = self._wire(subject)
-            if not self._open(wire):
+            if not self._open(wire) or wire.full:
+                self._aside.closed(subject, wire, now)
                 continue
-            if wire.full:
-                full = full or wire
-                continue
+            began = time.monotonic()
             if self._send_turn(subject, wire):
                 self._backlog.had_its_turn(subject)
                 self._changed()
                 return None, 0.0
-            pause_s = min(pause_s, max(self._sender.wait_s(subject), CONFIRM_S / 5))
-        return full, pause_s
+            self._aside.limited(subject, self._sender.wait_s(subject), began)
+        return None, 0.0
 
     def _send_turn(self, subject: str, wire: PublishingWire) -> bool:
         """Whether anything of a subject was sent or dropped."""
@@ -392,8 +407,7 @@ class Keeper:
             await asyncio.sleep(pause_s)
             self._drop(self._backlog.expire(time.time_ns()))
             self._changed()
-            if self._unwritten:
-                self._write(partial(self._to_disk, list(self._unwritten.values())))
+            self._catch_up(self._unwritten.values())
             now = asyncio.get_running_loop().time()
             if self._spool is not None and now >= synced_s + self._settings.sync_s:
                 synced_s = now
@@ -415,6 +429,13 @@ class Keeper:
             if not self._settings.sync_s:
                 self._spool.sync()
 
+    def _catch_up(self, unwritten: Iterable[Kept]) -> None:
+        """Ask the disk again for what it did not take."""
+        if self._spool is not None and self._spool.behind:
+            self._write(self._spool.tell_done)
+        if self._unwritten:
+            self._write(partial(self._to_disk, list(unwritten)))
+
     def _write(self, write: Callable[[], None]) -> None:
         """A disk that fails keeps nobody from publishing: memory has it all the same."""
         if self._spool is None:
@@ -424,12 +445,12 @@ class Keeper:
         except OSError as error:
             self._failed(error)
         else:
-            if not self._unwritten:
+            if not (self._unwritten or self._spool.behind):
                 self._problem = ""
 
     def _failed(self, error: OSError) -> None:
         if not self._problem:
-            log.error("%s: what waits is in memory alone: %s", self._settings.directory, error)
+            log.error("%s: the disk does not take what is written: %s", self._settings.directory, error)
         self._problem = error.strerror or str(error)
 
     # -- what others ask ------------------------------------------------------------------------------------
@@ -460,13 +481,13 @@ class Keeper:
             raise TimeoutError(f"{self._backlog.messages:,} messages wait for a broker") from None
 
     async def close(self) -> None:
-        """Send what can be sent soon; the rest stays on disk, if there is one, and is lost otherwise."""
+        """Send what can be sent soon; the rest stays on disk, if that has it, and is lost otherwise."""
         if self._closing:
             return
         self._closing = True
         self._room.set()
         if self._tasks:
-            if any(self._wire(subject).connected for subject in self._backlog.by_urgency()):
+            if any(self._wire(subject).connected for subject in self._backlog.subjects()):
                 with contextlib.suppress(TimeoutError):
                     await self.flush(CLOSE_S)
             with contextlib.suppress(TimeoutError):
@@ -478,12 +499,21 @@ class Keeper:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._settle(float("inf"))
             self._take_back()
-        left = list(self._backlog)
+        # The smallest first: so the disk gets as many of them as it has room for.
+        self._catch_up(sorted(self._unwritten.values(), key=lambda kept: kept.size_bytes))
+        self._give_up_unwritten()
         if self._spool is not None:
             self._spool.close()
-        elif left:
-            log.warning("%d messages that waited for a broker were not sent", len(left))
-            self._drop([Dropped(self._backlog.take(kept.subject), Reason.CLOSED) for kept in left])
+
+    def _give_up_unwritten(self) -> None:
+        """Nobody will send what is in memory alone."""
+        spool = self._spool
+        lost = {kept.number for kept in self._backlog if spool is None or kept.number not in spool}
+        if lost:
+            log.warning("%d messages that waited for a broker were not sent", len(lost))
+            left = [self._backlog.take(kept.subject) for kept in list(self._backlog)]
+            self._backlog.put_back(kept for kept in left if kept.number not in lost)
+            self._drop([Dropped(kept, Reason.CLOSED) for kept in left if kept.number in lost])
 
 
 def _call(on_change: OnOffline, state: OfflineState) -> None:

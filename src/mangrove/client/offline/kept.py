@@ -47,7 +47,8 @@ class Reason(StrEnum):
     UNWANTED = "unwanted"
     """Nobody in the federation subscribes to it any more."""
     CLOSED = "closed"
-    """The connection was closed before a broker was back, and nothing is kept on disk."""
+    """The connection was closed before a broker was back, and the message is not on disk: none is to be
+    there, or the disk did not take it."""
 
 
 class Dropped(NamedTuple):

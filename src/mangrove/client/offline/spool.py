@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -53,6 +54,7 @@ class Spool:
     """The folder of one client, held until it is closed. InputError if it cannot be had.
 
     OSError from `keep` and `done` says that the disk does not take it; what was written before is intact.
+    What is done waits no longer all the same: the disk is told as soon as it takes that, see `tell_done`.
     """
 
     def __init__(self, directory: Path, max_bytes: int) -> None:
@@ -77,6 +79,8 @@ class Spool:
         self._live_bytes = 0
         self._place: dict[int, int] = {}
         """In which segment a message that waits is."""
+        self._untold: dict[int, deque[bytes]] = {}
+        """By segment, records of what is done there that the disk did not take; they go with the segment."""
         self._next = max(self._sizes, default=0) + 1
         self._waiting: dict[int, Kept] = {}
         for kept in self.found.waiting:
@@ -87,25 +91,44 @@ class Spool:
         """Of all files."""
         return sum(self._sizes.values())
 
+    @property
+    def behind(self) -> bool:
+        """Whether the disk does not know of all that is done."""
+        return bool(self._untold)
+
+    def __contains__(self, number: int) -> bool:
+        """Whether a message waits here."""
+        return number in self._place
+
     def keep(self, kept: Kept) -> None:
         """A message waits."""
         if kept.number in self._place:
             return
+        with contextlib.suppress(OSError):  # there may be room for the message all the same
+            self._write_done()
         self._append(kept_record(kept))
         self._note(kept, self._next - 1)
-        self._clean()
+        self._make_way()
 
     def done(self, numbers: Iterable[int]) -> None:
         """These wait no longer."""
-        over = [number for number in numbers if number in self._place]
-        if not over:
-            return
-        if len(over) < len(self._place):
-            self._append(done_records(over))
-        for number in over:
-            self._live_bytes -= self._waiting.pop(number).size_bytes
-            self._live[self._place.pop(number)] -= 1
-        self._clean()
+        over: dict[int, list[int]] = {}
+        for number in numbers:
+            if number in self._place:
+                segment = self._place.pop(number)
+                self._live_bytes -= self._waiting.pop(number).size_bytes
+                self._live[segment] -= 1
+                over.setdefault(segment, []).append(number)
+        for segment, those in over.items():
+            self._untold.setdefault(segment, deque()).append(done_records(those))
+        if over:
+            self.tell_done()
+
+    def tell_done(self) -> None:
+        """Have the disk know what is done, as far as it does not: first by what needs no room."""
+        self._remove_front()
+        self._write_done()
+        self._make_way()
 
     def sync(self) -> None:
         """Have the disk take what was written."""
@@ -189,29 +212,40 @@ class Spool:
             os.close(self._file)
             self._file = -1
 
-    def _clean(self) -> None:
-        """Remove what is over from the front; make way for that when most of what is there is over."""
+    def _write_done(self) -> None:
+        while self._untold:
+            segment, records = next(iter(self._untold.items()))
+            self._append(records[0])
+            records.popleft()
+            if not records:
+                del self._untold[segment]
+
+    def _remove_front(self) -> None:
+        """Remove the segments in which, as in all before them, nothing waits."""
         if not self._place:
             self._end_segment()
-            for number in sorted(self._sizes):
-                self._remove(number)
-            return
-        while len(self._sizes) > 1:
+        for number in sorted(self._sizes):
+            if self._live[number]:
+                return
+            self._remove(number)
+
+    def _make_way(self) -> None:
+        """Remove what is over; what waits in the first segment is moved if most of the rest is over."""
+        self._remove_front()
+        while len(self._sizes) > 1 and self.size_bytes > 2 * (self._live_bytes + self._segment_bytes):
             first = min(self._sizes)
-            if self._live[first]:
-                if self.size_bytes <= 2 * (self._live_bytes + self._segment_bytes):
-                    return
-                for number in [number for number, place in self._place.items() if place == first]:
-                    self._append(kept_record(self._waiting[number]))
-                    self._live[first] -= 1
-                    self._place[number] = self._next - 1
-                    self._live[self._next - 1] += 1
-                self.sync()
-            self._remove(first)
+            for number in [number for number, place in self._place.items() if place == first]:
+                self._append(kept_record(self._waiting[number]))
+                self._live[first] -= 1
+                self._place[number] = self._next - 1
+                self._live[self._next - 1] += 1
+            self.sync()
+            self._remove_front()
 
     def _remove(self, number: int) -> None:
         os.unlink(f"{number:010d}.spool", dir_fd=self._folder)
         del self._sizes[number], self._live[number]
+        self._untold.pop(number, None)
 
 
 def look_into(directory: Path) -> SpoolContent:

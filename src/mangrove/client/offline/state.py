@@ -34,7 +34,7 @@ class OfflineState(msgspec.Struct, frozen=True, kw_only=True):
     dropped: Mapping[str, Mapping[Reason, Published]] = msgspec.field(default_factory=dict)
     """What was given up, by subject and reason; under `>`, subjects beyond those counted one by one."""
     problem: str = ""
-    """Why what waits is not on disk, if it should be."""
+    """Why the disk does not have all that waits, or still has what waits no longer, if that is so."""
 
     def __bool__(self) -> bool:
         return self.messages > 0

@@ -73,6 +73,37 @@ def test_a_disk_that_takes_half_a_record_hides_nothing(
     assert not found.unreadable_bytes
 
 
+def full_disk(descriptor: int, data: memoryview) -> int:
+    raise OSError(28, "No space left on device")
+
+
+def test_what_is_done_while_the_disk_is_full_is_told_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And segments in which nothing waits are removed at once: that needs no room."""
+    folder = tmp_path / "s"
+    spool = Spool(folder, 1 << 16)
+    for number in range(1, 7):  # two in each segment
+        spool.keep(Kept(number, 1, "a", bytes(30_000)))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            spool.done([1, 2, 3])
+        assert spool.behind
+        assert [number for number, _ in look_into(folder).segments] == [2, 3]
+        assert [number in spool for number in range(1, 7)] == [False] * 3 + [True] * 3
+        with pytest.raises(OSError, match="No space"):
+            spool.tell_done()
+        spool.done([4])
+        assert not spool.behind, "what is done went with its segment"
+        with pytest.raises(OSError, match="No space"):
+            spool.done([5])
+    spool.keep(Kept(7, 1, "a", b"x"))
+    assert not spool.behind, "it goes before what is kept next"
+    spool.close()
+    assert [kept.number for kept in look_into(folder).waiting] == [6, 7]
+
+
 @pytest.mark.parametrize(
     "offline",
     [
