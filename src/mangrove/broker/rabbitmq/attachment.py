@@ -61,6 +61,7 @@ NOBODY_ASKED = "an answer to nobody who asked"
 NO_ROOM = "the gateway's queue at the RabbitMQ was full"
 NO_ROOM_FOR_MANY = f"{NO_ROOM}, for more messages than are counted while the gateway is away"
 NO_SUBJECT = "binding that no subject can match"
+ODD_EVENT = "binding whose event cannot be read"
 
 
 class RabbitAttachment:
@@ -319,7 +320,11 @@ class RabbitAttachment:
         self._owner.undelivered(reason, 1, delivery.key.decode(errors="replace"))
 
     def _event(self, delivery: Delivery) -> None:
-        event = read_table(delivery.properties)
+        try:
+            event = read_table(delivery.properties)
+        except ValueError:
+            self._owner.ignored(ODD_EVENT)
+            return
         binding = event_binding(event, self._address.exchange, GROUPS_EXCHANGE, self._address.vhost)
         if binding is None or self._is_ours(binding):
             return

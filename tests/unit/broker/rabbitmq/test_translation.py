@@ -121,6 +121,9 @@ def test_the_qos_of_mqtt_is_told_to_brokers_of_either_kind() -> None:
     for qos, told in ((b"0", 0), (b"1", 1), (b"2", 1)):
         made = PropertyWriter("").properties(head.replace(b":1", b":" + qos))
         assert read_table(made) == {"x-mqtt-publish-qos": told}
+    for odd in ("²", "9" * 5_000, "-1", ""):
+        made = PropertyWriter("").properties(head.replace(b":1", b":" + odd.encode()))
+        assert read_table(made) == {"Nmqtt-Pub": odd}
 
 
 def test_an_answer_leads_where_a_gateway_asked_from() -> None:

@@ -255,6 +255,6 @@ class Subscriptions:
     def _describe(self, properties: bytes) -> Described | None:
         try:
             return read_properties(properties)
-        except (ValueError, IndexError, KeyError, TypeError, OverflowError):
+        except ValueError:
             self._counts.errors[ODD_PROPERTIES] += 1
             return None

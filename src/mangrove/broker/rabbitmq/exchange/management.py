@@ -48,7 +48,7 @@ async def listed_bindings(
     page = await fetch(address, f"/api/exchanges/{vhost}/{name}/bindings/source", tls)
     try:
         found = msgspec.json.decode(page, type=list[_Listed])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PageError(f"{address.management} tells what cannot be read: {error}") from None
     return [
         Binding(

@@ -91,7 +91,7 @@ class Inbound:
         if described is None:
             try:
                 described = read_properties(properties)
-            except (ValueError, IndexError, KeyError, TypeError, OverflowError):
+            except ValueError:
                 self._ignored(ODD_PROPERTIES)
                 return None
             if not (described.message_id or described.correlation_id):

@@ -28,6 +28,7 @@ CORRELATION_HEADER = "Correlation-Id"
 MQTT_QOS, NATS_MQTT_QOS = "x-mqtt-publish-qos", "Nmqtt-Pub"
 _FROM_MQTT = b"NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n"
 """As nats-server itself writes it: MQTT subscribers of NATS are served by this head alone."""
+_QOS_DIGITS = ("0", "1", "2")
 _MAX_MQTT_QOS = 1
 """RabbitMQ's plugin has no more."""
 MAX_SHORT = 255
@@ -97,7 +98,7 @@ class PropertyWriter:
                 texts[_NUMBERS[name][0]] = number
             elif flag and len(value.encode()) <= MAX_SHORT and not (flag == CORRELATION_ID and reply_to):
                 texts[flag] = shortstr(value.encode())
-            elif name == NATS_MQTT_QOS and value.isdigit():
+            elif name == NATS_MQTT_QOS and value in _QOS_DIGITS:
                 table.append(shortstr(MQTT_QOS.encode()) + b"b" + bytes((min(int(value), _MAX_MQTT_QOS),)))
             elif not is_brokers_own(name) and len(name.encode()) <= MAX_SHORT:
                 table.append(_entry(name.encode(), value.encode()))
@@ -135,8 +136,7 @@ def read_properties(raw: bytes) -> Described:
     """What a header frame says, flags first; ValueError if it cannot be read."""
     if raw == b"\x00\x00":
         return Described()
-    found = commands.Basic.Properties()
-    found.unmarshal(*_split_flags(raw))
+    found = _unmarshalled(raw)
     headers: dict[str, str] = {}
     left_out = 0
     for name, value in (found.headers or {}).items():
@@ -172,14 +172,18 @@ def read_properties(raw: bytes) -> Described:
 
 
 def read_table(raw: bytes) -> dict[str, FieldValue]:
-    """The header table alone, as RabbitMQ's events have it."""
+    """The header table alone, as RabbitMQ's events have it; ValueError if it cannot be read."""
+    return _unmarshalled(raw).headers or {}
+
+
+def _unmarshalled(raw: bytes) -> commands.Basic.Properties:
+    """Any client of the broker may have made it: tables in tables without end, names that are no text."""
     found = commands.Basic.Properties()
-    found.unmarshal(*_split_flags(raw))
-    return found.headers or {}
-
-
-def _split_flags(raw: bytes) -> tuple[int, bytes]:
-    return _FLAGS.unpack_from(raw)[0], raw[2:]
+    try:
+        found.unmarshal(_FLAGS.unpack_from(raw)[0], raw[2:])
+    except (LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
+        raise ValueError(f"properties that cannot be read: {error}") from error
+    return found
 
 
 def _seconds(moment: datetime) -> int:
