@@ -316,6 +316,9 @@ class Keeper:
                 reason = Reason.NOT_ALLOWED
             except NotCarriedError:
                 reason = Reason.NOT_CARRIED
+            except Exception:  # one message must not keep all behind it from being sent
+                log.exception("a message on %s that was kept cannot be sent", kept.subject)
+                reason = Reason.NOT_CARRIED
             else:
                 if outcome is Outcome.LIMITED:
                     return False

@@ -17,7 +17,7 @@ from mangrove.client.offline.keeper import Keeper
 from mangrove.client.offline.kept import Kept, Reason
 from mangrove.client.offline.settings import Offline
 from mangrove.client.offline.spool import look_into
-from mangrove.client.publishing import Outcome
+from mangrove.client.publishing import Outcome, Published
 from mangrove.model.congestion.terms import TopicTerms
 
 
@@ -101,6 +101,31 @@ async def test_what_this_kind_of_broker_cannot_carry_is_dropped_and_the_rest_is_
         }
 
 
+async def test_a_message_that_fails_in_a_way_nobody_thought_of_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with keeping(Offline(settle_s=0)) as (keeper, sender):
+        send = sender.send_kept
+
+        def fail_once(kept: Kept) -> Outcome:
+            if kept.payload == b"bad":
+                raise LookupError("nobody thought of this")
+            return send(kept)
+
+        monkeypatch.setattr(sender, "send_kept", fail_once)
+        for payload in (b"1", b"bad", b"2"):
+            keeper.keep("usual", payload, b"", "", 1 << 62)
+        sender.wire.there = True
+        keeper.routed("usual")
+
+        async def sent() -> bool:
+            return not keeper.state()
+
+        await eventually(sent, "nothing waits any longer")
+        assert [kept.payload for kept in sender.sent] == [b"1", b"2"]
+        assert keeper.state().dropped == {"usual": {Reason.NOT_CARRIED: Published(1, 3)}}
+
+
 async def test_what_comes_while_no_broker_is_there_has_nobody_look_through_all_that_waits() -> None:
     async with keeping(Offline(settle_s=0)) as (keeper, sender):
         for number in range(5_000):
@@ -129,6 +154,13 @@ async def test_subjects_whose_way_is_closed_are_not_passed_over_for_each_that_is
             return len(sender.sent) == 1_000
 
         await eventually(sent, "what can be sent is sent")
+        counts = [before]
+
+        async def all_looked_at() -> bool:
+            counts.append(sender.asked)
+            return counts[-1] == counts[-2]
+
+        await eventually(all_looked_at, "those that are closed are set aside, too")
         assert sender.asked - before < 10_000, "each is looked at once, not for each of the others"
         before = sender.asked
         for _ in range(20):
