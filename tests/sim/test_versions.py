@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 import msgspec
@@ -11,13 +12,16 @@ from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.topics import Contract, Order, Scope, TopicRules
 from mangrove.model.versions.changes import ChangeState
-from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.document import WrittenDocument, first_document
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.model.versions.network import network_of
 from mangrove.model.versions.succession import successor
+from mangrove.overlay.engine import OverlayEngine
+from mangrove.overlay.instructions import CloseLink, SendFrame
 from mangrove.overlay.protocol.control_messages import control_body, control_frame
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.stimuli.replay import replay
+from mangrove.overlay.trust.trust import KeyTrust
 from mangrove.overlay.versions.messages import VersionNotice, VersionText
 from mangrove.simulation.forging.keys import SimulatedAuthority
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -222,6 +226,23 @@ def test_a_gateway_whose_number_is_retired_serves_no_more_until_it_starts_again(
     net.validate()
 
 
+def test_what_else_a_neighbour_said_in_the_breath_that_ended_the_link_is_not_answered() -> None:
+    """One of a name that was given up and taken again comes back, and is told so in one buffer."""
+    before = network_of(ring())
+    away = successor(first_document(ring()), (), by="me", at="", network=before.without("a"))
+    back = successor(away, (), by="me", at="", network=before)
+    kept = KeptVersions(committed=WrittenDocument(text=back.text()))
+    old, neighbour = OverlayEngine(ring(), "a", 10), OverlayEngine(ring(), "b", 11, kept=kept)
+    neighbour.greet(old.hello(), None)
+    old.greet(neighbour.hello(), "b")
+    old.peer_up("b", 1.0)
+    told = [each.frame for each in neighbour.peer_up("a", 1.0) if isinstance(each, SendFrame)]
+    done = [each for frame in told for each in old.receive("b", frame, 1.01)]
+    assert old.departed
+    (closed,) = [number for number, each in enumerate(done) if isinstance(each, CloseLink)]
+    assert not [each for each in done[closed:] if isinstance(each, SendFrame)]
+
+
 def triangle() -> SimulatedOverlay:
     """The way from a to b is short, and disks take longer than it."""
     names = NAMES[:3]
@@ -302,6 +323,61 @@ def test_a_document_under_a_false_signature_does_not_stand_in_the_way_of_the_tru
     net.validate()
 
 
+def remembered(engine: OverlayEngine, frames: list[Frame], now: float) -> int:
+    """So many bytes are held on to after a neighbour has sent all this."""
+    tracemalloc.start()
+    for frame in frames:
+        engine.receive("b", frame, now)
+    gc.collect()
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return grown
+
+
+class NotYet(KeyTrust):
+    """A site that does not know of the authority's new key."""
+
+    def approved(self, text: bytes, signature: bytes) -> str:
+        return "no authority of this federation has signed it"
+
+
+def test_a_site_whose_keys_come_late_follows_when_they_have_come() -> None:
+    """Its neighbours have told it what is in force, and do not tell it again."""
+    authority = SimulatedAuthority(list(NAMES), 1)
+    net = running(ALERT, authority=authority)
+    net.crash("c", silent=False)
+    net.run(net.now + 1.0)
+    net.propose("a", version(net, "a", ALERT, Contract(match="new.>")))
+    net.run(net.now + 1.0)
+    right = net.trust_of
+    late = NotYet("ring", authority.keys["c"], authority, net.time_ns)
+    net.trust_of = lambda name: late if name == "c" else right(name)  # type: ignore[method-assign]
+    net.start("c")
+    net.run(net.now + 10.0)
+    net.renew_keys("c")
+    net.run(net.now + 10.0)
+    assert versions(net) == {"a": 2, "b": 2, "c": 1, "d": 2}
+    net.trust_of = right  # type: ignore[method-assign]
+    net.renew_keys("c")
+    net.run(net.now + 1.0)
+    assert versions(net) == dict.fromkeys(NAMES, 2)
+    net.validate()
+
+
+def test_documents_that_come_and_go_are_not_remembered() -> None:
+    net = running(ALERT)
+    engine = net.engines["c"]
+
+    def tell(numbers: range) -> int:
+        noted = [successor(engine.document, (), by="me", at="", note=f"{each}").text() for each in numbers]
+        frames = [control_frame(VersionText(document=WrittenDocument(text=text))) for text in noted]
+        return remembered(engine, frames, net.now)
+
+    tell(range(1_500))
+    assert tell(range(1_500, 5_000)) < 200_000
+    net.validate()
+
+
 def test_what_is_no_document_is_not_remembered_however_much_of_it_comes() -> None:
     net = running(ALERT, authority=SimulatedAuthority(list(NAMES), 1))
     engine = net.engines["c"]
@@ -310,12 +386,7 @@ def test_what_is_no_document_is_not_remembered_however_much_of_it_comes() -> Non
         frames = [
             control_frame(VersionText(document=WrittenDocument(text=b"%d" % each))) for each in range(count)
         ]
-        tracemalloc.start()
-        for frame in frames:
-            engine.receive("b", frame, net.now)
-        grown, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return grown
+        return remembered(engine, frames, net.now)
 
     tell(100)
     assert tell(2_000) < 60_000

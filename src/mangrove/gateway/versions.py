@@ -192,6 +192,4 @@ class Versions:
         )
 
     def _text_of(self, version: int) -> bytes:
-        if self._store is None or not version:
-            return b""
-        return next((each.text() for each in self._store.documents() if each.version == version), b"")
+        return b"" if self._store is None or not version else self._store.text(version)

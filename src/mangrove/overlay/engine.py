@@ -354,6 +354,8 @@ class OverlayEngine(HeadSide, DataSide, Accounts):
 
     def receive(self, peer: str, frame: Frame, now: float) -> list[Instruction]:
         """A frame from a greeted neighbour. FrameError means: close this link."""
+        if self.departed and not self._neighbours.reachable(peer):
+            return []  # let go of by what came just before; it is not acknowledged, and goes another way
         if frame.type in (FrameType.DATA, FrameType.JOBS):
             return self._receive_data(self._neighbours[peer], frame, now)
         if frame.type is FrameType.PIECE:
@@ -418,7 +420,8 @@ class OverlayEngine(HeadSide, DataSide, Accounts):
         self._notary.renew(trust)
         if self.standing_by:
             return []
-        return [*self._exchange.restate(), *self._network.advertise_anew(now), *self._versions.renew()]
+        said_again = [*self._exchange.restate(), *self._network.advertise_anew(now), *self._versions.renew()]
+        return [*said_again, *self._settle_versions(now), ResetTimer()]
 
     def evidence(self) -> Iterator[tuple[str, Signed]]:
         """What other domains have signed of all that is believed of them."""

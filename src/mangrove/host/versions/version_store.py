@@ -60,13 +60,19 @@ class VersionStore:
         """Replace the state, and keep the document that is in force; on disk when this returns."""
         self._folder.mkdir(parents=True, exist_ok=True)
         if kept.committed is not None:
-            version = kept.committed.read().version
-            path = self._folder.joinpath(f"{version:08}{SUFFIX}")
+            path = self._path(kept.committed.read().version)
             if not path.exists():
                 _replace(path, _encode(kept.committed))
                 for old in sorted(self._folder.glob(f"*{SUFFIX}"))[:-MAX_DOCUMENTS]:
                     old.unlink(missing_ok=True)
         _replace(self._folder / STATE, _encode(kept))
+
+    def text(self, version: int) -> bytes:
+        """The text of one that was in force here; empty if there is none that can be read."""
+        try:
+            return _document.decode(self._path(version).read_bytes()).text
+        except (OSError, ValueError):
+            return b""
 
     def documents(self) -> Iterator[FederationDocument]:
         """Those that were in force here and can be read, the oldest first."""
@@ -75,6 +81,9 @@ class VersionStore:
                 yield _document.decode(path.read_bytes()).read()
             except (OSError, ValueError):
                 continue
+
+    def _path(self, version: int) -> Path:
+        return self._folder / f"{version:08}{SUFFIX}"
 
 
 def _replace(path: Path, content: bytes) -> None:

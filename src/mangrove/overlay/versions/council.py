@@ -54,9 +54,9 @@ class Held(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a document was not kept that came with this signature; with another one it may be."""
+    """Why a document was not kept; with another signature, or other keys here, it may be."""
 
-    signature: bytes
+    written: WrittenDocument
     problem: str
 
 
@@ -266,7 +266,7 @@ class Council:
         """A document came; `problem` is why its signature is not believed. True if it is news."""
         digest = written.digest
         refused = self._refused.get(digest)
-        if digest in self._held or (refused is not None and refused.signature == written.signature):
+        if digest in self._held or (refused is not None and refused.written.signature == written.signature):
             return False
         try:
             document = written.read()
@@ -278,7 +278,7 @@ class Council:
         if problem:
             if len(self._refused) >= MAX_REFUSED:
                 del self._refused[next(iter(self._refused))]
-            self._refused[digest] = Refused(written.signature, problem)
+            self._refused[digest] = Refused(written, problem)
             return True
         self._held[digest] = Held(written, document)
         self._withdraw_objection(digest)
@@ -290,9 +290,11 @@ class Council:
         """A document came, perhaps again: it is kept until what speaks of it has come, too."""
         self._arriving = [*(each for each in self._arriving if each != digest), digest][-MAX_ARRIVING:]
 
-    def judge_anew(self) -> None:
-        """Other keys are in force: what was refused may be believed when it comes again."""
+    def take_refused(self) -> list[WrittenDocument]:
+        """Other keys are in force: what was refused is to be judged anew. Nobody sends it again."""
+        refused = [each.written for each in self._refused.values()]
         self._refused.clear()
+        return refused
 
     def hear(self, notice: VersionNotice) -> bool:
         """What another domain says; True if it is news."""

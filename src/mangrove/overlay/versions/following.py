@@ -65,8 +65,9 @@ class VersionsFollower:
         self.council.begin(epoch)
 
     def renew(self) -> list[Instruction]:
-        """The keys have changed: what this gateway said is said again under the new ones."""
-        self.council.judge_anew()
+        """The keys have changed: what was refused is judged by them, what this gateway said is said again."""
+        for written in self.council.take_refused():
+            self.council.take(written, self._approval(written))
         if self.council.silent:
             return []
         notice = self.council.said_again()

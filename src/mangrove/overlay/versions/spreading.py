@@ -20,6 +20,9 @@ from mangrove.overlay.protocol.signed_bodies import signed_frame
 from mangrove.overlay.versions.council import Council
 from mangrove.overlay.versions.messages import VersionNotice, VersionText
 
+MAX_TOLD = 1 << 10
+"""Documents of which it is remembered that a neighbour has them; the council keeps fewer."""
+
 
 class Spreading:
     """Who has been told what on the connection that there is."""
@@ -53,9 +56,14 @@ class Spreading:
         self._deaf.discard(peer)
 
     def came(self, peer: str, digest: str) -> None:
-        """A neighbour has sent a document."""
+        """A neighbour has sent a document, which is kept here."""
         if peer in self._told:
-            self._told[peer].add(digest)
+            told = self._told[peer]
+            if (
+                len(told) >= MAX_TOLD
+            ):  # it makes many that nobody needs; at worst something is sent to it twice
+                told.intersection_update([each for each in told if self._council.held(each) is not None])
+            told.add(digest)
 
     def heard(self, peer: str, notice: VersionNotice) -> None:
         """A neighbour has sent a notice."""
