@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.kit.changing_ring import mangrove
 from tests.kit.keyed import all_files
 from tests.kit.rotation_load import TWO, Stream, streaming, taken_over, two_sites
 from tests.kit.running import Running
@@ -15,13 +16,17 @@ from tests.kit.waiting import eventually
 from typer.testing import CliRunner, Result
 
 from mangrove.agent.management import ManagementConnection
+from mangrove.agent.versioning import written_in_force
 from mangrove.cli.main import app
 from mangrove.host.audit.reading import read_chain
+from mangrove.host.keys.approval import approval_problem
 from mangrove.host.keys.directory import KeyDirectory
+from mangrove.host.keys.files.key_files import read_certificates
 from mangrove.host.keys.logins.user_login import client_login
 from mangrove.host.keys.rotation import Part, change_authority, finish, introduce_authority, rotate
 from mangrove.host.nats_connecting import close_in_time, connect_or_close
 from mangrove.host.run_directory import RunDirectory
+from mangrove.host.runtime_file import read_runtime
 from mangrove.model.audit.entry import AuditKind
 
 RATE = 250.0
@@ -158,6 +163,30 @@ async def test_keys_do_not_end_while_somebody_is_connected_by_them(two: Running,
         await eventually(cut_off, "the old key is believed no longer")
     finally:
         await close_in_time(plain)
+
+
+async def test_what_is_in_force_is_signed_by_the_authority_that_stays(two: Running, tmp_path: Path) -> None:
+    """Else a site that comes back later would not believe it, whoever tells it."""
+    file, keys, run = tmp_path / "two.yaml", str(keys_of(two)), str(two.launched.directory)
+    file.write_text(TWO)
+    runtime = read_runtime(RunDirectory(two.launched.directory))
+    contract = ("contract", "set", "plan.>", "deadline_ms=400", "--force", "--run-dir", run, "--keys", keys)
+    code, _, told = await mangrove(*contract)
+    assert code == 0, told
+    before = (await written_in_force(runtime)).read()
+    code, _, told = await mangrove("keys", "rotate", str(file), "--authority", "--wait", "4", "--keys", keys)
+    assert code == 0, told
+    assert f"version {before.version + 1} is in force: nothing changed, signed anew" in told
+    after = await written_in_force(runtime)
+    assert after.read().topics.contracts == before.topics.contracts
+    (stays,) = read_certificates(KeyDirectory(keys_of(two)).trusted, keys_of(two))
+    assert not approval_problem(after.text, after.signature, [stays])
+
+    async def everywhere() -> bool:
+        versions = [(await two.gateway(name)).version for name in ("here", "there")]
+        return versions == [before.version + 1] * 2
+
+    await eventually(everywhere, "both sites have it")
 
 
 async def test_what_brokers_and_supervisors_did_is_written_down(two: Running) -> None:

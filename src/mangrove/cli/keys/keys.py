@@ -150,7 +150,7 @@ def rotate(
     ] = None,
     finish: Annotated[bool, typer.Option("--finish", help="Believe what was replaced no longer.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --finish: also if clients are connected by old keys.")
+        bool, typer.Option("--force", help="With --finish: also if somebody would be cut off.")
     ] = False,
     wait_s: Annotated[
         float | None,
@@ -191,6 +191,7 @@ def rotate(
         facts: dict[str, Fact] = {}
         if step.ends:
             patience_s = PATIENCE_S if wait_s is None else wait_s
+            _sign_anew(federation, directory, force=force)
             facts = _cut_off(federation, directory, patience_s, file, force=force, as_json=as_json)
         step.take(directory)
         _note(directory, "KEY_ROTATED", step=step.said, **facts)
@@ -206,6 +207,21 @@ def rotate(
             soft_wrap=True,
             markup=False,
         )
+
+
+def _sign_anew(federation: Federation, directory: Path, *, force: bool) -> None:
+    """Before an authority ends: what is in force with its signature gets that of the one that stays."""
+    from mangrove.cli.keys.signed_anew import sign_anew
+
+    try:
+        version = sign_anew(federation, directory)
+    except MangroveError as error:
+        if not force:
+            raise
+        stderr_console().print(f"  {error.message}", soft_wrap=True, markup=False)
+        return
+    if version:
+        stderr_console().print(f"  version {version} is in force: nothing changed, signed anew")
 
 
 def _cut_off(

@@ -66,7 +66,7 @@ def left_behind(
     federation: Federation, keys: Path, wait_s: float, waiting: Callable[[int], None]
 ) -> LeftBehind:
     """Asks until nobody is left, for so long at most; `waiting` is told how many connections there are."""
-    runtime = _runtime(federation, keys)
+    runtime = running_with(federation, keys)
     if runtime is None:
         return LeftBehind(not_asked=tuple(federation.domains))
     generation = read_about(KeyDirectory(keys)).generation
@@ -109,7 +109,7 @@ async def _asked(runtime: Runtime, generation: int) -> LeftBehind:
     return LeftBehind(tuple(logins), tuple(not_asked), tuple(silent), tuple(behind))
 
 
-def _runtime(federation: Federation, keys: Path) -> Runtime | None:
+def running_with(federation: Federation, keys: Path) -> Runtime | None:
     """The federation that runs with these keys on this machine, if one does."""
     run = run_of_keys(keys)
     try:
