@@ -83,7 +83,7 @@ class VersionStore:
                 continue
 
     def _path(self, version: int) -> Path:
-        return self._folder / f"{version:08}{SUFFIX}"
+        return self._folder.joinpath(f"{version:08}{SUFFIX}")
 
 
 def _replace(path: Path, content: bytes) -> None:
