@@ -18,7 +18,7 @@ from tests.kit.waiting import eventually
 
 import mangrove
 from mangrove.agent.management import ManagementConnection
-from mangrove.model.agents.directory import DirectoryQuestion
+from mangrove.model.agents.directory import DirectoryAnswer, DirectoryQuestion
 from mangrove.model.agents.names import register_subject, report_subject
 from mangrove.model.agents.registration import LEASE_S, ClientRole, Registered, Wish
 from mangrove.model.agents.status import AgentStatus
@@ -45,11 +45,18 @@ class Agents:
 
     async def sources(self, domain: str, topic: str) -> dict[str, str]:
         """Who publishes a topic, as a domain's directory has it, and who told."""
-        answer = await self._connections[domain].directory(DirectoryQuestion(topic=topic))
-        assert answer is not None
+        answers: list[DirectoryAnswer] = []
+
+        async def answered() -> bool:
+            answer = await self._connections[domain].directory(DirectoryQuestion(topic=topic))
+            if answer is not None:
+                answers.append(answer)
+            return bool(answers)
+
+        await eventually(answered, f"the agent of {domain} should answer")
         return {
             each.source: each.by
-            for served in answer.topics
+            for served in answers[0].topics
             if served.topic == topic
             for each in served.published_by
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -30,6 +31,8 @@ from mangrove.model.agents.directory import DirectoryQuestion
 from mangrove.model.agents.names import AGENT_READY, register_subject, report_subject
 from mangrove.model.agents.registration import Registered
 from mangrove.model.agents.status import AgentStatus
+from mangrove.store.buckets import Buckets, StoreAwayError
+from mangrove.store.directory import read_directory
 from mangrove.testbed.local_federation import LocalFederation
 
 SITE = """
@@ -80,6 +83,22 @@ class Here:
         if not registered.problem:
             client.share(registered.exchange_key)
         return registered
+
+    async def has_stored(self, topic: str) -> None:
+        """Wait until the store has a topic's record: it is written a moment after the directory."""
+        connection = await Running(self.launched).as_agent("here")
+        try:
+            buckets = Buckets(connection, len(self.endpoints.managements))
+
+            async def written() -> bool:
+                with contextlib.suppress(StoreAwayError):
+                    directory = await read_directory(buckets, "here")
+                    return topic in [record.topic for record in directory.records]
+                return False
+
+            await eventually(written, f"{topic} should be in the store")
+        finally:
+            await connection.close()
 
     async def topics(self) -> list[str]:
         answer = await self.management.directory(DirectoryQuestion())
@@ -151,8 +170,8 @@ async def test_killed_it_comes_back_with_its_directory_while_messages_go_on(here
         return "kept.one" in await here.topics()
 
     await eventually(stored, "the record should be in the directory")
+    await here.has_stored("kept.one")
     edge = here.endpoints.edges[0].client_url
-    await asyncio.sleep(0.3)  # the store is written a moment after the directory
     pid = here.agent.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)

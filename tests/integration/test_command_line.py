@@ -78,6 +78,18 @@ def wait_gone(processes: list[psutil.Process], timeout: float = 10) -> None:
     assert not alive, f"still running: {[(p.pid, p.name()) for p in alive]}"
 
 
+def wait_listening(port: int) -> None:
+    """Wait until somebody listens at a port of this machine."""
+    deadline = time.monotonic() + STARTUP_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens at {port}"
+            time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def running(
     environment: dict[str, str],
@@ -317,6 +329,8 @@ links:
         assert "cannot be reached" in refused.stderr
         broker = subprocess.Popen([nats_server_binary(), "--config", str(config)], stderr=subprocess.DEVNULL)
         try:
+            for port in (client, leaf, monitor):
+                wait_listening(port)
             with running(environment, "up", str(path)):
                 server = f"nats://127.0.0.1:{client}"
                 listening = ["sub", "x.>", "--server", server, "--count", "1", "--timeout", "30"]

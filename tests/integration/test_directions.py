@@ -20,7 +20,7 @@ from mangrove.model.agents.directions import DIRECTIONS_SUBJECT, Directions
 async def ask(url: str) -> Directions:
     client = await nats.connect(url)
     try:
-        answer = await client.request(DIRECTIONS_SUBJECT, timeout=2)
+        answer = await client.request(DIRECTIONS_SUBJECT, timeout=10)
     finally:
         await client.close()
     return msgspec.json.decode(answer.data, type=Directions)
@@ -50,7 +50,7 @@ async def test_the_question_does_not_leave_its_domain(chain: Running) -> None:
     await far.subscribe("_WHERE", cb=hear)
     await far.flush()
     near = await nats.connect(chain.head("seattle"))
-    await near.request(DIRECTIONS_SUBJECT, timeout=2)
+    await near.request(DIRECTIONS_SUBJECT, timeout=10)
     await far.flush()
     assert heard == []
     inbox = near.new_inbox()

@@ -13,6 +13,7 @@ import nats
 import nats.errors
 import nats.js.errors
 import pytest
+from nats.js.kv import KeyValue
 from tests.kit.waiting import eventually
 
 import mangrove
@@ -31,6 +32,7 @@ from mangrove.model.security.users import AGENT_USER
 from mangrove.testbed.hosts.namespaces import HostNetwork
 
 SECRET = "a word that all hosts share"
+STORE_AWAY = (nats.errors.TimeoutError, nats.errors.NoRespondersError, nats.js.errors.Error)
 
 
 def site(hosts: dict[str, str], addresses: str, further: str = "") -> Federation:
@@ -185,13 +187,23 @@ async def goes_on_without_the_first_host(three: Domain) -> None:
         # The members of the cluster may just be electing who makes streams, or finding each other.
         try:
             await stored.jetstream().create_key_value(bucket="kept", replicas=3)
-        except (nats.errors.TimeoutError, nats.js.errors.APIError):
+        except STORE_AWAY:
             return False
         return True
 
     await eventually(made, "the store should take a bucket")
-    bucket = await stored.jetstream().key_value("kept")
-    await bucket.put("key", b"before")
+    found: list[KeyValue] = []
+
+    async def holds() -> bool:
+        # Its members may still be electing their leader.
+        try:
+            found.append(await stored.jetstream().key_value("kept"))
+            return await found[-1].put("key", b"before") > 0
+        except STORE_AWAY:
+            return False
+
+    await eventually(holds, "the store should keep something")
+    bucket = found[-1]
     async with mangrove.connect(domain="oslo", run_dir=three.launched.directory) as client:
         wanted = await client.subscribe("news")
         await wanted.ready()
@@ -214,14 +226,14 @@ async def goes_on_without_the_first_host(three: Domain) -> None:
         # The leader may have been elsewhere all along; the store of the others elects one of its own first.
         try:
             return (await bucket.get("key")).value == b"before"
-        except nats.errors.TimeoutError:
+        except STORE_AWAY:
             return False
 
     async def stores() -> bool:
         # What was stored is told by any of them; for what is new, one must have been elected.
         try:
             return await bucket.put("key", b"after") > 0
-        except (nats.errors.TimeoutError, nats.errors.NoRespondersError, nats.js.errors.Error):
+        except STORE_AWAY:
             return False
 
     await eventually(kept, "what was stored is still there")

@@ -178,7 +178,12 @@ async def test_nothing_is_withheld_without_an_answer(site: Site) -> None:
     for _ in range(10):
         assert site.publish("a")
         await asyncio.sleep(ASK_S)
-    assert site.gateway.asked
+
+    async def asked() -> bool:
+        assert site.publish("a")
+        return bool(site.gateway.asked)
+
+    await eventually(asked, "the client should ask")
     site.gateway.problem = ""
     await site.until("a", Outcome.UNWANTED)
     await site.broker.process.stop()
@@ -231,9 +236,19 @@ async def test_what_is_not_asked_about(site: Site, monkeypatch: pytest.MonkeyPat
 
 async def test_many_subjects_are_asked_about_in_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_SUBJECTS_A_QUESTION", 10)
-    for _ in range(20):
+
+    def publish() -> None:
         for number in range(30):
             site.publish(f"s.{number}")
+
+    for _ in range(20):
+        publish()
         await asyncio.sleep(ASK_S)
+
+    async def asked() -> bool:
+        publish()
+        return bool(site.gateway.asked)
+
+    await eventually(asked, "the client should ask")
     assert max(len(request.subjects) for request in site.gateway.asked) == 10
     assert len(site.silence.subjects) <= 10

@@ -65,6 +65,14 @@ class Line:
             writer.transport.abort()
 
 
+@pytest.fixture(autouse=True)
+def patient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent answers in all of these tests: it is waited for though the machine may be busy."""
+    monkeypatch.setattr("mangrove.client.management.managed.LINK_S", 10.0)
+    monkeypatch.setattr("mangrove.client.management.managed.CONNECT_S", 10.0)
+    monkeypatch.setattr("mangrove.client.management.membership.PLACE_S", 10.0)
+
+
 @pytest.fixture(scope="module")
 async def line() -> AsyncIterator[Line]:
     line = Line()
@@ -159,8 +167,16 @@ async def test_an_edge_that_is_cut_off_from_its_head(
         await at_mirror("edge2", "meter.a", publisher, subscriber)
         load = Load()
         task = asyncio.create_task(load.publish("p", lambda data: publisher.publish("meter.a", data), 500))
-        await asyncio.sleep(0.5)
-        assert subscription.mirrored.messages == 0
+
+        async def primary_alone() -> bool:
+            mirrored, came = subscription.mirrored.messages, len(got)
+            await asyncio.sleep(0.5)
+            return subscription.mirrored.messages == mirrored and len(got) > came
+
+        # A machine that halts for some tenths of a second makes a client doubt its primary for a while.
+        await eventually(primary_alone, "the primary alone should bring messages", 40)
+        leases, behind = publisher.mirroring["leases"], subscriber.mirroring["primary behind"]
+        assert subscription.mirrored.messages == 0 or leases > 0
         line.broken = True
         broken_at = len(got)
 
@@ -172,5 +188,5 @@ async def test_an_edge_that_is_cut_off_from_its_head(
         await task
         await received(got, load)
         assert load.problems(got) == []
-        assert subscriber.mirroring["primary behind"] >= 1
-        assert publisher.mirroring["leases"] == 1
+        assert subscriber.mirroring["primary behind"] > behind
+        assert publisher.mirroring["leases"] == leases + 1

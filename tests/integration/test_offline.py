@@ -138,7 +138,7 @@ async def test_a_broker_killed_under_load_costs_nothing(site: Site) -> None:
 
 async def test_a_broker_that_is_not_there_yet(site: Site) -> None:
     received = Received()
-    connection = await mangrove.connect(site.url, offline=Offline(settle_s=1.0))
+    connection = await mangrove.connect(site.url, offline=Offline(settle_s=5.0))
     try:
         for number in range(100):
             assert await connection.publish("early", b"%d" % number) is Outcome.KEPT
@@ -159,7 +159,7 @@ async def test_a_broker_that_is_not_there_yet(site: Site) -> None:
 async def test_what_is_urgent_goes_first_and_new_messages_go_behind_the_old(site: Site) -> None:
     """Contracts are not known here: they are given to the keeper as a gateway would."""
     received = Received()
-    async with mangrove.connect(site.url, offline=Offline(settle_s=1.0)) as connection:
+    async with mangrove.connect(site.url, offline=Offline(settle_s=5.0)) as connection:
         keeper = connection._keeper
         assert keeper is not None
         keeper.adopt(
@@ -179,7 +179,7 @@ async def test_what_is_urgent_goes_first_and_new_messages_go_behind_the_old(site
             while connection.offline:
                 await connection.publish("bulk.a", b"%d" % number)
                 number += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0 if connection.offline.sent else 0.01)
             await connection.flush()
             await received.all_of("bulk.a", number)
             await received.all_of("alert.a", 300)
@@ -250,7 +250,7 @@ async def test_what_waits_outlives_a_killed_program(site: Site, tmp_path: Path) 
     segment.write_bytes(whole[:-3])
     ids = [kept.head for kept in look_into(folder).waiting]
     received, heads = Received(), []
-    async with mangrove.connect(site.url, offline=Offline(directory=folder, settle_s=1.0)) as connection:
+    async with mangrove.connect(site.url, offline=Offline(directory=folder, settle_s=5.0)) as connection:
         state = connection.offline
         assert (state.recovered, state.messages) == (199, 199)
         assert state.unreadable_bytes > 0

@@ -83,7 +83,7 @@ class RogueGateway:
                 await self.closed.wait()
         return self.closed.is_set()
 
-    async def until_heard(self, kind: FrameType, within_s: float = 2.0) -> Frame | None:
+    async def until_heard(self, kind: FrameType, within_s: float = WITHIN_S) -> Frame | None:
         """The first frame of a kind, if one comes in time before the other side closes."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
