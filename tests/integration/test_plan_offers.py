@@ -55,11 +55,11 @@ async def test_every_leader_is_told_of_what_is_offered_and_of_what_comes(broker:
         await leader.hears(PlanFound("a plan.json", b"1"))
         await offer_plan(buckets, PlanOffer(name="a plan.json", document=b"2"))
         await offer_plan(buckets, PlanOffer(name="b.json", document=b"3"))
+        heard = [PlanFound("a plan.json", b"1"), PlanFound("a plan.json", b"2"), PlanFound("b.json", b"3")]
+        await leader.hears(*heard)
         await (await buckets.bucket(OFFERS)).put("odd", b"no plan")
         await withdraw_plan(buckets, "b.json")
-        await leader.hears(
-            PlanFound("a plan.json", b"1"), PlanFound("a plan.json", b"2"), PlanFound("b.json", b"3")
-        )
+        await leader.hears(*heard)
         leader.told.clear()
         leader.term = 2
         await leader.hears(PlanFound("a plan.json", b"2"))

@@ -11,11 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow.dataset as ds
 import pytest
 from tests.kit.ports import PortBlocks
+from tests.kit.processor_waits import ProcessorWaits
 
 from mangrove.host.run_directory import RunDirectory
 from mangrove.host.runtime_file import read_runtime
@@ -25,6 +27,24 @@ from mangrove.model.telemetry import TABLES
 SUBSCRIPTIONS = 100_000
 # `mangrove up` ends within 5 s of Ctrl-C; the rest is for a machine that has other things to do.
 STOP_S = 8.0
+
+
+@contextlib.contextmanager
+def timed(*processes: psutil.Process | subprocess.Popen[bytes]) -> Iterator[Callable[[], float]]:
+    """Tells the seconds since the beginning, less those for which the machine kept one of these waiting."""
+    waits = ProcessorWaits([each.pid for each in processes])
+    waits.start()
+    start = time.monotonic()
+
+    def so_far_s() -> float:
+        now = time.monotonic()
+        waits.settle()
+        return waits.between(start, now)
+
+    try:
+        yield so_far_s
+    finally:
+        waits.stop()
 
 
 class Up:
@@ -55,14 +75,12 @@ class Up:
     def text(self) -> str:
         return self.said.read_text(errors="replace")
 
-    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> float:
-        """Seconds until the condition holds."""
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
         start = time.monotonic()
         while not condition():
             assert time.monotonic() - start < timeout_s, f"{what}; it said:\n{self.text()}"
             assert self.process.poll() is None, self.text()
             time.sleep(0.02)
-        return time.monotonic() - start
 
     def child(self, name: str) -> psutil.Process:
         children = psutil.Process(self.process.pid).children()
@@ -70,25 +88,36 @@ class Up:
 
     def back_after_s(self, name: str, restarts: int) -> float:
         """Kill a child, and see how long it takes until it is back."""
-        self.child(f"{name}.").kill()
         back = f"{name} is back (restart {restarts})"
-        return self.wait_until(lambda: back in self.text(), back)
+        with timed(self.process) as so_far_s:
+            self.child(f"{name}.").kill()
+            self.wait_until(lambda: back in self.text(), back)
+            return so_far_s()
 
     def interrupt(self) -> float:
         """Ctrl-C; seconds until everything is gone."""
         everything = [*psutil.Process(self.process.pid).children(recursive=True)]
-        start = time.monotonic()
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(60)
-        took_s = time.monotonic() - start
+        with timed(self.process, *everything) as so_far_s:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(60)
+            took_s = so_far_s()
         _, alive = psutil.wait_procs(everything, timeout=5)
         assert not alive
         return took_s
 
+    def rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
+        """What the lake holds at this moment; its writer may merge files while they are read."""
+        while (self.lake / table).is_dir():
+            files = [each.path for each in list_table(str(self.lake), TABLES[table]).files]
+            try:
+                found = [ds.dataset(file, format="parquet").to_table(list(columns)) for file in files]
+            except FileNotFoundError:
+                continue
+            return [row for each in found for row in each.to_pylist()]
+        return []
+
     def events(self) -> list[tuple[str, str]]:
-        files = [str(path) for path in (self.lake / "events").rglob("*.parquet")]
-        rows = ds.dataset(files, format="parquet").to_table(["kind", "detail"]) if files else None
-        return [] if rows is None else [(row["kind"], row["detail"]) for row in rows.to_pylist()]
+        return [(row["kind"], row["detail"]) for row in self.rows("events", "kind", "detail")]
 
     def starts(self) -> int:
         """How often a recorder has begun with a domain."""
@@ -162,12 +191,10 @@ def test_a_recorder_that_is_told_to_stop_has_written_everything(up: Up) -> None:
     up.wait_until(lambda: (up.lake / "broker_samples").exists(), "something is recorded")
     assert up.interrupt() < STOP_S
     assert [kind for kind, _ in up.events()].count("recorder_stopped") == 2
-    newest = max(
-        row["ts"].timestamp()
-        for path in (up.lake / "broker_samples").rglob("*.parquet")
-        for row in ds.dataset(str(path), format="parquet").to_table(["ts"]).to_pylist()
+    newest = max(row["ts"].timestamp() for row in up.rows("broker_samples", "ts"))
+    stopped = max(
+        row["ts"].timestamp() for row in up.rows("events", "ts", "kind") if row["kind"] == "recorder_stopped"
     )
-    stopped = max(path.stat().st_mtime for path in (up.lake / "events").rglob("*.parquet"))
     assert stopped - newest < 3.5, "also the last second"
 
 

@@ -7,6 +7,9 @@ import itertools
 import json
 import os
 import signal
+import time
+from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 import nats
@@ -28,16 +31,49 @@ NEW = 10
 
 def rows_of(lake: Path, table: str, *columns: str) -> list[dict[str, object]]:
     files = [str(path) for path in (lake / table).rglob("*.parquet")]
+    if not files:
+        return []
     rows: list[dict[str, object]] = ds.dataset(files, format="parquet").to_table(list(columns)).to_pylist()
     return rows
+
+
+def counted(lake: Path, table: str, column: str, topic: str, **more: str) -> int:
+    """The sum of a column over the rows of a topic."""
+    rows = rows_of(lake, table, column, "topic", *more)
+    found = [row[column] for row in rows if row == row | {"topic": topic, **more}]
+    return sum(map(int, map(str, found)))
+
+
+async def looked(lake: Path, domains: set[str], *, times: int = 1, since: float = 0.0) -> None:
+    """Wait until the recorder has told of so many seconds of each domain that began after a moment."""
+
+    async def told() -> bool:
+        rows = rows_of(lake, "broker_samples", "domain", "ts")
+        seconds = {
+            (row["domain"], row["ts"])
+            for row in rows
+            if isinstance(row["ts"], datetime) and row["ts"].timestamp() >= since
+        }
+        of = Counter(domain for domain, _ in seconds)
+        return all(of[domain] >= times for domain in domains)
+
+    await eventually(told, f"{times} seconds of {domains} should be recorded")
 
 
 async def test_a_topic_that_is_noticed_late_brings_no_history_and_requests_are_no_topics(
     chain: Running, tmp_path: Path
 ) -> None:
     """A hundred topics are busier than `late.one` at first; then it overtakes them."""
+    lake = tmp_path / "lake"
+
+    def sent() -> int:
+        return counted(lake, "topic_rates", "msgs_in", "late.one", broker="seattle-head")
+
+    def arrived() -> int:
+        return counted(lake, "deliveries", "delivered", "late.one")
+
     async with (
-        Recording(chain.launched.run, tmp_path / "lake") as recording,
+        Recording(chain.launched.run, lake) as recording,
         mangrove.connect(chain.head("seattle")) as publisher,
         mangrove.connect(chain.edge("orlando")) as far,
     ):
@@ -50,7 +86,7 @@ async def test_a_topic_that_is_noticed_late_brings_no_history_and_requests_are_n
             for _ in range(HISTORY + 5):
                 await publisher.publish(f"late.busy{number:03}", b"x")
         await recording.start(chain.launched.federation, list(chain.launched.endpoints.values()))
-        await asyncio.sleep(3.0)
+        await looked(lake, {"seattle", "orlando"}, times=2)
         for _ in range(NEW):
             await publisher.publish("late.one", b"x")
 
@@ -62,16 +98,19 @@ async def test_a_topic_that_is_noticed_late_brings_no_history_and_requests_are_n
         for _ in range(3):
             await publisher.request("service.one", b"please", timeout=10)
         answering.cancel()
-        await asyncio.sleep(2.5)
+
+        async def booked() -> bool:
+            return sent() >= NEW and arrived() >= NEW
+
+        await eventually(booked, "what was sent should be recorded")
+        # What is counted in a second is booked after its end, and what would be too much as well.
+        await looked(lake, {"seattle", "orlando"}, since=time.time() + 1.0)
         assert wanted
-    rates = rows_of(tmp_path / "lake", "topic_rates", "domain", "broker", "topic", "msgs_in")
-    sent = [row["msgs_in"] for row in rates if row["topic"] == "late.one" and row["broker"] == "seattle-head"]
-    assert sum(map(int, map(str, sent))) == NEW
-    arrivals = rows_of(tmp_path / "lake", "deliveries", "domain", "topic", "delivered")
-    arrived = [row["delivered"] for row in arrivals if row["topic"] == "late.one"]
-    assert sum(map(int, map(str, arrived))) == NEW
-    assert not [row["topic"] for row in (*rates, *arrivals) if str(row["topic"]).startswith("(")]
-    told = [str(row["detail"]) for row in rows_of(tmp_path / "lake", "events", "kind", "detail")]
+    assert sent() == NEW
+    assert arrived() == NEW
+    rows = rows_of(lake, "topic_rates", "topic") + rows_of(lake, "deliveries", "topic")
+    assert not [row["topic"] for row in rows if str(row["topic"]).startswith("(")]
+    told = [str(row["detail"]) for row in rows_of(lake, "events", "kind", "detail")]
     assert any("requests and replies sent" in detail for detail in told)
 
 

@@ -51,13 +51,30 @@ class Heard:
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, bytes]] = []
+        self.reached = False
+        """Whether a probe has come."""
 
     async def listen(self, connected: Connected, subject: str) -> None:
         async def heard(message: Msg) -> None:
-            self.messages.append((message.subject, message.data))
+            if message.data == PROBE:
+                self.reached = True
+            else:
+                self.messages.append((message.subject, message.data))
 
         await connected.client.subscribe(subject, cb=heard)
         await connected.client.flush()
+
+    async def reached_from(self, publisher: Connected, subject: str) -> None:
+        """Wait until what is published elsewhere comes: its broker must have learned of the subscription."""
+
+        async def probed() -> bool:
+            await publisher.client.publish(subject, PROBE)
+            return self.reached
+
+        await eventually(probed, f"{subject} should reach the subscriber")
+
+
+PROBE = b"probe"
 
 
 async def test_nobody_comes_in_without_a_key(domain: SecuredDomain) -> None:
@@ -83,7 +100,7 @@ async def test_clients_reach_each_other_over_head_and_edge(domain: SecuredDomain
     bob = await domain.connect(domain.endpoints.edges[0], login("bob"))
     heard = Heard()
     await heard.listen(bob, ">")
-    await asyncio.sleep(0.2)
+    await heard.reached_from(alice, "sensor.probe")
     await alice.client.publish("sensor.a", b"1")
     await alice.client.publish("_MGR._MIRROR.sensor.a", b"copy")
     await eventually(lambda: _so(heard.messages == [("sensor.a", b"1")]), "it should arrive, and no copy")
@@ -242,9 +259,18 @@ async def test_a_gateway_attaches_with_its_key(domain: SecuredDomain) -> None:
         known = asyncio.Event()
         attachment.confirm(known.set)
         await known.wait()
-        await asyncio.sleep(0.2)
+        probe = b"LMSG to.abroad %d" % len(PROBE)
+
+        async def probed() -> bool:
+            await alice.client.publish("to.abroad", PROBE)
+            return probe in owner.lines
+
+        await eventually(probed, "the edge should learn of what is wanted abroad")
         await alice.client.publish("to.abroad", b"out")
-        await eventually(lambda: _so(owner.lines == [b"LMSG to.abroad 3"]), "it should get the message")
+        real = [b"LMSG to.abroad 3"]
+        await eventually(
+            lambda: _so([line for line in owner.lines if line != probe] == real), "it should get the message"
+        )
         line = b"LMSG from.abroad 2"
         attachment.outlet(line, parse_message_line(line), ()).take(line + b"\r\nin\r\n")
         await eventually(lambda: _so(heard.messages == [("from.abroad", b"in")]), "it should be delivered")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import pytest
 from tests.kit.running import Running
@@ -17,8 +18,9 @@ from mangrove.gateway.trust.refusals import Refusal
 from mangrove.host.keys.making import revoke
 from mangrove.host.keys.rotation import Part, rotate
 from mangrove.model.security.users import FIRST_CLIENT
+from mangrove.model.status import GatewayStatus
 from mangrove.overlay.events.happenings import LinkFailed
-from mangrove.testbed.accounting import Span, figures
+from mangrove.testbed.accounting import Figures, Span, figures
 from mangrove.testbed.local_federation import LocalFederation
 from mangrove.testbed.probe_traffic import ProbeTopic, ProbeTraffic
 from mangrove.testbed.ring.scenario import head_address
@@ -42,12 +44,27 @@ async def chain(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runni
         yield running
 
 
-async def test_all_links_are_renewed_under_load_and_nothing_is_lost(chain: Running) -> None:
-    """There is no second way: a link that failed would show as a gap, and a restart as a duplicate."""
+def took_over(before: list[GatewayStatus], after: list[GatewayStatus]) -> bool:
+    """Whether another gateway of b carries, or the same one anew."""
+    return before[1].epoch != after[1].epoch
+
+
+class Renewal(NamedTuple):
+    """The gateways before and after their links were renewed, and what became of a stream meanwhile."""
+
+    before: list[GatewayStatus]
+    after: list[GatewayStatus]
+    account: Figures
+
+
+async def renew(chain: Running, subject: str) -> Renewal:
+    """Replace the keys of all gateways under load, and wait until their links or another gateway use them."""
     launched = chain.launched
     assert launched.keys is not None
+    await chain.at_rest()
     before = [await chain.gateway(domain) for domain in "abc"]
-    topic = ProbeTopic("probe.renewal", 500.0, head_address(launched, "c", FIRST_CLIENT))
+    renewals = [[link.renewals for link in each.links] for each in before]
+    topic = ProbeTopic(subject, 500.0, head_address(launched, "c", FIRST_CLIENT))
     async with ProbeTraffic(head_address(launched, "a", FIRST_CLIENT), [topic]) as probes:
         await probes.subscribe()
         assert await wait_for_interest(launched.runtime(), {"c": 1})
@@ -57,10 +74,13 @@ async def test_all_links_are_renewed_under_load_and_nothing_is_lost(chain: Runni
         await asyncio.to_thread(rotate, launched.keys, parts=(Part.GATEWAY,))
 
         async def renewed() -> bool:
-            statuses = [await gateway_status(launched.endpoints[domain]) for domain in "abc"]
+            now = [await chain.gateway(domain) for domain in "abc"]
+            if took_over(before, now):
+                return True
             return all(
-                each is not None and all(link.renewals and link.up for link in each.links)
-                for each in statuses
+                link.up and link.renewals > earlier
+                for each, counts in zip(now, renewals, strict=True)
+                for link, earlier in zip(each.links, counts, strict=True)
             )
 
         await eventually(renewed, "all links should be renewed")
@@ -68,10 +88,19 @@ async def test_all_links_are_renewed_under_load_and_nothing_is_lost(chain: Runni
         ended = time.monotonic_ns()
         probes.stop_publishing()
         account = figures((await probes.collect())[topic.subject], Span(began, ended), 1000.0)
+    return Renewal(before, [await chain.gateway(domain) for domain in "abc"], account)
+
+
+async def test_all_links_are_renewed_under_load_and_nothing_is_lost(chain: Running) -> None:
+    """There is no second way: a link that failed would show as a gap, and a restart as a duplicate."""
+    for attempt in range(3):  # on a busy machine the two gateways of b may change places by themselves
+        before, after, account = await renew(chain, f"probe.renewal.{attempt}")
+        if not took_over(before, after):
+            break
+        await chain.links_up()
     assert account.sent > 500
     assert (account.lost, account.duplicated, account.out_of_order) == (0, 0, 0)
-    for earlier in before:
-        now = await chain.gateway(earlier.domain)
+    for earlier, now in zip(before, after, strict=True):
         assert all(link.secured for link in now.links)
         assert [link.reconnects for link in now.links] == [link.reconnects for link in earlier.links]
         assert now.epoch == earlier.epoch, "nobody took over, either"

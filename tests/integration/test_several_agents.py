@@ -65,6 +65,19 @@ class Agents:
                 ready_text=AGENT_READY,
             )
 
+    async def next_leader(self, after: int) -> AgentStatus:
+        """Who leads in a term after this one."""
+        found: list[AgentStatus] = []
+
+        async def leading() -> bool:
+            status = await self.management.agent_status()
+            if status is not None and status.leads and status.term > after:
+                found.append(status)
+            return bool(found)
+
+        await eventually(leading, f"somebody should lead in a term after {after}")
+        return found[-1]
+
     async def leads(self, agent: str, after: int = 0) -> AgentStatus:
         found: list[AgentStatus] = []
 
@@ -88,6 +101,7 @@ class Agents:
         os.kill(pid, number)
 
 
+ROUNDS = 3
 FIRST, SECOND, THIRD = "here-agent", "here-h2-agent", "here-h3-agent"
 
 
@@ -119,16 +133,31 @@ async def test_another_leads_when_a_leader_hands_over_freezes_or_dies(agents: Ag
     status = await agents.leads(THIRD)
     assert status.paused is not None
     assert status.paused.by == "ann", "a pause outlives who was told"
-    # The strongest of the others takes over from one that is frozen beyond its lease.
-    agents.signal(THIRD, signal.SIGSTOP)
-    later = await agents.leads(SECOND, status.term)
-    agents.signal(THIRD, signal.SIGCONT)
-    # or the weakest may lead first, and stay
-    await eventually(some_leader, "who woke up should be known to be alive")
+    # The strongest of the others takes over from one that is frozen beyond its lease. It is ahead by so
+    # little that the other may be faster on a busy machine: then the frozen one is handed the lead again.
+    for _ in range(ROUNDS):
+        agents.signal(THIRD, signal.SIGSTOP)
+        later = await agents.next_leader(status.term)
+        agents.signal(THIRD, signal.SIGCONT)
+        await eventually(some_leader, "who woke up should be known to be alive")
+        if later.agent == SECOND:
+            break
+        assert not (await agents.operate(HandOverAsked(to="h3"))).problem
+        status = await agents.leads(THIRD, later.term)
+    assert later.agent == SECOND
     refused = await agents.operate(HandOverAsked(to="h2"))
     assert not refused.problem, "who leads already stays"
-    await agents.processes[SECOND].kill()
-    last = await agents.leads(THIRD, later.term)
+    # The same when a leader dies.
+    for _ in range(ROUNDS):
+        await agents.processes[SECOND].kill()
+        last = await agents.next_leader(later.term)
+        if last.agent == THIRD:
+            break
+        await agents.processes[SECOND].start()
+        await eventually(some_leader, "who was started again should be known to be alive")
+        assert not (await agents.operate(HandOverAsked(to="h2"))).problem
+        later = await agents.leads(SECOND, last.term)
+    assert last.agent == THIRD
     assert {each.agent for each in last.members} == {FIRST, SECOND, THIRD}
     assert "does not answer" in (await agents.operate(HandOverAsked(to="h2"))).problem
     assert not (await agents.operate(PauseAsked(paused=False))).problem

@@ -28,6 +28,7 @@ from mangrove.model.shared_names import TAP_NAME
 from mangrove.model.telemetry import TABLES, TOPIC_RATES
 
 SECONDS = 8
+DOMAINS = ("seattle", "denver", "orlando")
 RATES = {"alert.tsunami": 40, "sensor.one": 25, "sensor.two": 10, "far.quotes": 20}
 
 SERVED_AT_HOME = "job.one"
@@ -62,6 +63,18 @@ async def tap_asks_for(chain: Running, domain: str, patterns: set[str]) -> None:
         return any(patterns <= each for each in asked)
 
     await eventually(follows, f"the tap in {domain} should follow {patterns}")
+
+
+async def recorded_until(lake: Path, moment: float) -> None:
+    """Wait until the recorder has told of a second of every domain that began after a moment."""
+
+    async def told() -> bool:
+        if not (lake / "broker_samples").exists():
+            return False
+        rows = table(lake, "broker_samples").to_pylist()
+        return {row["domain"] for row in rows if row["ts"].timestamp() >= moment} == set(DOMAINS)
+
+    await eventually(told, "all domains should be recorded up to the end")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +112,7 @@ async def lake(chain: Running, tmp_path_factory: pytest.TempPathFactory) -> Path
                 await publisher.publish(SERVED_AT_HOME, b"x")
                 sent[SERVED_AT_HOME] += 1
             await asyncio.sleep(0.01)
-        await asyncio.sleep(2.5)  # two rounds of the recorder: the last second is booked after its end
+        await recorded_until(directory, time.time() + 1.0)  # the last second is booked after its end
         assert subscriptions
     sent.pop(SERVED_AT_HOME)
     (directory / "sent.json").write_text(json.dumps(sent))

@@ -201,6 +201,21 @@ BAD = ("raise", "garbage", "grow", "exit", "hang", "spin")
 @pytest.mark.parametrize(("subject", "where"), [("bad.one", "lyon"), ("badly.sent.one", "berlin")])
 async def test_a_bad_function_disturbs_nobody_else(two: Running, subject: str, where: str) -> None:
     """While a function hangs, raises, grows and dies, 500 msg/s of two other topics all arrive in order."""
+    for _ in range(3):  # on a busy machine another gateway may take over: it counts from the beginning
+        before, after = await suffered(two, subject, where)
+        if after.epoch == before.epoch:
+            break
+    assert after.epoch == before.epoch
+    earlier, now = before.transforms["obedient"], after.transforms["obedient"]
+    new = {why: now.failed[why] - earlier.failed.get(why, 0) for why in now.failed}
+    assert sum(new.values()) == len(BAD)
+    assert now.transformed - earlier.transformed == 2 * len(BAD)
+    assert now.processes - earlier.processes >= 4
+    assert now.waiting == 0
+
+
+async def suffered(two: Running, subject: str, where: str) -> tuple[GatewayStatus, GatewayStatus]:
+    """Send all that is bad, beside the streams; the gateway that transforms it, before and after."""
     streamed: dict[str, list[int]] = {"plain.stream": [], "reading.stream": []}
     good: list[bytes] = []
     dead: dict[str, dict[str, str]] = {}
@@ -227,7 +242,7 @@ async def test_a_bad_function_disturbs_nobody_else(two: Running, subject: str, w
         await there.subscribe("dead.letter.>", queue="undertakers", cb=take_dead)
         await two.knows_interest("berlin", "lyon", 2)
         await there.flush()
-        before = (await two.gateway(where)).transforms["obedient"]
+        before = await two.gateway(where)
         count = 0
 
         async def stream() -> None:
@@ -261,16 +276,7 @@ async def test_a_bad_function_disturbs_nobody_else(two: Running, subject: str, w
         )
         assert dead["hang"]["Mangrove-Dead-Transform"] == "obedient"
         assert "1000 ms are allowed" in dead["hang"]["Mangrove-Dead-Reason"]
-
-        async def counted() -> GatewayStatus:
-            return await two.gateway(where)
-
-        after = (await counted()).transforms["obedient"]
-        new = {why: after.failed[why] - before.failed.get(why, 0) for why in after.failed}
-        assert sum(new.values()) == len(BAD)
-        assert after.transformed - before.transformed == 2 * len(BAD)
-        assert after.processes - before.processes >= 4
-        assert after.waiting == 0
+        return before, await two.gateway(where)
 
 
 async def test_processes_end_with_their_gateway(two: Running) -> None:

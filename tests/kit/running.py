@@ -56,17 +56,28 @@ class Running:
         return await connect_or_close(endpoints.management.client_url, login=login, **options)
 
     async def gateway(self, domain: str) -> GatewayStatus:
-        status = await gateway_status(self.launched.endpoints[domain])
-        assert status is not None, f"the gateway of {domain} does not answer"
-        return status
+        """What the gateway of a domain says of itself; one that is slow to answer is asked again."""
+        found: list[GatewayStatus] = []
+
+        async def answers() -> bool:
+            status = await gateway_status(self.launched.endpoints[domain])
+            if status is not None:
+                found.append(status)
+            return status is not None
+
+        await eventually(answers, f"the gateway of {domain} should answer")
+        return found[-1]
 
     async def knows_interest(self, knower: str, of: str, count: int) -> None:
         """Wait until a gateway knows of exactly so many wanted subjects in a domain, and its brokers too."""
 
         async def known() -> bool:
-            status = await self.gateway(knower)
-            return status.interest.get(of, 0) == count and await brokers_follow(
-                self.launched.endpoints[knower], status
+            endpoints = self.launched.endpoints[knower]
+            status = await gateway_status(endpoints)
+            return (
+                status is not None
+                and status.interest.get(of, 0) == count
+                and await brokers_follow(endpoints, status)
             )
 
         await eventually(known, f"{knower} should know of {count} subjects wanted in {of}")

@@ -53,7 +53,7 @@ async def test_pages_are_served_by_get_and_head_alone() -> None:
 
 async def test_garbage_and_floods_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_server, "MAX_CONNECTIONS", 2)
-    monkeypatch.setattr(page_server, "REQUEST_S", 0.2)
+    monkeypatch.setattr(page_server, "REQUEST_S", 2.0)
     server = PageServer(LOCAL, {"/hello": hello})
     await server.start()
     try:
