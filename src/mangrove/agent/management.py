@@ -38,6 +38,7 @@ from mangrove.model.security.users import OPERATOR_USER
 from mangrove.model.shared_names import gateway_status_subject
 from mangrove.model.status import GatewayStatus
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
+from mangrove.model.unreadable import UNREADABLE
 
 TIMEOUT_S = 2.0
 LOOK_S = 0.5
@@ -137,9 +138,7 @@ class ManagementConnection:
         found: list[HostAnswer] = []
         if not expected:
             return found
-        with contextlib.suppress(
-            nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError
-        ):
+        with contextlib.suppress(nats.errors.Error, OSError, TimeoutError, *UNREADABLE):
             connection = await self._connected()
             inbox = connection.new_inbox()
             answers = await connection.subscribe(inbox)
@@ -184,7 +183,7 @@ class ManagementConnection:
             connection = await self._connected()
             answer = await connection.request(subject, request, timeout=timeout_s)
             return msgspec.json.decode(answer.data, type=kind)
-        except (nats.errors.Error, OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (nats.errors.Error, OSError, *UNREADABLE):
             return None
 
     async def _connected(self) -> Client:

@@ -25,6 +25,7 @@ from mangrove.model.audit.entry import AuditKind, Fact
 from mangrove.model.endpoints import Runtime
 from mangrove.model.questions.contracts_question import SigningAnswer, SigningRequest, signer_subject
 from mangrove.model.security.users import User
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.model.versions.checking import document_problem
 from mangrove.model.versions.document import FederationDocument, WrittenDocument, in_force
 from mangrove.model.versions.single_change import other_changes
@@ -86,7 +87,7 @@ class Signer:
             facts["version"] = after.version
             problem = await self._problem(domain, asked, after)
             signature = b"" if problem else written(after, self._keys).signature
-        except (msgspec.DecodeError, ValueError) as error:
+        except (ValueError, *UNREADABLE) as error:
             problem, signature = f"the request cannot be read: {error}", b""
         except MangroveError as error:
             problem, signature = error.message, b""

@@ -43,6 +43,7 @@ from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.federation import External
 from mangrove.model.names.local_view import local_rules
 from mangrove.model.shared_names import SDK_NAME
+from mangrove.model.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from mangrove.client.management.managed import Managed
@@ -319,7 +320,7 @@ async def _ask_directions(wire: ClientConnection) -> Directions | None:
         return msgspec.json.decode(answer.data, type=Directions).seen_from(wire.url)
     except (BrokerAwayError, NoResponderError, NotAllowedError, TimeoutError):
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         log.warning("directions that cannot be read are ignored: %s", error)
         return None
 

@@ -17,6 +17,7 @@ from mangrove.model.questions.contracts_question import (
     contracts_subject,
 )
 from mangrove.model.subjects import matches
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.model.versions.changes import ChangeState
 
 ASK_S = 10.0
@@ -137,7 +138,7 @@ class Contracts:
                 answer = await self._link.ask(
                     self._where, request, ContractsAnswer, min(ASK_S, max(deadline - clock(), POLL_S))
                 )
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 raise ContractError(f"the agent of {self._link.domain} answered nonsense: {error}") from None
             except (NoResponderError, BrokerAwayError, TimeoutError):
                 answer = ContractsAnswer(

@@ -9,6 +9,7 @@ import msgspec
 from mangrove.broker.client_connection import BrokerAwayError, NoResponderError
 from mangrove.client.management.link import ManagementLink
 from mangrove.errors import MangroveError
+from mangrove.model.unreadable import UNREADABLE
 
 ANSWER_S = 1.0
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -30,5 +31,5 @@ class GatewayQuestions:
             return await self._link.ask(subject, question, answer, timeout_s)
         except (BrokerAwayError, NoResponderError, TimeoutError):
             return None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise MangroveError(f"the gateway of {self.domain} answered nonsense: {error}") from None

@@ -17,6 +17,7 @@ from mangrove.control.store_writes import LOST_S, SESSIONS
 from mangrove.model.agents.operations import OperationAnswer, PauseAsked
 from mangrove.model.agents.status import PauseStatus
 from mangrove.model.events.event_log import EventLog
+from mangrove.model.unreadable import UNREADABLE
 
 PAUSE_KEY = "pause"
 MAX_NAME = 100
@@ -46,7 +47,7 @@ class Pause:
         for record in records:
             try:
                 self._stored = _decoder.decode(record)
-            except (msgspec.DecodeError, UnicodeDecodeError):  # another's
+            except UNREADABLE:  # another's
                 continue
         self._wanted = self._stored
         self._write = -1

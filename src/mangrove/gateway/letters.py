@@ -10,6 +10,7 @@ import msgspec
 
 from mangrove.broker.retained import RetainedMessage
 from mangrove.model.subjects import LETTER_SUBJECT
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.bodies import parse_message_line
 
 
@@ -62,7 +63,7 @@ def read_letters(messages: bytes) -> tuple[list[Letter], int]:
         skip = parse_message_line(messages[position:eol]).skip
         try:
             letters.append(_decoder.decode(messages[eol + 2 : eol + skip - 2]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             unreadable += 1
         position = eol + skip
     return letters, unreadable

@@ -19,6 +19,7 @@ import msgspec
 
 from mangrove.errors import InputError
 from mangrove.model.federation import Federation
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.network.live_map import LiveMap, restored_map
@@ -147,7 +148,7 @@ def read_recording(path: Path) -> Recording:
         if head.domain not in head.federation.domains:
             raise ValueError(f"no domain {head.domain!r} in its federation")
         engine = _engine(head)
-    except (StopIteration, ValueError, pickle.UnpicklingError, msgspec.DecodeError) as error:
+    except (StopIteration, ValueError, pickle.UnpicklingError, *UNREADABLE) as error:
         raise InputError(f"the recording {path} has no usable beginning: {error}", hint=hint) from None
     return Recording(path, head, engine, _stimuli(path, records))
 
@@ -166,7 +167,7 @@ def _stimuli(path: Path, records: Iterator[bytes]) -> Iterator[tuple[Stimulus, i
     for number, record in enumerate(records):
         try:
             yield _stimulus_decoder.decode(record)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise InputError(f"{path}: record {number} is not a stimulus: {error}") from None
 
 

@@ -19,6 +19,7 @@ from mangrove.host.versions.version_store import VersionStore
 from mangrove.model.audit.entry import AuditKind
 from mangrove.model.federation import Federation
 from mangrove.model.questions.versions_question import VersionsAnswer, VersionsRequest
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.model.versions.checking import kinship_problem
 from mangrove.model.versions.document import FederationDocument, first_document, same_network
 from mangrove.model.versions.kept import KeptVersions
@@ -173,7 +174,7 @@ class Versions:
                 carry_out(engine.propose(asked.propose, monotonic()))
                 document = asked.propose.read()
                 self._audit.note(AuditKind.VERSION_PROPOSED, version=document.version, by=document.by)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return msgspec.json.encode(VersionsAnswer(problem=f"the request cannot be read: {error}"))
         except InputError as error:
             return msgspec.json.encode(VersionsAnswer(problem=error.message, hint=error.hint))

@@ -15,6 +15,7 @@ import msgspec
 
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.log_limit import LogLimit
+from mangrove.model.unreadable import UNREADABLE
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -25,7 +26,7 @@ def read_settings(path: Path, kind: type[S]) -> S:
     """A settings file as the process that starts this one wrote it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise InputError(f"cannot read the settings {path}: {error}", hint=WRITTEN_BY) from None
 
 

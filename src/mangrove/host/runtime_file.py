@@ -11,6 +11,7 @@ import msgspec
 from mangrove.errors import InputError, MangroveError
 from mangrove.host.run_directory import RunDirectory, known_run_directories
 from mangrove.model.endpoints import Runtime
+from mangrove.model.unreadable import UNREADABLE
 
 
 def lock_directory(run: RunDirectory) -> IO[str]:
@@ -51,7 +52,7 @@ def read_runtime(run: RunDirectory) -> Runtime:
     """The runtime file of a directory."""
     try:
         return msgspec.json.decode(run.runtime.read_bytes(), type=Runtime)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise InputError(f"cannot read {run.runtime}: {error}") from None
 
 

@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from mangrove.model.stream.messages import LEASE_S, PERIOD_S, read_watch, said_subject, watch_subject
 from mangrove.model.stream.telling import Teller
+from mangrove.model.unreadable import UNREADABLE
 
 MIN_GAP_S = 0.2
 """However often something changes at once, or the whole is asked for."""
@@ -78,7 +79,7 @@ class StatusPublisher:
     async def _heard(self, message: Msg) -> None:
         try:
             watch = read_watch(message.data)
-        except (msgspec.DecodeError, ValueError):
+        except (ValueError, *UNREADABLE):
             self.ignored += 1
             return
         began = not self.watched

@@ -9,6 +9,7 @@ import msgspec
 
 from mangrove.mediation.transformation import Apply, TransformError, UnfitMessageError
 from mangrove.model.mediation.transform import Format, Transform
+from mangrove.model.unreadable import UNREADABLE
 
 Step = Callable[[Any], Any]
 
@@ -60,7 +61,7 @@ def document(transform: Transform) -> Apply:
     def apply(payload: bytes, subject: str, headers: Mapping[str, str]) -> bytes | None:
         try:
             value = decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise UnfitMessageError(f"the payload is not {name}: {error}") from None
         if keep is not None and not _holds(keep(value)):
             return None

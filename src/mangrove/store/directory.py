@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
-
 from mangrove.model.agents.directory import DirectoryRecord, read_record
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.store.buckets import DIRECTORY, Buckets
 
 MAX_RECORDS = 1_000_000
@@ -32,7 +31,7 @@ def usable(values: Iterable[bytes], domain: str) -> StoredDirectory:
     for value in values:
         try:
             record = read_record(value)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             unusable += 1
             continue
         if record.domain == domain and record.topic and record.epoch >= 0:

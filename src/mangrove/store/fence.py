@@ -18,6 +18,7 @@ from nats.js.api import Header
 from nats.js.kv import KeyValue
 
 from mangrove.errors import MangroveError
+from mangrove.model.unreadable import UNREADABLE
 
 FENCE_PREFIX = "=fence."
 """No text has a key that begins so."""
@@ -78,7 +79,7 @@ async def _raise_first(bucket: KeyValue, term: int) -> int:
             found = msgspec.json.decode(entry.value or b"", type=_Raised).term
         except nats.js.errors.KeyDeletedError as deleted:
             revision = deleted.entry.revision or 0
-        except (nats.js.errors.KeyNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        except (nats.js.errors.KeyNotFoundError, *UNREADABLE):
             pass
         if found > term:
             raise FencedError(f"an agent leads in term {found}, which is after {term}")

@@ -11,6 +11,7 @@ import nats.errors
 import nats.js.errors
 
 from mangrove.model.agents.lease import LeaseRecord
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.store.buckets import LEADERSHIP, Buckets, StoreAwayError
 
 ASK_TIMEOUT_S = 1.0
@@ -37,7 +38,7 @@ class StoredLease:
                 return None, 0
             try:
                 return _decoder.decode(entry.value or b""), entry.revision or 0
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 return None, entry.revision or 0
 
     async def put(self, record: LeaseRecord, last: int) -> int | None:

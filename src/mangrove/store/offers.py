@@ -10,6 +10,7 @@ import nats.errors
 from nats.js import JetStreamContext
 
 from mangrove.errors import InputError
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.store.buckets import OFFERS, Buckets, bounded, is_value
 from mangrove.store.keys import store_key
 
@@ -75,6 +76,6 @@ class OfferReader:
             return None
         try:
             return _decoder.decode(message.data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.unreadable += 1
             return None

@@ -20,6 +20,7 @@ import msgspec
 from mangrove.host.daemon import run_daemon
 from mangrove.model.address import Address
 from mangrove.model.shared_names import WAN_READY
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.testbed.emulator_control import Answer, answer_requests
 from mangrove.testbed.shaping import Shape, Shaper
 
@@ -272,7 +273,7 @@ class Wan:
     def _answer(self, line: bytes) -> Answer:
         try:
             change = msgspec.json.decode(line, type=ShapeChange)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return Answer(error=f"not a request: {error}")
         link = self._links.get(change.link)
         if link is None:

@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from mangrove.model.agents.names import supervisor_subject
 from mangrove.model.endpoints import DomainEndpoints
 from mangrove.model.hosting.supervision import BrokerAction, BrokerOrder, HostAnswer
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class BrokerSwitches:
                 problem = _answer.decode(reply.data).problem
             except (nats.errors.Error, OSError):
                 problem = f"nobody answers on host {host}" if host else "nobody answers"
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 problem = "its supervisor's answer cannot be read"
             if problem:
                 self._refused[f"brokers not switched: {order.action.value}"] += 1

@@ -42,6 +42,7 @@ from mangrove.model.hosting.supervision import (
     SupervisorRequest,
 )
 from mangrove.model.stream.messages import host_part
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ class Supervision:
     async def _heard(self, message: Msg) -> None:
         try:
             request = _request.decode(message.data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             log.warning("a request that cannot be read: %s", error)
             return
         problem = ""
@@ -165,11 +166,11 @@ class Supervision:
         return tuple(await asyncio.gather(*(kind_of(each.kind).status(each, "") for each in brokers)))
 
     async def _heard_leader(self, message: Msg) -> None:
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with contextlib.suppress(*UNREADABLE):
             self._announced(_announcement.decode(message.data).term)
 
     async def _answered(self, message: Msg) -> None:
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with contextlib.suppress(*UNREADABLE):
             self._judge(_answer.decode(message.data).greeting)
 
     def _judge(self, other: HostGreeting) -> None:

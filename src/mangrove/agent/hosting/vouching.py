@@ -21,6 +21,7 @@ from mangrove.model.questions.vouching import (
     gateway_attachments_subject,
     vouched_text,
 )
+from mangrove.model.unreadable import UNREADABLE
 
 ANSWER_S = 0.5
 TRIES = 6
@@ -67,7 +68,7 @@ async def _decoded(answers: Subscription) -> AttachmentsAnswer:
     message = await answers.next_msg(ANSWER_S)
     try:
         return _answer.decode(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return AttachmentsAnswer()
 
 

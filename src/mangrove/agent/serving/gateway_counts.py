@@ -11,6 +11,7 @@ from nats.aio.client import Client
 
 from mangrove.control.stimuli import Stimulus, TopicsCounted
 from mangrove.model.topic_counts import CountCursor, TopicCounts, TopicCountsRequest, gateway_topics_subject
+from mangrove.model.unreadable import UNREADABLE
 
 EVERY_S = 1.0
 TIMEOUT_S = 1.0
@@ -35,7 +36,7 @@ class GatewayCounts:
                 request = msgspec.json.encode(TopicCountsRequest(cursor=self._cursor))
                 answer = await self._connection.request(self._subject, request, timeout=TIMEOUT_S)
                 counts = _decoder.decode(answer.data)
-            except (nats.errors.Error, OSError, msgspec.DecodeError, UnicodeDecodeError):
+            except (nats.errors.Error, OSError, *UNREADABLE):
                 continue
             known, self._cursor = self._cursor is not None, counts.cursor
             if known and counts.span_s > 0.0:

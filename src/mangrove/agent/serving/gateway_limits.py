@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from mangrove.control.stimuli import GatewayAnswered, Stimulus
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
+from mangrove.model.unreadable import UNREADABLE
 
 TIMEOUT_S = 1.0
 
@@ -52,7 +53,7 @@ class GatewayLimiter:
             except (nats.errors.Error, OSError):
                 self._refused["limits that the gateway did not answer"] += 1
                 continue
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 self._refused["answers of the gateway that cannot be read"] += 1
                 continue
             now = monotonic()

@@ -26,6 +26,7 @@ from mangrove.model.agents.registration import (
     Signed,
     Traffic,
 )
+from mangrove.model.unreadable import UNREADABLE
 
 MAX_MESSAGE_BYTES = 1_000_000
 MAX_CLIENTS = 100_000
@@ -102,7 +103,7 @@ class LeaseKeys:
         try:
             signed = _signed.decode(data)
             registration = _registration.decode(signed.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             raise RefusedError(Reason.UNREADABLE) from None
         client = registration.client
         if client != client_id(registration.public_key):
@@ -140,7 +141,7 @@ class LeaseKeys:
             raise RefusedError(Reason.TOO_LARGE)
         try:
             sealed = _sealed.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             raise RefusedError(Reason.UNREADABLE) from None
         known = self._known.get(sealed.client)
         if known is None:
@@ -150,7 +151,7 @@ class LeaseKeys:
         self._check_user(sealed.client, user)
         try:
             message = _message.decode(sealed.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             raise RefusedError(Reason.UNREADABLE) from None
         if message.client != sealed.client:
             raise RefusedError(Reason.FORGED_ID)

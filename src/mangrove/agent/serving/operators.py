@@ -17,6 +17,7 @@ from mangrove.model.agents.operations import (
     PlanShown,
 )
 from mangrove.model.audit.entry import AuditKind, Fact
+from mangrove.model.unreadable import UNREADABLE
 
 MAX_WAITING = 100
 NOT_LEADING = "the agent that was asked does not lead any more; ask again"
@@ -48,7 +49,7 @@ class Operators:
             return
         try:
             operation = _operation.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             self._refuse(reply, f"it cannot be read: {error}", "unreadable")
             return
         if len(self._waiting) >= MAX_WAITING:

@@ -75,6 +75,7 @@ from mangrove.model.agents.status import AgentStatus
 from mangrove.model.agents.usefulness import CapacityTaken, CapacityTold
 from mangrove.model.audit.entry import AuditKind
 from mangrove.model.hosting.supervision import BrokerAction
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -385,7 +386,7 @@ class Shell:
             return
         try:
             message = _peer_message.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.refused[Reason.UNREADABLE.value] += 1
             return
         self.tell(PeerSaid(peer, message))
@@ -401,7 +402,7 @@ class Shell:
             return
         try:
             message = _member_message.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.refused[Reason.UNREADABLE.value] += 1
             return
         if message.agent != agent:
@@ -427,7 +428,7 @@ class Shell:
         """Somebody says what a broker can carry from now on; the answer names what is wrong, if anything."""
         try:
             told = _capacity.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             self.refused[Reason.UNREADABLE.value] += 1
             return msgspec.json.encode(CapacityTaken(problem=f"it cannot be read: {error}"))
         problem = self._brain.capacity_problem(told)
@@ -459,7 +460,7 @@ class Shell:
         """The answer to a question about the directory, as large as a message can be; None to nonsense."""
         try:
             question = _question.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.refused[Reason.UNREADABLE.value] += 1
             return None
         limit = min(max(question.limit, 1), MAX_PAGE)

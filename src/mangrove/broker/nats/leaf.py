@@ -21,6 +21,7 @@ from mangrove.broker.nats.mqtt import STORE_INTEREST, MqttStore
 from mangrove.host.keys.login import BrokerLogin
 from mangrove.host.sockets import prepare
 from mangrove.model.selectors.group_names import PREFIX
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, parse_message_line, scan
 
 log = logging.getLogger(__name__)
@@ -341,7 +342,7 @@ class LeafProtocol(asyncio.Protocol):
     def _greet(self, text: bytes) -> None:
         try:
             info = msgspec.json.decode(text, type=BrokerInfo)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise WireError(f"malformed INFO from the broker: {error}") from None
         first = not self.info.version
         self.info = info

@@ -7,6 +7,7 @@ import msgspec
 from mangrove.broker.nats.monitoring import PageTooLargeError, fetch
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.subjects import REPLY_PREFIX, is_internal
+from mangrove.model.unreadable import UNREADABLE
 
 
 class _Leaf(msgspec.Struct):
@@ -22,7 +23,7 @@ async def leaf_subscriptions(broker: BrokerEndpoints) -> list[frozenset[str]]:
     try:
         page = await fetch(f"{broker.monitor_url}/leafz?subs=1")
         leafz = _Leafz() if page is None else msgspec.json.decode(page, type=_Leafz)
-    except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError):
+    except (PageTooLargeError, *UNREADABLE):
         return []
     return [frozenset(leaf.subscriptions_list) for leaf in leafz.leafs]
 

@@ -7,6 +7,7 @@ import msgspec
 from mangrove.broker.pages import MAX_PAGE_BYTES, PageTooLargeError, fetch, port_answers
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.hosting.broker_status import BrokerFigures, BrokerStatus
+from mangrove.model.unreadable import UNREADABLE
 
 __all__ = ["MAX_PAGE_BYTES", "PageTooLargeError", "broker_status", "fetch", "port_answers"]
 
@@ -79,7 +80,7 @@ async def broker_status(endpoints: BrokerEndpoints, role: str) -> BrokerStatus:
             return known  # it runs on another machine, and somebody else's page is at this address here
         leaves = await fetch(f"{endpoints.monitor_url}/leafz") if role != "head" else None
         leafz = _Leafz() if leaves is None else msgspec.json.decode(leaves, type=_Leafz)
-    except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError):
+    except (PageTooLargeError, *UNREADABLE):
         return known
     figures = msgspec.structs.asdict(varz.figures())
     above = next((leaf.name for leaf in leafz.leafs if leaf.is_spoke), "")

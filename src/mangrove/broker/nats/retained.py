@@ -25,6 +25,7 @@ from nats.js.errors import NotFoundError, ServiceUnavailableError
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
 from mangrove.host.keys.login import LoginSource
 from mangrove.host.nats_connecting import close_in_time, connect_or_close, heed_cancellation
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +178,7 @@ class NatsRetainedStore:
     async def _session_stored(self, stored: Msg) -> None:
         try:
             session = msgspec.json.decode(stored.data, type=_Session)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return
         if not session.clean and any(session.subs.values()):
             self._owner.session_kept(session.id)

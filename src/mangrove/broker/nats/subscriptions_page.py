@@ -15,6 +15,7 @@ from mangrove.broker.nats.monitoring import MAX_PAGE_BYTES, PageTooLargeError, f
 from mangrove.errors import MangroveError
 from mangrove.model.shared_names import TAP_NAME
 from mangrove.model.subjects import is_internal
+from mangrove.model.unreadable import UNREADABLE
 
 PAGE_CONNECTIONS = 1024
 MAX_CONNECTIONS = 16 * PAGE_CONNECTIONS
@@ -175,7 +176,7 @@ async def _connections(
         left_bytes -= len(page)
         try:
             connz = msgspec.json.decode(page, type=_Connz)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BrokerAwayError(f"{url}: {error}") from None
         for connection in connz.connections:
             yield connection

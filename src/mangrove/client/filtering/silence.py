@@ -33,6 +33,7 @@ from mangrove.model.questions.audience import (
     wanted_subject,
 )
 from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Silence:
     def _heard(self, data: bytes) -> None:
         try:
             wanted = _wanted.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.ignored["unreadable"] += 1
             return
         self._knows = wanted.number  # a gateway that has started anew counts anew

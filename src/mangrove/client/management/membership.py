@@ -43,6 +43,7 @@ from mangrove.model.agents.registration import (
     Wish,
 )
 from mangrove.model.agents.usefulness import LimitsOrdered
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -268,7 +269,7 @@ class Membership:
             if answer.problem:
                 raise ValueError(answer.problem)
             self._reporting.key = identity.lease_key(answer.exchange_key, self._domain)
-        except (BrokerAwayError, NoResponderError, TimeoutError, msgspec.DecodeError, ValueError) as error:
+        except (BrokerAwayError, NoResponderError, TimeoutError, ValueError, *UNREADABLE) as error:
             log.debug("not registered: %s", error)
             self._complete = self._complete or complete
             return False
@@ -300,7 +301,7 @@ class Membership:
     def _told(self, data: bytes) -> None:
         try:
             order = _order.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.ignored["unreadable"] += 1
             return
         if isinstance(order, RegisterAgain):
@@ -322,7 +323,7 @@ class Membership:
     def _pushed(self, data: bytes) -> None:
         try:
             changes = _changes.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.ignored["unreadable"] += 1
             return
         if changes.term < self.term:
@@ -338,7 +339,7 @@ class Membership:
     def _announced(self, data: bytes) -> None:
         try:
             started = _started.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.ignored["unreadable"] += 1
             return
         if started.term <= self.term or not math.isfinite(started.spread_s):

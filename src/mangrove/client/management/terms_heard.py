@@ -19,10 +19,11 @@ from mangrove.model.questions.terms_question import (
     gateway_terms_subject,
     terms_told_subject,
 )
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
-UNREADABLE = "contracts that cannot be read"
+ODD_TERMS = "contracts that cannot be read"
 ASK_S = 2.0
 
 _told = msgspec.json.Decoder(TermsTold)
@@ -61,7 +62,7 @@ class TermsHeard:
             told = await self._questions.ask(where, TermsRequest(), TermsTold, ASK_S)
         except MangroveError as error:
             log.warning("%s", error.message)
-            self.ignored[UNREADABLE] += 1
+            self.ignored[ODD_TERMS] += 1
             return
         if told is not None:
             self._take(told)
@@ -69,8 +70,8 @@ class TermsHeard:
     def _heard(self, data: bytes) -> None:
         try:
             told = _told.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            self.ignored[UNREADABLE] += 1
+        except UNREADABLE:
+            self.ignored[ODD_TERMS] += 1
             return
         self._take(told)
 

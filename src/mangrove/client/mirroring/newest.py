@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from mangrove.broker.message_ids import ID_BYTES, PREFIX_BYTES
+from mangrove.model.unreadable import UNREADABLE
 
 BEAT_S = 0.2
 """Between two tellings of one publisher, while it publishes."""
@@ -35,7 +36,7 @@ def decode(data: bytes) -> Iterable[tuple[str, bytes]]:
     """Subjects and ids that make sense; ValueError if nothing does."""
     try:
         told = _newest.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise ValueError(str(error)) from None
     pairs = list(told.ids.items())[:MAX_SUBJECTS]
     return [(subject, identity.encode()) for subject, identity in pairs if len(identity) == ID_BYTES]

@@ -36,6 +36,7 @@ from mangrove.model.agents.load import BrokerLoad
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.plans.plan import Plan
+from mangrove.model.unreadable import UNREADABLE
 
 ELASTIC_KEY = "elastic"
 QUIET_S = 60.0
@@ -121,7 +122,7 @@ class ElasticDepartment:
         for value in records:
             try:
                 off = _decoder.decode(value).off
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 continue  # somebody else's
         for broker in off:
             if broker in self._brokers:

@@ -25,6 +25,7 @@ from mangrove.model.events.event_log import EventId, EventLog
 from mangrove.model.plans.case_request import CaseRequest
 from mangrove.model.plans.plan import Placing, PlanCase
 from mangrove.model.plans.topology import topology_fingerprint
+from mangrove.model.unreadable import UNREADABLE
 
 CASES_KEY = "cases"
 SCHEMA = 1
@@ -93,7 +94,7 @@ class CaseBook:
         for value in records:
             try:
                 schema = _header.decode(value).schema
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 continue  # somebody else's
             why = self._take_up(value, schema, now)
             if why:
@@ -105,7 +106,7 @@ class CaseBook:
             return f"they are of schema {schema}, this release has {SCHEMA}"
         try:
             found = _decoder.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return f"they cannot be read ({error})"
         if found.topology != self._topology:
             return "they were made for other brokers, capacities, hosts or contracts"

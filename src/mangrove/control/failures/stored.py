@@ -9,6 +9,7 @@ import msgspec
 
 from mangrove.control.instructions import Instruction, Store, StoreWrite
 from mangrove.control.store_writes import SESSIONS
+from mangrove.model.unreadable import UNREADABLE
 
 FAILURES_KEY = "failures"
 LOST_S = 10.0
@@ -43,7 +44,7 @@ def failures_in(records: Iterable[bytes]) -> dict[str, StoredFailure]:
     for value in records:
         try:
             found = _decoder.decode(value).brokers
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             continue  # somebody else's
     return found
 

@@ -42,6 +42,7 @@ from mangrove.model.plans.plan import Placing, PlanCase
 from mangrove.model.plans.rules import PlanPolicy
 from mangrove.model.plans.topology import topology_fingerprint
 from mangrove.model.plans.windows import read_window
+from mangrove.model.unreadable import UNREADABLE
 
 ROLLOUT_KEY = "plan-rollout"
 RESUME_S = 5.0
@@ -118,7 +119,7 @@ class PlanDepartment:
         for value in records:
             try:
                 record = _record.decode(value)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 continue  # somebody else's
             if isinstance(record, StoredPlan):
                 stored.append(record)

@@ -9,6 +9,7 @@ import msgspec
 from mangrove.model.plans.packing import PackingError, packed, unpacked
 from mangrove.model.plans.plan import Placing, Plan, PlanCase
 from mangrove.model.subjects import covers
+from mangrove.model.unreadable import UNREADABLE
 
 REMEMBERED = 100_000
 """Topics of which it is known where they belong; beyond it the oldest are looked up again."""
@@ -38,7 +39,7 @@ def decoded(body: bytes) -> PlanDecision | None:
     """From what was replicated; None if it is nothing that this version can use."""
     try:
         return _decoder.decode(unpacked(body))
-    except (PackingError, msgspec.DecodeError, UnicodeDecodeError):
+    except (PackingError, *UNREADABLE):
         return None
 
 

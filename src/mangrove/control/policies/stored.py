@@ -10,6 +10,7 @@ from mangrove.control.instructions import StoreWrite
 from mangrove.control.policies.documents import chunk_key, chunks_of
 from mangrove.control.store_writes import SESSIONS
 from mangrove.model.agents.members import PolicyRecord
+from mangrove.model.unreadable import UNREADABLE
 
 POLICIES = "policies"
 COMMITTED_KEY = "policy.committed"
@@ -61,7 +62,7 @@ def found_policies(records: Iterable[bytes]) -> FoundPolicies:
     for record in records:
         try:
             stored = _decoder.decode(record)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # another's
+        except UNREADABLE:  # another's
             continue
         match stored:
             case StoredCommitted():

@@ -15,6 +15,7 @@ from mangrove.model.agents.peers import EdgeRoom
 from mangrove.model.agents.status import MoveStatus, SessionStatus
 from mangrove.model.balancing import Balancing
 from mangrove.model.events.event_log import EventId
+from mangrove.model.unreadable import UNREADABLE
 
 
 class StoredMove(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,5 +182,5 @@ def decode(value: bytes) -> Record | None:
     """From the store; None if it is nothing that this version wrote."""
     try:
         return _decoder.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None

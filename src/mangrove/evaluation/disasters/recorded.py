@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from mangrove.errors import InputError, Mistakes
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.routing.network.regions import Region
 
 MAX_RADIUS_KM = 2000.0
@@ -54,7 +55,7 @@ def recorded_disasters(file: Path | None = None) -> tuple[RecordedDisaster, ...]
         listed = msgspec.json.decode(data, type=DisasterList)
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except UNREADABLE as error:
         raise InputError(f"{name}: {error}") from error
     _check(name, listed.disasters)
     return listed.disasters

@@ -26,6 +26,7 @@ from mangrove.model.questions.audience import (
     wanted_subject,
 )
 from mangrove.model.status import SilenceFigures
+from mangrove.model.unreadable import UNREADABLE
 
 LOOK_EVERY_S = 0.05
 """How often it is looked whether those who are awaited have had enough time."""
@@ -181,7 +182,7 @@ class AudienceDesk:
             asked = msgspec.json.decode(request, type=AudienceRequest)
             if user:
                 asked = msgspec.structs.replace(asked, client=f"{user}.{asked.client}")
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self._leaves.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)
         now = monotonic()

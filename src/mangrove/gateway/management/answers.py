@@ -33,6 +33,7 @@ from mangrove.model.shared_names import (
 from mangrove.model.status import GatewayStatus
 from mangrove.model.subjects import subject_problem
 from mangrove.model.topic_counts import TopicCounts, TopicCountsRequest, gateway_topics_subject
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.engine import OverlayEngine
 from mangrove.overlay.instructions import Instruction
 from mangrove.overlay.routes.session_asks import AskRefusedError
@@ -101,7 +102,7 @@ class Answers:
             if user:
                 asked = msgspec.structs.replace(asked, session=f"{user}/{asked.session}")
             self._carry_out(self._engine.ask(self._renamed(asked), monotonic()))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return AskAnswer(refused=f"this cannot be asked for: {error}")
         except AskRefusedError as error:
             return AskAnswer(refused=error.message, hint=error.hint)
@@ -123,7 +124,7 @@ class Answers:
         try:
             asked = msgspec.json.decode(request, type=AvoidRequest)
             self._carry_out(self._engine.avoid(asked, monotonic()))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return AvoidAnswer(problem=f"the request cannot be read: {error}")
         except InputError as error:
             return AvoidAnswer(problem=error.message, hint=error.hint)
@@ -134,7 +135,7 @@ class Answers:
         """Where messages on a subject may not go."""
         try:
             subject = msgspec.json.decode(request, type=AccessRequest).subject
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return AccessAnswer(problem=f"the question cannot be read: {error}")
         if problem := subject_problem(subject, wildcards=False):
             return AccessAnswer(problem=f"that is no subject: {problem}")
@@ -147,7 +148,7 @@ class Answers:
         """The agent says how much may enter the domain."""
         try:
             limits = msgspec.json.decode(request, type=GatewayLimits)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return GatewayLimited(epoch=-1, problem=f"the limits cannot be read: {error}")
         return self._head.arrivals.order(self._renamed_limits(limits), monotonic())
 
@@ -155,7 +156,7 @@ class Answers:
         """Who knows what a subscriber here wants; a request that cannot be read is about nothing."""
         try:
             asked = msgspec.json.decode(request, type=InterestRequest)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return InterestAnswer(stamp=None)
         stamp = asked.stamp
         if stamp is None or stamp[0] != self._engine.epoch:
@@ -187,7 +188,7 @@ class Answers:
         """What was counted since the reader's cursor; a request that cannot be read has none."""
         try:
             cursor = msgspec.json.decode(request, type=TopicCountsRequest).cursor
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             cursor = None
         self._head.book()
         return self._ledger.history.since(cursor, monotonic() - self._started)

@@ -14,6 +14,7 @@ from mangrove.model.questions.vouching import (
     AttachmentsQuestion,
     vouched_text,
 )
+from mangrove.model.unreadable import UNREADABLE
 
 
 class Voucher:
@@ -32,7 +33,7 @@ class Voucher:
         try:
             nonce = msgspec.json.decode(request, type=AttachmentsQuestion).nonce
             login = None if self._login is None else self._login()
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError):
+        except (*UNREADABLE, InputError):
             return AttachmentsAnswer()
         if login is None:
             return AttachmentsAnswer()

@@ -28,6 +28,7 @@ from mangrove.gateway.mediation.exchange import (
     framed,
 )
 from mangrove.host.process import die_with_parent
+from mangrove.model.unreadable import UNREADABLE
 
 WORKER_MODULE = "mangrove.gateway.mediation.worker"
 READY_WITHIN_S = 20.0
@@ -171,7 +172,7 @@ class _Channel(asyncio.Protocol):
                 self.ready.set_result(msgspec.msgpack.decode(frame, type=Ready).problem)
                 return True
             results = self._decode(frame)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return False
         return self._results(results)
 

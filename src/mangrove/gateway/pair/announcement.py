@@ -16,6 +16,7 @@ from nats.aio.msg import Msg
 
 from mangrove.gateway.pair.pair import Pair
 from mangrove.model.shared_names import gateway_carries_subject
+from mangrove.model.unreadable import UNREADABLE
 
 SAY_EVERY_S = 0.5
 
@@ -47,5 +48,5 @@ class Announcement:
     async def _heard(self, message: Msg) -> None:
         try:
             self._pair.learned(msgspec.json.decode(message.data, type=Carries).epoch)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self._pair.ignored += 1

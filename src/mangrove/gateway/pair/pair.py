@@ -20,6 +20,7 @@ from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.federation import Federation
 from mangrove.model.gateway_settings import PairSettings
 from mangrove.model.status import PairStatus
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.model.versions.kept import KeptVersions
 from mangrove.overlay.pair.messages import (
     Beat,
@@ -323,5 +324,5 @@ class Pair:
 def _decoded(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"malformed word of the other gateway: {error}") from None

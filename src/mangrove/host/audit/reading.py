@@ -12,6 +12,7 @@ from mangrove.host.audit.audit_file import SUFFIX, files_of
 from mangrove.host.run_directory import RunDirectory
 from mangrove.model.audit.check import ChainCheck, ChainReport
 from mangrove.model.audit.entry import AuditEntry, AuditHead, read_entry
+from mangrove.model.unreadable import UNREADABLE
 
 _heads = msgspec.json.Decoder(list[AuditHead])
 
@@ -51,7 +52,7 @@ def read_heads(path: Path) -> list[AuditHead]:
     """Heads that were kept elsewhere, as `mangrove audit heads --json` wrote them."""
     try:
         return _heads.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise InputError(
             f"cannot read the heads in {path}: {error}",
             hint="it is what `mangrove audit heads --json` printed at an earlier time",

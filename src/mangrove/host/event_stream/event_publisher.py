@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 from mangrove.host.event_stream.event_tail import EventTail
 from mangrove.host.status_publisher import StatusPublisher
 from mangrove.model.stream.events import EventHead, EventsQuestion, events_part, events_subject
+from mangrove.model.unreadable import UNREADABLE
 
 LOOK_S = 0.5
 """How often logs are looked at, while somebody listens."""
@@ -47,7 +48,7 @@ class EventPublisher:
     async def _asked(self, message: Msg) -> None:
         try:
             asked = _question.decode(message.data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             self.ignored += 1
             return
         if message.reply:

@@ -16,6 +16,7 @@ from mangrove.errors import InputError
 from mangrove.host.keys.certificates import IDENTITY_DAYS, Authority
 from mangrove.host.keys.directory import KeyDirectory
 from mangrove.host.keys.files.guarded_file import RESTORE, read_guarded
+from mangrove.model.unreadable import UNREADABLE
 
 PREFIX = b"mangrove revocations 1\0"
 DAY_S = 86_400
@@ -66,7 +67,7 @@ def read_revocations(
     try:
         written = msgspec.json.decode(content, type=SignedRevocations)
         signature = base64.b64decode(written.signature, validate=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error):
+    except (*UNREADABLE, binascii.Error):
         raise InputError(f"{path} is not what `mangrove keys` wrote", hint=RESTORE) from None
     if written.list.federation != federation:
         raise InputError(

@@ -34,6 +34,7 @@ from mangrove.host.keys.shared_keys import shared_key
 from mangrove.host.keys.trust import STATEMENT, Trust
 from mangrove.model.security.identity import NAME, Identity
 from mangrove.model.security.users import USER_ROLES, DomainUsers, User
+from mangrove.model.unreadable import UNREADABLE
 
 MAX_LOOKS, LOOK_AGAIN_S = 20, 0.05
 
@@ -274,7 +275,7 @@ def read_users(keys: DomainKeys) -> DomainUsers:
     """The users of a domain, those included who were revoked since."""
     try:
         return msgspec.json.decode(read_guarded(keys.users, keys.directory.path), type=DomainUsers)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         raise InputError(f"{keys.users} is not what `mangrove keys` wrote", hint=RESTORE) from None
 
 
@@ -284,7 +285,7 @@ def read_guests(keys: DomainKeys) -> DomainUsers:
         return DomainUsers()
     try:
         found = msgspec.json.decode(read_guarded(keys.guests, keys.directory.path), type=DomainUsers)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         raise InputError(f"{keys.guests} is not what `mangrove keys` wrote", hint=RESTORE) from None
     for user in found.users:
         if user != user_as_guest(user):

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mangrove.model.federation import Federation
+from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class ReloadedFile:
             return _decoder.decode(self._path.read_bytes())
         except FileNotFoundError:
             return file
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             log.warning("settings that were reloaded cannot be read: %s", error)
             return file
 

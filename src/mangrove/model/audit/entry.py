@@ -11,6 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
+from mangrove.model.unreadable import UNREADABLE
+
 MAX_FACTS = 12
 MAX_FACT_LENGTH = 200
 MAX_LINE_BYTES = 16 << 10
@@ -134,7 +136,7 @@ def read_entry(line: bytes) -> AuditEntry | None:
         return None
     try:
         return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 

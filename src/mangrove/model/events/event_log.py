@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mangrove.model.events.happening import Happening, Kinds
+from mangrove.model.unreadable import UNREADABLE
 
 KEPT = 1000
 MAX_FRESH = 10_000
@@ -68,7 +69,7 @@ def read_event(line: bytes, kinds: Kinds) -> Event | None:
         if kind is None:
             return None
         happening = msgspec.convert(found.details, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # a ValidationError is one too
+    except UNREADABLE:
         return None
     return Event(id=found.id, at=found.at, cause=found.cause, happening=happening)
 
@@ -77,7 +78,7 @@ def event_number(line: bytes) -> int | None:
     """The number of the event on a line, of whatever kind it is; None if the line is cut off."""
     try:
         number = _decoder.decode(line).id.rpartition("-")[2]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return int(number) if number.isascii() and number.isdigit() else None
 

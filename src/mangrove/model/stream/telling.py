@@ -8,6 +8,7 @@ import msgspec
 
 from mangrove.model.stream.difference import UnfitChangeError, applied, difference
 from mangrove.model.stream.messages import StatusUpdate, packed, unpacked
+from mangrove.model.unreadable import UNREADABLE
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -58,7 +59,7 @@ class Follower(Generic[S]):
         """Take an update; False if the whole has to be asked for."""
         try:
             update = unpacked(payload)
-        except (msgspec.DecodeError, ValueError):
+        except (ValueError, *UNREADABLE):
             return self._missed()
         self.omitted_bytes = update.omitted_bytes
         if update.omitted_bytes:

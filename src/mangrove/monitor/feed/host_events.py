@@ -10,6 +10,7 @@ from nats.aio.client import Client
 
 from mangrove.model.stream.events import EventHead, EventsPage, EventsQuestion, events_subject
 from mangrove.model.stream.telling import Follower
+from mangrove.model.unreadable import UNREADABLE
 
 ANSWER_S = 2.0
 MAX_PAGES = 100
@@ -48,7 +49,7 @@ class HostEvents:
                     self._subject, msgspec.json.encode(question), timeout=ANSWER_S
                 )
                 page = _page.decode(answer.data)
-            except (nats.errors.Error, OSError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError):
+            except (nats.errors.Error, OSError, TimeoutError, *UNREADABLE):
                 return
             if page.life == self._life:
                 self.missed += max(0, page.first - self._count)

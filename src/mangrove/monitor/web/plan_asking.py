@@ -12,6 +12,7 @@ from mangrove.errors import MangroveError
 from mangrove.model.agents.operations import PlanShown
 from mangrove.model.endpoints import Runtime
 from mangrove.model.plans.account import PlansTold
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.monitor.web.channels import Channels
 from mangrove.monitor.web.rendering import Renderer
 
@@ -60,5 +61,5 @@ async def plans_of(management: ManagementConnection) -> PlansTold | None:
         return None
     try:
         return msgspec.json.decode(answer.result, type=PlansTold)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None

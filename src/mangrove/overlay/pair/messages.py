@@ -15,6 +15,7 @@ from typing import Annotated
 
 import msgspec
 
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.control_messages import Heartbeat
 from mangrove.overlay.protocol.frames import NAME, FrameError, Name
 
@@ -131,7 +132,7 @@ def read_word(kind: RecordKind, body: bytes) -> Word:
         raise FrameError(f"a record of the kind {kind.name} says nothing")
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"malformed {kind.name} of the other gateway: {error}") from None
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from mangrove.model.questions.endangered import MAX_FOR_S, MAX_RADIUS_KM
 from mangrove.model.questions.session_quality import Quality
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType
 from mangrove.overlay.protocol.signed import Signed
 from mangrove.overlay.versions.messages import VersionNotice, VersionText
@@ -310,5 +311,5 @@ def control_body(frame: Frame) -> ControlBody:
         raise FrameError(f"a {frame.type.name} frame carries no control message")
     try:
         return decoder.decode(frame.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"malformed {frame.type.name} frame: {error}") from None

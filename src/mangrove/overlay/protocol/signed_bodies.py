@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.control_messages import (
     DangerNotice,
     InterestUpdate,
@@ -40,7 +41,7 @@ def signed_message(frame_type: FrameType, signed: Signed) -> SignedMessage:
     """What was signed, or FrameError if a frame of this type cannot say it."""
     try:
         return _DECODERS[frame_type].decode(signed.said)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"malformed words in a signed {frame_type.name} frame: {error}") from None
 
 
@@ -48,7 +49,7 @@ def interest_statement(signed: Signed) -> InterestStatement:
     """What an origin has signed of its interest, or FrameError."""
     try:
         return _statement_decoder.decode(signed.said)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"no statement about interest: {error}") from None
 
 

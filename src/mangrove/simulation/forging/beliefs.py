@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.control_messages import RouteSetup
 from mangrove.overlay.trust.trust import statement
 from mangrove.simulation.overlay_network import SimulatedOverlay
@@ -38,7 +39,7 @@ def _routes(statements: set[bytes], head: int) -> set[tuple[object, ...]]:
     for each in statements:
         try:
             setup = _setup.decode(each[head:])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             continue
         found.add((setup.epoch, setup.label, setup.version, tuple(setup.path)))
     return found

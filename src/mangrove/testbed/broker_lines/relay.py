@@ -22,6 +22,7 @@ import msgspec
 from mangrove.host.daemon import run_daemon
 from mangrove.model.address import Address
 from mangrove.model.shared_names import LINES_READY
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.testbed.broker_lines.connections import Pipe, RelayedConnection, SharedLine
 from mangrove.testbed.broker_lines.line import bandwidth_problem
 from mangrove.testbed.emulator_control import Answer, answer_requests
@@ -111,7 +112,7 @@ class LineRelay:
     def _answer(self, line: bytes) -> Answer:
         try:
             change = msgspec.json.decode(line, type=BandwidthChange)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return Answer(error=f"not a request: {error}")
         lines = self.lines.get(change.broker)
         if lines is None:

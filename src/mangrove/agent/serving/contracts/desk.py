@@ -38,6 +38,7 @@ from mangrove.model.questions.versions_question import (
     gateway_versions_subject,
 )
 from mangrove.model.topics import Contract
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.model.versions.checking import document_problem
 from mangrove.model.versions.document import FederationDocument, WrittenDocument, in_force
 from mangrove.model.versions.succession import difference, successor
@@ -124,7 +125,7 @@ class ContractDesk:
             if len(data) > MAX_REQUEST_BYTES:
                 raise ValueError(f"it has {len(data):,} bytes, and may have {MAX_REQUEST_BYTES:,}")
             asked = _request.decode(data)
-        except (msgspec.DecodeError, ValueError) as error:
+        except (ValueError, *UNREADABLE) as error:
             raise _ObjectionError(Objection.INVALID, f"the request cannot be read: {error}") from None
         if asked.change:
             return await self._became(connection, asked)
@@ -244,7 +245,7 @@ class ContractDesk:
         reply = await connection.request(subject, msgspec.json.encode(request), timeout=timeout_s)
         try:
             return msgspec.json.decode(reply.data, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise _ObjectionError(Objection.UNAVAILABLE, f"an answer cannot be read: {error}") from None
 
 

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from mangrove.host.keys.login import BrokerLogin
+from mangrove.model.unreadable import UNREADABLE
 from mangrove.overlay.protocol.bodies import WireError
 
 DEFAULT_PORT = 4222
@@ -35,7 +36,7 @@ def parse_info(text: bytes) -> ServerInfo:
     """An INFO line's document, or WireError."""
     try:
         info = msgspec.json.decode(text, type=ServerInfo)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise WireError(f"malformed INFO from the broker: {error}") from None
     if info.max_payload <= 0:
         raise WireError(f"the broker says that messages may have {info.max_payload} bytes")

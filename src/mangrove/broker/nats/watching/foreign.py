@@ -17,6 +17,7 @@ from mangrove.model.agents.load import BrokerSample
 from mangrove.model.agents.plain_clients import PlainClient
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.questions.vouching import AttachedPlace
+from mangrove.model.unreadable import UNREADABLE
 
 TIMEOUT_S = 1.0
 
@@ -107,5 +108,5 @@ class ForeignBroker:
             if page is None:
                 raise BrokerAwayError(f"the monitoring page of {self._broker.name} does not answer")
             return msgspec.json.decode(page, type=kind)
-        except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (PageTooLargeError, *UNREADABLE) as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None

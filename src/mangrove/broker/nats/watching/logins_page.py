@@ -7,6 +7,7 @@ import msgspec
 from mangrove.broker.logins import Login, Logins
 from mangrove.broker.nats.monitoring import PageTooLargeError, fetch
 from mangrove.model.endpoints import BrokerEndpoints
+from mangrove.model.unreadable import UNREADABLE
 
 
 class _Connection(msgspec.Struct, frozen=True):
@@ -33,7 +34,7 @@ async def logins(broker: BrokerEndpoints, *, first: int, most: int) -> Logins | 
     try:
         page = await fetch(f"{broker.monitor_url}/connz?auth=1&sort=cid&offset={first}&limit={most}")
         found = None if page is None else _page.decode(page)
-    except (PageTooLargeError, msgspec.DecodeError, UnicodeDecodeError):
+    except (PageTooLargeError, *UNREADABLE):
         return None
     if found is None:
         return None

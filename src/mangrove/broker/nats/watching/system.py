@@ -26,6 +26,7 @@ from mangrove.model.agents.names import AGENT_USER
 from mangrove.model.agents.plain_clients import PlainClient
 from mangrove.model.endpoints import BrokerEndpoints
 from mangrove.model.questions.vouching import AttachedPlace
+from mangrove.model.unreadable import UNREADABLE
 
 TIMEOUT_S = 1.0
 PENDING_LOOKED_AT = 128
@@ -114,7 +115,7 @@ class NatsSystem:
         asked = time.monotonic()
         try:
             answer = _statistics.decode(await self._ask(STATISTICS, b""))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         taken_at = self._clock.taken_at(asked, time.monotonic(), answer.server.time)
         self._server_id = answer.server.id
@@ -160,7 +161,7 @@ class NatsSystem:
         request = msgspec.json.encode({"cid": cid})
         try:
             answer = _kicked.decode(await self._ask(await self._subject("KICK"), request))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         if answer.error is not None:
             raise BrokerAwayError(f"{self._broker.name} does not disconnect: {answer.error.description}")
@@ -199,7 +200,7 @@ class NatsSystem:
     async def _leaf_nodes(self) -> tuple[_LeafNode, ...]:
         try:
             return _leaf_nodes.decode(await self._ask(await self._subject("LEAFZ"), b"")).data.leafs
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
 
     # -- questions ----------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ class NatsSystem:
             answer = _connections.decode(
                 await self._ask(await self._subject("CONNZ"), msgspec.json.encode(question))
             )
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BrokerAwayError(f"{self._broker.name} tells what cannot be read: {error}") from None
         if answer.data is None:
             reason = answer.error.description if answer.error is not None else "no reason given"

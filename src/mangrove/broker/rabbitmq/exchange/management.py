@@ -12,6 +12,7 @@ import msgspec
 from mangrove.broker.rabbitmq.address import RabbitAddress
 from mangrove.broker.rabbitmq.exchange.bindings import Binding, arguments_text
 from mangrove.errors import MangroveError
+from mangrove.model.unreadable import UNREADABLE
 
 TIMEOUT_S = 10.0
 MAX_PAGE_BYTES = 256 << 20
@@ -48,7 +49,7 @@ async def listed_bindings(
     page = await fetch(address, f"/api/exchanges/{vhost}/{name}/bindings/source", tls)
     try:
         found = msgspec.json.decode(page, type=list[_Listed])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise PageError(f"{address.management} tells what cannot be read: {error}") from None
     return [
         Binding(
@@ -68,7 +69,7 @@ async def exchange_type(address: RabbitAddress, tls: ssl.SSLContext | None = Non
     page = await fetch(address, f"/api/exchanges/{vhost}/{name}", tls)
     try:
         return msgspec.json.decode(page, type=_Exchange).type
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise PageError(f"{address.management} tells what cannot be read: {error}") from None
 
 

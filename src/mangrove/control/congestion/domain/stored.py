@@ -12,6 +12,7 @@ from mangrove.control.congestion.domain.capacities import Parts
 from mangrove.control.congestion.planning import Key
 from mangrove.control.instructions import Instruction, Store, StoreWrite
 from mangrove.control.store_writes import SESSIONS
+from mangrove.model.unreadable import UNREADABLE
 
 LIMITS_KEY = "congestion"
 CAPACITIES_KEY = "capacities"
@@ -85,7 +86,7 @@ def found_in(records: Iterable[bytes]) -> Found:
     for value in records:
         try:
             record = _decoder.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             continue
         if isinstance(record, StoredLimits):
             limits = record

@@ -7,6 +7,7 @@ import msgspec
 from mangrove.errors import InputError
 from mangrove.host.keys.directory import KeyDirectory
 from mangrove.host.keys.files.guarded_file import RESTORE, is_there, read_guarded
+from mangrove.model.unreadable import UNREADABLE
 
 NO_KEYS = "make keys with `mangrove keys init FILE`, or unpack the site's export there"
 
@@ -38,5 +39,5 @@ def read_about(directory: KeyDirectory) -> About:
         raise InputError(f"there are no keys in {directory.path}", hint=NO_KEYS)
     try:
         return msgspec.json.decode(read_guarded(directory.about, directory.path), type=About)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         raise InputError(f"{directory.about} is not what `mangrove keys` wrote", hint=RESTORE) from None
