@@ -7,7 +7,7 @@ from itertools import combinations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mangrove.model.pattern_cover import PatternCover
+from mangrove.model.patterns.cover import PatternCover
 from mangrove.model.subjects import covers
 
 TOKENS = st.sampled_from(["a", "b", "*"])

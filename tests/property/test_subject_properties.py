@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.subjects import covers, matches, patterns_over
 from mangrove.model.topics import Contract, Scope, TopicRules, overlaps
 

@@ -23,7 +23,7 @@ from mangrove.client.usefulness.votes import Votes
 from mangrove.errors import MangroveError
 from mangrove.model.agents.usefulness import Lag
 from mangrove.model.congestion.terms import Slow, TopicTerms
-from mangrove.model.pattern_cover import has_wildcard
+from mangrove.model.patterns.cover import has_wildcard
 
 if TYPE_CHECKING:  # only who asks for traces needs them
     from mangrove.client.tracing.message_spans import MessageSpans

@@ -16,7 +16,7 @@ import msgspec
 from mangrove.broker.nats.monitoring import MAX_PAGE_BYTES
 from mangrove.broker.nats.subscriptions_page import MAX_DETAILED, Look, look_at_subscriptions
 from mangrove.model.endpoints import BrokerEndpoints
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.trie import SubjectTrie
 
 MAX_PATTERNS = 10_000
 """Patterns kept of a look: the busiest, then those with the most subscribers."""

@@ -33,9 +33,9 @@ from mangrove.broker.nats.client.greeting import (
 )
 from mangrove.errors import MangroveError
 from mangrove.host.keys.login import BrokerLogin, LoginSource
-from mangrove.model.pattern_cover import PatternCover
+from mangrove.model.patterns.cover import PatternCover
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.shared_names import KEYWORDS_HEADER, TAP_NAME, TIME_HEADER
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.telemetry import LATENCY_BINS, latency_bin
 from mangrove.overlay.protocol.bodies import CRLF, Entry, WireError, scan
 

@@ -16,7 +16,7 @@ from mangrove.errors import InputError
 from mangrove.model.congestion.rate_limit import LimitCause, Limits, RateLimit, is_rate, strictest
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.congestion.token_bucket import TokenBucket
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 
 log = logging.getLogger(__name__)

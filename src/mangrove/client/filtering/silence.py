@@ -22,6 +22,7 @@ from mangrove.client.filtering.publish_filter import PublishFilter
 from mangrove.client.gateway_questions import GatewayQuestions
 from mangrove.client.management.link import ManagementLink
 from mangrove.errors import MangroveError
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.questions.audience import (
     LEAVE_S,
     MAX_QUESTION_BYTES,
@@ -32,7 +33,6 @@ from mangrove.model.questions.audience import (
     gateway_audience_subject,
     wanted_subject,
 )
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.congestion.terms import TopicTerms
 from mangrove.model.mirrors.modes import MirrorModes, told_modes
-from mangrove.model.pattern_cover import has_wildcard
+from mangrove.model.patterns.cover import has_wildcard
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_NEWEST
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import matches
 from mangrove.model.topics import Mirror
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mangrove.model.congestion.terms import TopicTerms
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.trie import SubjectTrie
 
 DROP = "drop"
 

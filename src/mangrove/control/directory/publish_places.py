@@ -17,7 +17,7 @@ from mangrove.control.events.happenings import PublishingMoved
 from mangrove.control.site import Site
 from mangrove.model.agents.registration import ClientRole
 from mangrove.model.events.event_log import EventLog
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.trie import SubjectTrie
 
 STEADY_S = 10.0
 """The audience of a topic must have been the same for so long."""

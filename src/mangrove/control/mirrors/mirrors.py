@@ -9,7 +9,7 @@ from mangrove.control.mirrors.choice import Loads, MirrorChoice, Places
 from mangrove.control.site import Site
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.mirrors.modes import contracted_modes
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.topics import Mirror
 
 MAX_PATTERNS_OVER = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from mangrove.model.pattern_cover import PatternCover, has_wildcard
+from mangrove.model.patterns.cover import PatternCover, has_wildcard
 
 PARTS = 1000
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from mangrove.broker.attachment import Attachment, AttachmentOwner
 from mangrove.gateway.line_table import LineTable
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.shared_names import MIRROR_AGAIN, MIRROR_LEASE_S, MIRROR_PREFIX
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.overlay.protocol.bodies import Message
 

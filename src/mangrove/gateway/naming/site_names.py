@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from mangrove.broker.attachment import Attachment, AttachmentOwner, Sorter
 from mangrove.model.names.domain_names import DomainNames
 from mangrove.model.names.mapping import NameMapping
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.selectors.group_names import selector_in
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.topics import overlaps
 from mangrove.overlay.protocol.bodies import DISCARD, Flow, Message, Rewrite
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.selectors.group_names import selector_in, told_group
-from mangrove.model.subject_trie import SubjectTrie
 
 
 class Told(NamedTuple):

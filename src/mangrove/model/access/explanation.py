@@ -9,7 +9,7 @@ import msgspec
 from mangrove.model.access.evaluation import AccessJudge, Decision, Extent
 from mangrove.model.access.rules import Action, Principal
 from mangrove.model.federation import Federation
-from mangrove.model.pattern_cover import has_wildcard
+from mangrove.model.patterns.cover import has_wildcard
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Scope
 

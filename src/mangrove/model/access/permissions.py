@@ -21,7 +21,7 @@ import msgspec
 
 from mangrove.model.access.pattern_index import PatternIndex
 from mangrove.model.access.rules import AccessRules, Action, Default, Effect, Principal
-from mangrove.model.pattern_cover import PatternCover
+from mangrove.model.patterns.cover import PatternCover
 from mangrove.model.shared_names import MIRROR_PREFIX
 
 EVERYTHING = ">"

@@ -22,9 +22,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, 
 from typing import Any, NamedTuple
 
 from mangrove.model.access.evaluation import Decision
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.selectors.group_names import selector_in
 from mangrove.model.selectors.selector import Selector
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import is_internal
 from mangrove.model.topics import Contract, Order, Queue, Scope
 from mangrove.model.versions.network import is_retired

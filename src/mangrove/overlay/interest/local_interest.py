@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from itertools import chain
 
+from mangrove.model.patterns.trie import SubjectTrie
 from mangrove.model.selectors.group_names import selector_in
-from mangrove.model.subject_trie import SubjectTrie
 from mangrove.model.subjects import patterns_over
 from mangrove.overlay.interest.snapshots import first_slice
 from mangrove.overlay.interest.waiting_wants import Leaf, WaitingWants

@@ -10,8 +10,8 @@ from mangrove.control.clients.placements import Placements
 from mangrove.control.profile.plain_clients import PlainLoad
 from mangrove.control.site import Site
 from mangrove.model.agents.registration import ClientRole
-from mangrove.model.pattern_cover import has_wildcard
-from mangrove.model.subject_trie import SubjectTrie
+from mangrove.model.patterns.cover import has_wildcard
+from mangrove.model.patterns.trie import SubjectTrie
 
 
 class Audience(NamedTuple):

@@ -20,7 +20,7 @@ from mangrove.control.site import Site
 from mangrove.model.agents.load import BrokerLoad
 from mangrove.model.agents.registration import ClientRole, Report
 from mangrove.model.agents.usefulness import MAX_VOTES, PLAIN_ORIGIN
-from mangrove.model.pattern_cover import has_wildcard
+from mangrove.model.patterns.cover import has_wildcard
 from mangrove.model.subjects import matches
 
 ELSEWHERE = "elsewhere/"
