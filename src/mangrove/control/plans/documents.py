@@ -42,7 +42,7 @@ def _json(data: bytes, source: str) -> dict[str, Any]:
         document = json.loads(unpacked(data))
     except PackingError as error:
         raise InvalidDocumentError(source, [Mistake("", str(error))]) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number with thousands of digits
         raise InvalidDocumentError(
             source, [Mistake("", f"not JSON, or only a part of it: {error}", FORMS)]
         ) from None
@@ -366,4 +366,8 @@ def _topic(item: str) -> str:
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number that a plan can have: not one with more digits than any float."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False

@@ -167,6 +167,13 @@ def test_what_is_wrong_is_named_with_its_place(field: str, value: object, place:
         read(document("cases") | {field: value})
 
 
+@pytest.mark.parametrize(("digits", "problem"), [(400, "data_until: 1000"), (5000, "not JSON")])
+def test_a_number_beyond_all_numbers_is_a_mistake_as_any_other(digits: int, problem: str) -> None:
+    told = json.dumps(document("cases") | {"data_until": 7}).encode()
+    with pytest.raises(InvalidDocumentError, match=problem):
+        read(told.replace(b'"data_until": 7', b'"data_until": 1' + b"0" * digits))
+
+
 def test_cases_must_have_the_same_items() -> None:
     told = document("cases")
     told["cases"][1]["allocation"] = {BROKERS[2]: ["alpha"]}
