@@ -28,7 +28,7 @@ class EventFile:
         """With a `tracer`, events are spans as well."""
         self._path = path
         self._lost = 0
-        """Events that could not be written, as when the disk is full, since one could be."""
+        """Events that could not be written, as when the disk is full, since all could be."""
         self._sound = False
         """Whether the file is known to end with a whole line."""
         # Events carry the event loop's time; on disk they carry the time of day.
@@ -53,25 +53,36 @@ class EventFile:
         return 0
 
     def write(self, events: list[Event]) -> None:
-        """Write events down. Nothing is raised: a full disk costs the story, and stops nobody."""
+        """Write events down. Nothing is raised: a full disk costs the story, and stops nobody.
+
+        An event with something that no document can hold costs itself alone.
+        """
         if events and self._spans is not None:
             self._spans.tell(events)
         if not events or self._path is None:
             return
-        lines = b"".join(
-            msgspec.json.encode(document(event, self._clock_shift_s)) + b"\n" for event in events
-        )
+        lines, odd = [], 0
+        for event in events:
+            try:
+                lines.append(msgspec.json.encode(document(event, self._clock_shift_s)) + b"\n")
+            except (OverflowError, ValueError, TypeError) as error:
+                odd += 1
+                self._complain(self._path, error, 1)
         try:
-            self._append(self._path, lines)
+            self._append(self._path, b"".join(lines))
         except OSError as error:
             self._sound = False
-            if not self._lost:
-                log.warning("events cannot be written to %s: %s", self._path, error)
-            self._lost += len(events)
+            self._complain(self._path, error, len(lines))
             return
-        if self._lost:
+        if self._lost and not odd:
             log.warning("events are written to %s again; up to %d were lost", self._path, self._lost)
             self._lost = 0
+
+    def _complain(self, path: Path, error: Exception, lost: int) -> None:
+        """Once, until all can be written again."""
+        if not self._lost:
+            log.warning("events cannot be written to %s: %s", path, error)
+        self._lost += lost
 
     def _append(self, path: Path, lines: bytes) -> None:
         if path.exists() and path.stat().st_size > MAX_BYTES:

@@ -20,6 +20,7 @@ from mangrove.model.agents.registration import (
     MAX_WISHES,
     ClientMessage,
     Leave,
+    Migrated,
     Registration,
     Report,
     Sealed,
@@ -33,6 +34,8 @@ MAX_CLIENTS = 100_000
 """Clients whose keys are kept; beyond it those that were silent longest must register again."""
 MAX_SEQUENCE = 1 << 62
 MAX_COUNT = 1 << 53
+MAX_REPEATED = 1 << 32
+"""Copies in one move: so many do not come, and what all moves of all clients come to has 64 bits."""
 MAX_SPAN_S = 3600.0
 FORGET_AFTER_S = 4 * LEASE_S
 
@@ -156,7 +159,7 @@ class LeaseKeys:
         if message.client != sealed.client:
             raise RefusedError(Reason.FORGED_ID)
         self._check_sequence(message.client, message.sequence)
-        if isinstance(message, Report) and not _possible(message):
+        if not _possible(message):
             raise RefusedError(Reason.IMPOSSIBLE)
         known.sequence, known.heard_at = message.sequence, now
         self._known.move_to_end(message.client)
@@ -193,10 +196,14 @@ class LeaseKeys:
             raise RefusedError(Reason.STALE)
 
 
-def _possible(report: Report) -> bool:
-    """Whether a report could be true of any client."""
-    carried = (report.received, report.published, report.withheld)
-    return 0.0 < report.span_s <= MAX_SPAN_S and all(
+def _possible(message: ClientMessage) -> bool:
+    """Whether the figures of a message could be true of any client."""
+    if isinstance(message, Migrated):
+        return 0 <= message.repeated < MAX_REPEATED
+    if not isinstance(message, Report):
+        return True
+    carried = (message.received, message.published, message.withheld)
+    return 0.0 < message.span_s <= MAX_SPAN_S and all(
         _countable(traffic) for part in carried for traffic in part.values()
     )
 

@@ -18,7 +18,8 @@ from mangrove.agent.serving.lease_keys import (
     Reason,
     RefusedError,
 )
-from mangrove.model.agents.registration import Report, Sealed, Signed, Traffic
+from mangrove.model.agents.identity import seal_of
+from mangrove.model.agents.registration import Migrated, Report, Sealed, Signed, Traffic
 
 
 def registered(keys: LeaseKeys, client: SigningClient, now: float = 0.0) -> SigningClient:
@@ -101,6 +102,17 @@ def test_impossible_reports_are_refused(report: dict[str, object]) -> None:
     client = registered(keys, SigningClient())
     impossible: Report = msgspec.structs.replace(client.report(), **report)
     assert refusal(lambda: keys.open_message(client.sealed(impossible), 0.0)) is Reason.IMPOSSIBLE
+
+
+@pytest.mark.parametrize("repeated", [-1, 1 << 32, 1 << 63, 1 << 64])
+def test_more_copies_in_a_move_than_there_can_be_are_refused(repeated: int) -> None:
+    keys = LeaseKeys("here")
+    client = registered(keys, SigningClient())
+    moved = Migrated(client=client.client, sequence=2, session="x-1", key="s1", broker="e2", repeated=7)
+    body = msgspec.json.encode(moved).replace(b'"repeated":7', b'"repeated":%d' % repeated)
+    impossible = Sealed(client=client.client, body=body, seal=seal_of(client.key, body))
+    assert refusal(lambda: keys.open_message(msgspec.json.encode(impossible), 0.0)) is Reason.IMPOSSIBLE
+    assert keys.open_message(client.sealed(moved), 1.0) == moved
 
 
 @given(st.binary(max_size=300))
