@@ -6,7 +6,8 @@ Small files are slow to read, so every few minutes they are merged. The merged f
 replaces, is renamed into place first, and they are deleted second; if the writer dies in between, a reader
 sees from the list which ones to ignore, and the next writer deletes them.
 
-Pages carry checksums, so that damage shows when they are read.
+Pages carry checksums, so that damage shows when they are read. A file that is damaged is not merged: it stays
+where it is, and readers report it.
 
 What is kept in memory is bounded: rows beyond the bound, as when the disk refuses for long, are refused and
 counted. A merge holds a part of the rows at a time.
@@ -14,11 +15,12 @@ counted. A merge holds a part of the rows at a time.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +37,8 @@ PART_PREFIX = "part-"
 MERGED_PREFIX = "merged-"
 
 Row = Mapping[str, object]
+
+log = logging.getLogger(__name__)
 
 
 class LakeWriter:
@@ -148,9 +152,12 @@ class LakeWriter:
         if not parts:
             return
         first = parts[0].name.removeprefix(PART_PREFIX)
-        with appearing_whole(folder / f"{MERGED_PREFIX}{first}") as hidden:
-            _concatenate(parts, hidden)
-        for path in parts:
+        try:
+            with appearing_whole(folder / f"{MERGED_PREFIX}{first}") as hidden:
+                merged = _concatenate(parts, hidden)
+        except pa.ArrowException as error:
+            raise OSError(f"the files in {folder} cannot be merged: {error}") from error
+        for path in merged:
             path.unlink()
 
     def _adopt(self, folder: Path, schema: pa.Schema) -> None:
@@ -178,11 +185,16 @@ def write_whole(table: pa.Table, path: Path) -> None:
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
-    """A hidden path to write to, which becomes `path` when all is written and on the disk."""
+    """A hidden path to write to, which becomes `path` when all is written and on the disk.
+
+    If nothing was written to it, nothing appears.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.tmp")
     try:
         yield hidden
+        if not hidden.exists():
+            return
         with hidden.open("rb") as written:
             os.fsync(written.fileno())
         hidden.replace(path)
@@ -195,18 +207,38 @@ def appearing_whole(path: Path) -> Iterator[Path]:
         os.close(folder)
 
 
-def _concatenate(parts: Sequence[Path], target: Path) -> None:
-    """One file from several, a group of rows in memory at a time."""
-    schema = pq.read_schema(parts[0])
-    metadata = {**(schema.metadata or {}), REPLACES_KEY.encode(): names(parts)}
-    whole = schema.with_metadata(metadata)
-    with pq.ParquetWriter(target, whole, compression="zstd", write_page_checksum=True) as merged:
+def _concatenate(parts: Sequence[Path], target: Path) -> list[Path]:
+    """One file from several, a group of rows in memory at a time; returns those that are in it.
+
+    What cannot be read is not, and without any that can, nothing is written.
+    """
+    merged: list[Path] = []
+    with ExitStack() as stack:
+        writer: pq.ParquetWriter | None = None
         group: list[pa.Table] = []
         for path in parts:
-            group.append(pq.read_table(path, partitioning=None))
-            if sum(table.num_rows for table in group) >= MERGED_GROUP_ROWS or path == parts[-1]:
-                merged.write_table(pa.concat_tables(group).replace_schema_metadata(metadata))
+            if (table := _sound(path)) is not None:
+                if writer is None:
+                    how = {"compression": "zstd", "write_page_checksum": True}
+                    writer = stack.enter_context(pq.ParquetWriter(target, table.schema, **how))
+                group.append(table)
+                merged.append(path)
+            if group and (sum(each.num_rows for each in group) >= MERGED_GROUP_ROWS or path == parts[-1]):
+                assert writer is not None
+                writer.write_table(pa.concat_tables(group))
                 group.clear()
+        if writer is not None:
+            writer.add_key_value_metadata({REPLACES_KEY: names(merged)})
+    return merged
+
+
+def _sound(path: Path) -> pa.Table | None:
+    """The rows of a file, if each of its pages is as it was written."""
+    try:
+        return pq.read_table(path, partitioning=None, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        log.warning("%s stays as it is: %s", path, error)
+        return None
 
 
 def names(paths: Sequence[Path]) -> bytes:

@@ -197,3 +197,76 @@ def test_merging_goes_on_in_groups_and_spares_files_of_another_schema(
     again.close()
     assert details(tmp_path) == list(range(12))
     assert foreign.exists()
+
+
+def flip(path: Path) -> None:
+    """Damage a page: the footer stays as it was."""
+    data = bytearray(path.read_bytes())
+    found = data.index(b"broker_down")
+    data[found : found + 6] = b"BROKER"
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def uncompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(table: pa.Table, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, compression="none", write_page_checksum=True, write_statistics=False)
+
+    monkeypatch.setattr("mangrove.lake.writer.write_whole", write)
+
+
+@pytest.mark.usefixtures("uncompressed")
+@pytest.mark.parametrize("bad", [0, 2, 4])
+def test_a_damaged_file_is_not_merged_and_does_not_hold_up_the_others(tmp_path: Path, bad: int) -> None:
+    writer = LakeWriter(tmp_path, parts_before_merge=5)
+    for number in range(4):
+        writer.add(EVENTS, [event(number)])
+        writer.flush()
+    parts = sorted(tmp_path.rglob("part-*.parquet"))
+    if bad < 4:
+        flip(parts[bad])
+    writer.add(EVENTS, [event(4)])
+    (last,) = writer._write_kept()
+    if bad == 4:
+        flip(last)
+    before = sorted(tmp_path.rglob("part-*.parquet"))[bad].read_bytes()
+    writer.flush()
+    (left,) = tmp_path.rglob("part-*.parquet")
+    assert left.read_bytes() == before
+    (merged,) = tmp_path.rglob("merged-*.parquet")
+    found = pq.read_table(merged, partitioning=None, page_checksum_verification=True)
+    assert found.column("detail").to_pylist() == [str(number) for number in range(5) if number != bad]
+    assert set(found.column("kind").to_pylist()) == {"broker_down"}
+    replaced = pq.read_metadata(merged).metadata[REPLACES_KEY.encode()].decode().split("\n")
+    assert len(replaced) == 4
+    assert left.name not in replaced
+    assert len(list_table(str(tmp_path), EVENTS).files) == 2, (
+        "readers meet the damage, and report it"
+    )
+
+
+@pytest.mark.usefixtures("uncompressed")
+def test_of_damaged_files_alone_nothing_is_made(tmp_path: Path) -> None:
+    writer = LakeWriter(tmp_path)
+    for number in range(2):
+        writer.add(EVENTS, [event(number)])
+        flip(*writer.flush())
+    before = sorted(tmp_path.rglob("*.parquet"))
+    writer.close()
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+
+
+def test_what_cannot_be_merged_is_told_as_the_disk_s_refusals_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(parts: list[Path], target: Path) -> list[Path]:
+        raise pa.ArrowInvalid("not one schema")
+
+    monkeypatch.setattr("mangrove.lake.writer._concatenate", refuse)
+    writer = LakeWriter(tmp_path, parts_before_merge=1)
+    writer.add(EVENTS, [event(0)])
+    with pytest.raises(OSError, match="cannot be merged: not one schema"):
+        writer.flush()
+    assert details(tmp_path) == [0]
+    assert writer.flush() == []
