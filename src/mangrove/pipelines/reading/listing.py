@@ -57,20 +57,35 @@ def list_files(
 ) -> Listing:
     """Check the files of a table, those of some domains and days if asked.
 
-    Footers of `known` files that have the same size and time are not read again.
+    Footers of `known` files that have the same size and time are not read again, if they were read.
     """
     listed = _listed(spark, lake, table).where(_in_question(domains, since_s, until_s))
     before = {(file.uri, file.size_bytes, file.modified_ms): file for file in known}
     kept: list[LakeFile] = []
     if before:
         there = [tuple(row) for row in listed.collect()]
-        kept = [before[row[1:]] for row in there if row[1:] in before]
-        listed = spark.createDataFrame([row for row in there if row[1:] not in before], LISTED)
+        checked = {key: file for key, file in before.items() if not _unchecked(file)}
+        kept = [checked[row[1:]] for row in there if row[1:] in checked]
+        listed = spark.createDataFrame([row for row in there if row[1:] not in checked], LISTED)
     found = [_file(row) for row in _looked_at(listed, lake, table).collect()]
     if any(file.footer.problem == UNCHECKED for file in found):
-        files = [replace(file, footer=Footer(None, holes=True)) for file in found]
+        # Rules that need all footers would judge some files by those of others: none of them counts.
+        files = [replace(file, footer=Footer(None, holes=True)) for file in (*kept, *_counted(found, before))]
         return Listing(lake, table, files, [Skipped(f"{lake}/{table.name}", UNCHECKED)], tuple(files))
     return sorted_out(lake, table, [*kept, *found], lambda paths: _digests(spark, lake, table, paths))
+
+
+def _unchecked(file: LakeFile) -> bool:
+    """Whether nobody could open it when it was listed."""
+    return file.footer.rows is None and not file.footer.problem
+
+
+def _counted(files: Iterable[LakeFile], before: Mapping[tuple[str, int, int], LakeFile]) -> list[LakeFile]:
+    """The files, with the incomplete rows that were counted in them before."""
+    counts = {key: file.incomplete for key, file in before.items()}
+    return [
+        replace(file, incomplete=counts.get((file.uri, file.size_bytes, file.modified_ms))) for file in files
+    ]
 
 
 def shown_path(path: str) -> str:
