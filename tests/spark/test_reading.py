@@ -50,7 +50,7 @@ def plan(frame: DataFrame) -> str:
 
 
 def test_directories_columns_and_groups_of_rows_are_pruned(spark: SparkSession, tmp_path: Path) -> None:
-    root = tmp_path / "a lake%20x"
+    root = tmp_path / "a lake%20x#1"
     for day in (2, 3, 4):
         for domain in ("a", "12"):
             place(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from mangrove.lake.files import LakeFile, Listing, partition_value
 from mangrove.model.telemetry import Column, ColumnType
-from mangrove.pipelines.reading.listing import day
+from mangrove.pipelines.reading.listing import day, table_path
 from mangrove.pipelines.reading.schemas import SPARK_TYPES
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class LakeScan:
 
     def _layout(self, path: str) -> tuple[str, ...]:
         """Names of the partitions that the path below the table's directory tells."""
-        below = path.partition(f"{urlsplit(self.listing.root).path}/{self.listing.table.name}/")[2]
+        below = path.partition(table_path(self.listing.root, self.listing.table))[2]
         return tuple(part.partition("=")[0] for part in below.split("/")[:-1] if "=" in part)
 
     def _in_question(self, uri: str) -> bool:

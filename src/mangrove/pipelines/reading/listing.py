@@ -168,8 +168,14 @@ def _looked_at(listed: DataFrame, lake: str, table: Table) -> DataFrame:
 def placing(lake: str, table: Table) -> Callable[[str], tuple[pafs.FileSystem, str]]:
     """From paths as Hadoop writes them to what Arrow opens."""
     filesystem, base = open_filesystem(lake)
-    within = f"{urlsplit(lake).path}/{table.name}/"
+    within = table_path(lake, table)
     return lambda path: (filesystem, f"{base.rstrip('/')}/{table.name}/{path.partition(within)[2]}")
+
+
+def table_path(lake: str, table: Table) -> str:
+    """What paths of a table's files have in common, without what comes before the path in a URL."""
+    path = urlsplit(lake).path if "://" in lake else lake
+    return f"{path}/{table.name}/"
 
 
 def _batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from mangrove.lake.files import LakeFile, Listing
 from mangrove.lake.footers import Footer
 from mangrove.model.telemetry import DELIVERIES, Table
 from mangrove.pipelines.reading import listing as module
-from mangrove.pipelines.reading.listing import UNCHECKED, list_files
+from mangrove.pipelines.reading.listing import UNCHECKED, list_files, placing, table_path
 
 LAKE = "hdfs://nn/lake"
 
@@ -119,3 +120,15 @@ def test_what_can_be_checked_now_is(workers: Workers) -> None:
     assert found.files[0].footer.rows == 5
     assert workers.list(found.found).files == found.files
     assert workers.looked_at == []
+
+
+@pytest.mark.parametrize("name", ["plain", "with#2", "with?b", "with%20c", "a b"])
+def test_a_path_of_this_machine_is_no_url(name: str, tmp_path: Path) -> None:
+    lake, inner = str(tmp_path / name), "deliveries/date=2026-03-02/domain=a/x.parquet"
+    _, found = placing(lake, DELIVERIES)(f"file:{lake}/{inner}")
+    assert found == f"{lake}/{inner}"
+
+
+def test_of_a_url_the_path_counts() -> None:
+    assert table_path("s3a://bucket/some/lake", DELIVERIES) == "/some/lake/deliveries/"
+    assert table_path("/some/lake?x#y", DELIVERIES) == "/some/lake?x#y/deliveries/"
