@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
 
 from mangrove.model.agents.directory import DirectoryRecord
+from mangrove.model.topics import Mirror
 
 MAX_RECORDS = 20_000
 
 
 class DirectoryView(Mapping[str, DirectoryRecord]):
-    """Records by topic, as pushed by the agent; of each the one of the latest epoch."""
+    """Records by topic, as pushed by the agent; of each the one of the latest epoch, if it is in force."""
 
-    def __init__(self, domain: str) -> None:
+    def __init__(self, domain: str, own: Callable[[str], bool]) -> None:
+        """`own` tells whether a topic concerns this client: of such records none has to give way."""
         self._domain = domain
+        self._own = own
         self._records: dict[str, DirectoryRecord] = {}
         self.ignored: Counter[str] = Counter()
         """Records that were not taken, by reason."""
@@ -28,19 +33,39 @@ class DirectoryView(Mapping[str, DirectoryRecord]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def take(self, records: Iterable[DirectoryRecord]) -> list[DirectoryRecord]:
-        """Take in what is new; those records. The agent tells all, this keeps what there is room for."""
+    def take(self, records: Iterable[DirectoryRecord], *, asked: bool = False) -> list[DirectoryRecord]:
+        """Take in what is new; those records, and those that have given way to them, as if withdrawn.
+
+        The agent tells all, this keeps what there is room for; what was `asked` for and what concerns this
+        client has room before anything else.
+        """
         taken = []
         for record in records:
-            known = self._records.get(record.topic)
+            topic = record.topic
+            known = self._records.get(topic)
             if record.domain != self._domain:
                 self.ignored["other domain"] += 1
             elif known is not None and record.epoch <= known.epoch:
                 if record != known:
                     self.ignored["older epoch"] += 1
-            elif known is None and len(self._records) >= MAX_RECORDS:
-                self.ignored["no room"] += 1
-            else:
-                self._records[record.topic] = record
+            elif not (record.edges or record.publish_at or record.mode):
+                self._records.pop(topic, None)
                 taken.append(record)
+            elif known is not None or len(self._records) < MAX_RECORDS:
+                self._records[topic] = record
+                taken.append(record)
+            elif (asked or self._own(topic)) and (oldest := self._give_way()) is not None:
+                self._records[topic] = record
+                taken += [oldest, record]
+            else:
+                self.ignored["no room"] += 1
         return taken
+
+    def _give_way(self) -> DirectoryRecord | None:
+        """Drop the oldest record that does not concern this client; None if all do."""
+        for topic in list(self._records):
+            record = self._records.pop(topic)
+            if not self._own(topic):
+                return msgspec.structs.replace(record, edges=(), publish_at="", mirror="", mode=Mirror.NONE)
+            self._records[topic] = record  # so that it is not looked at again so soon
+        return None

@@ -34,6 +34,7 @@ from mangrove.model.agents.registration import (
     Assignment,
     BrokerSuspected,
     ClientOrder,
+    ClientRole,
     Leave,
     Migrated,
     Order,
@@ -43,6 +44,8 @@ from mangrove.model.agents.registration import (
     Wish,
 )
 from mangrove.model.agents.usefulness import LimitsOrdered
+from mangrove.model.patterns.cover import has_wildcard
+from mangrove.model.subjects import matches
 from mangrove.model.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
@@ -95,7 +98,7 @@ class Membership:
         self._name = name
         self._member = member
         self._reporting = Reporting(link, identity, member)
-        self.directory = DirectoryView(link.domain)
+        self.directory = DirectoryView(link.domain, self._concerns)
         self.term = 0
         """Of the agent that this client is registered with; 0 if it is not."""
         self.ignored: Counter[str] = Counter()
@@ -103,6 +106,10 @@ class Membership:
         self.refused: dict[str, str] = {}
         """Why wishes are not managed, by key."""
         self._wishes: dict[str, Wish] = {}
+        self._subjects: Counter[str] = Counter()
+        """How many wishes there are of each."""
+        self._published: set[str] = set()
+        """Of them, those that are published on."""
         self._unsaid: dict[str, None] = {}
         self._ended: dict[str, None] = {}
         self._complete = True
@@ -147,6 +154,9 @@ class Membership:
             self.refused[wish.key] = "too many wishes"
             return False
         self._wishes[wish.key] = wish
+        self._subjects[wish.subject] += 1
+        if wish.role is ClientRole.PUBLISHER:
+            self._published.add(wish.subject)
         self._unsaid[wish.key] = None
         self._due.set()
         return True
@@ -171,7 +181,12 @@ class Membership:
 
     def end(self, key: str) -> None:
         """Give a wish up."""
-        if self._wishes.pop(key, None) is not None:
+        wish = self._wishes.pop(key, None)
+        if wish is not None:
+            self._subjects[wish.subject] -= 1
+            if not self._subjects[wish.subject]:
+                del self._subjects[wish.subject]
+                self._published.discard(wish.subject)
             self._unsaid.pop(key, None)
             self._ended[key] = None
             self._due.set()
@@ -294,7 +309,7 @@ class Membership:
                 self._unsaid[key] = None  # the answer came too late: it is served elsewhere
         for key in ended:
             self._ended.pop(key, None)
-        self._take_records(answer.records)
+        self._take_records(answer.records, asked=True)
 
     # -- hearing ------------------------------------------------------------------------------------------
 
@@ -331,10 +346,16 @@ class Membership:
             return
         self._take_records(changes.records)
 
-    def _take_records(self, records: Iterable[DirectoryRecord]) -> None:
-        taken = self.directory.take(records)
+    def _take_records(self, records: Iterable[DirectoryRecord], *, asked: bool = False) -> None:
+        taken = self.directory.take(records, asked=asked)
         if taken:
             self._member.directory_changed(taken)
+
+    def _concerns(self, topic: str) -> bool:
+        """Whether a record of the directory says something of a subject or pattern of this client."""
+        return topic in self._subjects or (
+            has_wildcard(topic) and any(matches(topic, subject) for subject in self._published)
+        )
 
     def _announced(self, data: bytes) -> None:
         try:

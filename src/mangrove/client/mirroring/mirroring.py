@@ -149,8 +149,8 @@ class Mirroring:
         now = _now()
         for subscription in subscriptions:
             record = self._directory.get(subscription.subject)
-            if record is not None:
-                self.subscribers.follow(subscription, record.mode, record.mirror, now)
+            mode, mirror = (Mirror.NONE, "") if record is None else (record.mode, record.mirror)
+            self.subscribers.follow(subscription, mode, mirror, now)
         self._hold_links()
 
     def _hold_links(self) -> None:
