@@ -29,6 +29,7 @@ from mangrove.gateway.letters import (
     sender_of,
     write_letter,
 )
+from mangrove.gateway.retained_states import RetainedStates, State
 from mangrove.model.access.refusals import Crossing
 from mangrove.model.subjects import is_internal, subject_problem
 from mangrove.model.topics import Scope
@@ -46,18 +47,11 @@ MAX_REFUSED = 10_000
 
 SESSION_KEPT = "what other domains publish while the client of a kept MQTT session is away"
 UNREADABLE = "unreadable letter from another gateway"
+TOO_MANY = "more retained messages than one domain may have here"
 BUSY = "too many retained messages at once"
 ODD_SUBJECT = "a retained message on a subject that is too long or malformed for other domains"
 NOT_ALLOWED = "a retained message on a subject that stays in its domain"
 FOREIGN = "a letter in the name of another domain than sent it"
-
-
-class _State(msgspec.Struct, frozen=True):
-    """What is known of a subject."""
-
-    origin: str
-    version: int
-    digest: int  # 0: taken back
 
 
 class _Reload(msgspec.Struct, frozen=True):
@@ -94,7 +88,11 @@ class RetainedMirror:
         self.border = border
         """What may pass between the domains; None: everything."""
         self._border_book = border_book or BorderBook()
-        self._states: dict[str, _State] = {}
+        self._states = RetainedStates(self._may_travel)
+        self._counted_by: tuple[object, object] = (None, None)
+        """The contracts and the border by which figures were added up."""
+        self._overfull: set[str] = set()
+        """Domains that have more than is kept here: their figures differ, and they are not asked again."""
         self._jobs: asyncio.Queue[Letter | _Reload] = asyncio.Queue(MAX_JOBS)
         self._told_anything = False
         self._sessions: set[str] = set()
@@ -128,7 +126,7 @@ class RetainedMirror:
             # No word at all is better than one that is out of date.
             message = msgspec.structs.replace(message, payload=b"")
         message = msgspec.structs.replace(message, origin=self._domain, version=version)
-        self._states[message.subject] = _State(self._domain, version, _digest(message))
+        self._states.put(message.subject, State(self._domain, version, _digest(message)))
         self._tell(message, self._reachable())
 
     def _too_large(self, message: RetainedMessage) -> bool:
@@ -158,11 +156,12 @@ class RetainedMirror:
         return decision.allowed
 
     def _may_travel(self, subject: str, to: str = "") -> bool:
+        if is_internal(subject) or subject_problem(subject, wildcards=False):
+            return False
+        contract = self._rules.contract_of(subject)
         return (
-            not is_internal(subject)
-            and not subject_problem(subject, wildcards=False)
-            and self._rules.contract_of(subject).scope is not Scope.DOMAIN
-            and self._rules.contract_of(subject).transform is None
+            contract.scope is not Scope.DOMAIN
+            and contract.transform is None
             and (not to or self.border is None or self.border.leaving_for(to, subject).allowed)
         )
 
@@ -196,7 +195,8 @@ class RetainedMirror:
                     case Retained(message):
                         await self._keep(message)
                     case Summary(origin, messages, digest):
-                        if (messages, digest) != self._figures(origin):
+                        others = (messages, digest) != self._figures(origin)
+                        if others and origin not in self._overfull:
                             self._send(origin, write_letter(Ask(self._domain)))
                     case Ask(asker):
                         await self._resend(asker)
@@ -214,13 +214,15 @@ class RetainedMirror:
 
     async def _reload(self) -> None:
         self._states.clear()
+        self._overfull.clear()
         async for message in self._store.read():
             if self._too_large(message):
                 continue
             origin = message.origin or self._domain
             # What was published meanwhile is known already, and newer.
-            self._states.setdefault(message.subject, _State(origin, message.version, _digest(message)))
-        self._summarise_to(self._reachable())
+            if self._states.get(message.subject) is None:
+                self._states.put(message.subject, State(origin, message.version, _digest(message)))
+        await self._summarise_to(self._reachable())
 
     async def _keep(self, message: RetainedMessage) -> None:
         if not self._may_travel(message.subject) or message.origin == self._domain:
@@ -229,7 +231,7 @@ class RetainedMirror:
         if not self._passes(Crossing.ENTER, message.origin, message.subject):
             self._note_refused(message)
             return
-        state = _State(message.origin, message.version, _digest(message))
+        state = State(message.origin, message.version, _digest(message))
         known = self._states.get(message.subject)
         if known is not None:
             same = known.origin == state.origin
@@ -237,9 +239,14 @@ class RetainedMirror:
                 return
             if not same and (known.version, known.origin) > (state.version, state.origin):
                 return
-        if message.payload or known is not None:
-            await self._store.write(message)
-        self._states[message.subject] = state
+        elif not message.payload:
+            return  # there was nothing to be taken back
+        elif not self._states.room_for(message.origin):
+            self._overfull.add(message.origin)
+            self._ledger.drop(message.subject, TOO_MANY)
+            return
+        await self._store.write(message)
+        self._states.put(message.subject, state)
 
     async def _resend(self, asker: str) -> None:
         """Send all that clients of this domain have retained, and which subjects that are."""
@@ -277,12 +284,7 @@ class RetainedMirror:
         for key in list(self._refused):
             if key[0] == listing.origin and taken_back(key[1]):
                 del self._refused[key]
-        gone = [
-            subject
-            for subject, state in self._states.items()
-            if state.origin == listing.origin and state.digest and taken_back(subject)
-        ]
-        for subject in gone:
+        for subject in filter(taken_back, self._states.there_from(listing.origin)):
             await self._keep(
                 RetainedMessage(subject=subject, payload=b"", origin=listing.origin, version=time_ns())
             )
@@ -298,25 +300,25 @@ class RetainedMirror:
             now_reachable = self._reachable()
             if loop.time() >= due:
                 due += SUMMARY_S
-                self._summarise_to(now_reachable)
+                await self._summarise_to(now_reachable)
             elif now_reachable - before:
-                self._summarise_to(now_reachable - before)
+                await self._summarise_to(now_reachable - before)
             before = now_reachable
 
-    def _summarise_to(self, domains: frozenset[str]) -> None:
-        same = self._figures(self._domain) if self.border is None else None
+    async def _summarise_to(self, domains: frozenset[str]) -> None:
         for domain in domains:
-            figures = same or self._figures(self._domain, domain)
+            figures = self._figures(self._domain, "" if self.border is None else domain)
             if figures[0] or self._told_anything:
                 self._send(domain, write_letter(Summary(self._domain, *figures)))
+            await asyncio.sleep(0)  # to add them up anew, under other rules, takes a while for each
 
     def _figures(self, origin: str, to: str = "") -> tuple[int, int]:
         """How many subjects a domain has a message for that may go to another, and a digest of them all."""
-        count = digest = 0
-        for subject, state in self._states.items():
-            if state.origin == origin and state.digest and self._may_travel(subject, to):
-                count += 1
-                digest ^= state.digest
+        counted_by = (self._rules.contracts, self.border)
+        if any(one is not other for one, other in zip(counted_by, self._counted_by, strict=True)):
+            self._counted_by = counted_by
+            self._states.count_anew()
+        count, digest = self._states.figures(origin, to)
         for (refused_from, _), refused in self._refused.items():
             if refused_from == origin:
                 count += 1

@@ -6,16 +6,33 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+import pytest
 from tests.kit.access import rule, rules
 from tests.kit.waiting import eventually
 
 from mangrove.broker.retained import RetainedMessage, RetainedStoreOwner, StoreError
 from mangrove.gateway.access.border_book import BorderBook
 from mangrove.gateway.ledger import Ledger
-from mangrove.gateway.letters import Ask, Letter, Listing, Retained, Summary, read_letters, write_letter
-from mangrove.gateway.retained import FOREIGN, NOT_ALLOWED, SESSION_KEPT, UNREADABLE, RetainedMirror
+from mangrove.gateway.letters import (
+    Ask,
+    Letter,
+    Listing,
+    Retained,
+    Summary,
+    read_letters,
+    write_letter,
+)
+from mangrove.gateway.retained import (
+    FOREIGN,
+    NOT_ALLOWED,
+    SESSION_KEPT,
+    TOO_MANY,
+    UNREADABLE,
+    RetainedMirror,
+)
 from mangrove.model.access.refusals import Crossing
 from mangrove.model.access.rules import AccessRules, Action
+from mangrove.model.subjects import LETTER_SUBJECT
 from mangrove.model.topics import Contract, Scope, TopicRules
 from mangrove.overlay.forwarding.border import border_of
 
@@ -118,6 +135,33 @@ async def test_set_replaced_and_deleted_everywhere() -> None:
         await domains.see(a={}, b={}, c={})
 
 
+async def test_a_domain_that_has_too_many_is_cut_short_and_not_asked_for_them_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mangrove.gateway.retained_states.MAX_OF_DOMAIN", 3)
+    async with Domains("a", "b") as domains:
+        for number in range(5):
+            domains.stores["a"].publish(f"s.{number}", b"x", 1)
+        for number in range(50):  # nothing of these is there to be taken back
+            gone = RetainedMessage(subject=f"never.{number}", payload=b"", origin="a", version=2)
+            domains.mirrors["b"].take_from("a", write_letter(Retained(gone)))
+        await domains.see(b={f"s.{number}": b"x" for number in range(3)})
+        assert len(domains.mirrors["b"]._states) == 3
+        counts = []
+        for _ in range(4):  # it may have read its store anew at first, and so have asked once more
+            await domains.mirrors["a"]._summarise_to(frozenset("b"))
+            await asyncio.sleep(0.05)
+            counts.append(domains.ledgers["b"].dropped[TOO_MANY])
+        assert counts[0] >= 2
+        assert len(set(counts[1:])) == 1
+
+
+def test_values_in_values_without_end_are_unreadable() -> None:
+    deep = b"\x93\xa3ask\xa1a" + b"\x91" * 5_000 + b"\xc0"
+    line = f"LMSG {LETTER_SUBJECT} {len(deep)}\r\n".encode()
+    assert read_letters(line + deep + b"\r\n") == ([], 1)
+
+
 async def test_a_domain_that_was_away_catches_up_with_changes_and_deletions() -> None:
     async with Domains("a", "b") as domains:
         for number in range(1200):
@@ -166,7 +210,7 @@ async def test_what_may_not_leave_for_a_domain_is_told_to_the_others_alone() -> 
         await domains.see(a=all_of_it, b={"other": b"2"}, c=all_of_it)
         (row,) = domains.books["a"].figures()
         assert (row.rule, row.crossing, row.domain, row.count) == ("access[0]", Crossing.LEAVE, "b", 1)
-        domains.mirrors["a"]._summarise_to(frozenset("bc"))
+        await domains.mirrors["a"]._summarise_to(frozenset("bc"))
         await asyncio.sleep(0.05)
         assert domains.visible("b") == {"other": b"2"}, "nobody thinks that something got lost"
         assert not domains.books["b"].figures()
@@ -180,11 +224,11 @@ async def test_what_a_gateway_should_not_have_told_is_refused_and_not_asked_for_
         await asyncio.sleep(0.05)
         assert domains.visible("b") == {"news.x": b"own"}, "it does not take the place of the own"
         before = domains.books["b"].total
-        domains.mirrors["a"]._summarise_to(frozenset("b"))
+        await domains.mirrors["a"]._summarise_to(frozenset("b"))
         await asyncio.sleep(0.05)
         assert domains.books["b"].total == before == 2
         domains.stores["a"].publish("news.y", b"", 3)
-        domains.mirrors["a"]._summarise_to(frozenset("b"))
+        await domains.mirrors["a"]._summarise_to(frozenset("b"))
         await asyncio.sleep(0.05)
         assert domains.mirrors["b"]._figures("a") == domains.mirrors["a"]._figures("a")
 
