@@ -81,7 +81,6 @@ from mangrove.overlay.protocol.control_messages import (
 from mangrove.overlay.protocol.frames import PROTOCOL_VERSION, Frame, FrameError, FrameType
 from mangrove.overlay.protocol.greeting import check_hello, make_hello
 from mangrove.overlay.protocol.signed import Signed
-from mangrove.overlay.protocol.signed_bodies import signed_message
 from mangrove.overlay.routes.effective_contracts import EffectiveContracts
 from mangrove.overlay.routes.route_manager import RouteManager
 from mangrove.overlay.routes.session_asks import SessionAsks
@@ -747,18 +746,19 @@ class OverlayEngine(HeadSide, DataSide, Accounts):
     ) -> list[Instruction]:
         if not self._notary.secured:
             raise FrameError("the peer signs what it says, and this gateway has no keys")
-        message = signed_message(frame_type, signed)
-        match message:
-            case LinkStateAd():
+        match self._notary.read(peer, frame_type, signed):
+            case None:
+                return []
+            case LinkStateAd() as message:
                 instructions = self._network.receive_ad(peer, message, signed, now)
                 if self._link_state.epoch_of(message.origin) == message.epoch:
                     instructions += self._ask_again(message.origin)
                 return instructions
-            case DangerNotice():
+            case DangerNotice() as message:
                 return self._network.receive_danger(peer, message, signed, now)
-            case RouteSetup():
+            case RouteSetup() as message:
                 return self._receive_route(peer, message, signed, now)
-            case VersionNotice():
+            case VersionNotice() as message:
                 return self._receive_version(peer, message, signed, now)
 
     def _ask_again(self, origin: str) -> list[Instruction]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
@@ -31,8 +31,10 @@ MAX_EXAMPLES = 10
 WARN_AT = 0.8
 MAX_ASSEMBLIES = 4
 """Snapshots that one neighbour may have begun and not ended, where domains have keys."""
-MAX_LATER = 4096
+MAX_LATER, MAX_LATER_BYTES = 4096, 16 << 20
 """Changes that are kept while their base is under way."""
+SUBJECT_BYTES = 64
+"""What a subject takes beside its text."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9/:=@+~#-][\w/:=@+~#-]*(\.[\w/:=@+~#-]+)*", re.ASCII)
 """Most subjects; the others are judged by the full rules."""
@@ -90,17 +92,20 @@ class InterestChange:
 class _Later:
     """Changes whose base is under way. Those that find no room are not kept, but known to be missing."""
 
-    __slots__ = ("newest", "updates")
+    __slots__ = ("_size_bytes", "newest", "updates")
 
     def __init__(self) -> None:
         self.updates: list[InterestUpdate] = []
         self.newest = (-1, -1)
+        self._size_bytes = 0
 
     def keep(self, update: InterestUpdate) -> None:
         """Another one came."""
         self.newest = max(self.newest, _stamp(update))
-        if len(self.updates) < MAX_LATER:
+        size_bytes = sum(SUBJECT_BYTES + len(subject) for subject in chain(update.added, update.removed))
+        if len(self.updates) < MAX_LATER and self._size_bytes + size_bytes <= MAX_LATER_BYTES:
             self.updates.append(update)
+            self._size_bytes += size_bytes
 
 
 class InterestDatabase:

@@ -28,6 +28,7 @@ from mangrove.overlay.protocol.frames import Frame, FrameError, FrameType, Name
 from mangrove.overlay.protocol.signed import InterestStatement, Signed
 from mangrove.overlay.protocol.signed_bodies import (
     Signable,
+    SignedMessage,
     changed_wants,
     interest_statement,
     signed_frame,
@@ -35,7 +36,7 @@ from mangrove.overlay.protocol.signed_bodies import (
     words,
 )
 from mangrove.overlay.trust.frame_tags import content, proves_origin, tags_for
-from mangrove.overlay.trust.refusals import Refusal, Refusals
+from mangrove.overlay.trust.refusals import NOBODY, Refusal, Refusals
 from mangrove.overlay.trust.table_hash import digest_of
 from mangrove.overlay.trust.trust import Judgement, Trust
 
@@ -45,6 +46,11 @@ MAX_APART_S = 300.0
 LINK_STATE, DANGER, INTEREST, ROUTE, DATA = "link state", "notice of a region", "interest", "route", "data"
 VERSION = "notice about versions"
 """What may be refused."""
+_SUBJECTS = {
+    FrameType.LINK_STATE: f"{LINK_STATE} or {DANGER}",
+    FrameType.ROUTE: ROUTE,
+    FrameType.VERSIONS: VERSION,
+}
 
 
 class _Kept(NamedTuple):
@@ -210,6 +216,17 @@ class Notary:
     def refuse(self, peer: str, origin: str, what: str, why: Refusal, detail: str = "") -> None:
         """Count and tell that something was not believed."""
         self.refusals.note(peer, origin, what, why, self.now, detail)
+
+    def read(self, peer: str, frame_type: FrameType, signed: Signed) -> SignedMessage | None:
+        """What was signed; None, and refused, if it says nothing that can be read.
+
+        Its origin has chosen the words: the link to an honest neighbour who hands them on is not closed.
+        """
+        try:
+            return signed_message(frame_type, signed)
+        except FrameError as error:
+            self.refuse(peer, NOBODY, _SUBJECTS[frame_type], Refusal.IMPOSSIBLE, error.message)
+            return None
 
     def judged(self, peer: str, origin: str, what: str, signed: Signed) -> Judgement | None:
         """How old something is that its origin has signed; None if it was refused."""

@@ -87,6 +87,21 @@ def test_an_odd_snapshot_does_not_hide_the_next_gap() -> None:
     assert database.receive(update(3, ["y"]), "c") == (None, True)
 
 
+def test_changes_that_wait_are_bounded_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by what is withdrawn, which nobody need ever have wanted."""
+    monkeypatch.setattr("mangrove.overlay.interest.interest_database.MAX_LATER_BYTES", 1000)
+    database = InterestDatabase("a", "ab", epoch=1)
+    for version in (3, 4, 5):
+        withdrawn = InterestUpdate(
+            origin="b", epoch=1, version=version, snapshot=False, added=[], removed=["x" * 400]
+        )
+        database.receive(withdrawn, "c")
+    assert [len(each.updates) for each in database._later.values()] == [2]
+    change, gap = database.receive(update(1, ["v1"], snapshot=True), "c")
+    assert change is not None
+    assert gap, "version 5 came, and was not kept"
+
+
 def test_changes_that_found_no_room_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mangrove.overlay.interest.interest_database.MAX_LATER", 2)
     database = InterestDatabase("a", "ab", epoch=1)

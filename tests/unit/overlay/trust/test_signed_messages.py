@@ -260,8 +260,22 @@ def test_interest_in_anothers_name_is_refused(book: KeyBook, reader: OverlayEngi
 def test_a_statement_of_one_kind_does_not_pass_for_another(book: KeyBook, reader: OverlayEngine) -> None:
     signed = book.update("c", 1, ["x"]).statement
     assert signed is not None
-    with pytest.raises(FrameError, match="malformed words"):
-        tell(reader, "b", signed_frame(FrameType.LINK_STATE, signed))
+    tell(reader, "b", signed_frame(FrameType.LINK_STATE, signed))
+    (event,) = refused(reader)
+    assert "cannot say this" in event.reason
+
+
+def test_words_that_cannot_be_read_do_not_cut_off_who_hands_them_on(
+    book: KeyBook, reader: OverlayEngine
+) -> None:
+    """Whether they can be read may depend on the reader: an honest neighbour may have believed them."""
+    said = b"\x92\xaalink_state" + b"\x91" * 5_000 + b"\xc0"
+    for frame_type in (FrameType.LINK_STATE, FrameType.ROUTE, FrameType.VERSIONS):
+        signed = Signed(said=said, at_ns=BEGAN_NS, signature=b"s" * 64, credential=b"c")
+        assert tell(reader, "b", signed_frame(frame_type, signed)) == []
+    assert {event.peer for event in refused(reader)} == {"b"}
+    with pytest.raises(FrameError, match="malformed"):
+        tell(reader, "b", Frame(FrameType.GOODBYE, b"\x81\xa4deep" + b"\x91" * 5_000 + b"\xc0"))
 
 
 def test_an_origin_that_wants_what_nobody_may_want_is_refused_whole(
