@@ -47,12 +47,14 @@ class EngineTimer:
         else.
         """
         self.stop()
-        self._carry_out(self._engine.handle_timer(monotonic()))
-        self._sealed.tell(monotonic())
-        self._events.write()
-        self._arrivals.expire(monotonic())
-        self._audit.settle()
-        self.set()
+        try:
+            self._carry_out(self._engine.handle_timer(monotonic()))
+            self._sealed.tell(monotonic())
+            self._events.write()
+            self._arrivals.expire(monotonic())
+            self._audit.settle()
+        finally:  # whatever went wrong: without heartbeats all neighbours would give this gateway up
+            self.set()
 
     def set(self) -> None:
         """Come back when something is due; never later than was said before."""

@@ -88,7 +88,7 @@ class AuditFile:
             if self._size >= self._max_bytes:
                 self._continue()
             self._append(kind, facts, times, since)
-        except OSError as error:
+        except (OSError, InputError) as error:
             self.failed += 1
             log.warning("the audit log %s cannot be written: %s", self._path, error)
 
@@ -151,6 +151,13 @@ class AuditFile:
                 ) from None
             return descriptor
 
+    def _reopen(self) -> None:
+        """Another file has the name by now, or none. The one before is held until there is one to write."""
+        self._path.parent.mkdir(mode=OWNER_FOLDER, parents=True, exist_ok=True)
+        opened = self._open(0.0)
+        os.close(self._descriptor)
+        self._descriptor = opened
+
     def _recover(self) -> None:
         """Find the end of the chain that earlier lives left."""
         content = self._path.read_bytes()
@@ -189,8 +196,7 @@ class AuditFile:
             return
         expected = self._size
         if not same:
-            os.close(self._descriptor)
-            self._descriptor = self._open(0.0)
+            self._reopen()
         found = self._size = os.fstat(self._descriptor).st_size
         self._torn = self._unfinished()
         self._account_for_torn()
@@ -207,8 +213,8 @@ class AuditFile:
         """The file is full: go on in a new one, and let the oldest go."""
         first = _first_number(self._path)
         self._path.rename(self._path.with_name(f"{self._path.name}.{first:012d}"))
-        os.close(self._descriptor)
-        self._descriptor, self._size = self._open(0.0), 0
+        self._reopen()
+        self._size = 0
         full = files_of(self._path)[:-1]
         gone, kept = full[: -self._kept_files], full[-self._kept_files :]
         # What may be gone is said before it goes, so that a crash between the two looks like nothing else.

@@ -8,6 +8,7 @@ from time import monotonic
 
 import pytest
 from tests.kit.engines import federation, with_links
+from tests.kit.waiting import eventually
 
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.life.engine_timer import MAX_TICK_S, EngineTimer
@@ -68,6 +69,29 @@ async def test_what_is_due_earlier_brings_it_back_earlier_and_what_is_due_later_
     assert began + MAX_TICK_S <= set_for[0] <= monotonic() + MAX_TICK_S, "it looks now and then"
     assert set_for[1] >= began + 0.3 * MAX_TICK_S
     assert set_for[1] < set_for[0]
+
+
+async def test_it_comes_back_whatever_goes_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without heartbeats all neighbours would give this gateway up."""
+    timed = Timed(monkeypatch)
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+
+    def fail(_: float) -> list[Instruction]:
+        monkeypatch.undo()
+        raise LookupError("nobody thought of this")
+
+    monkeypatch.setattr(timed.timer._engine, "handle_timer", fail)
+    timed.due = 0.0
+    timed.timer.set()
+
+    async def came_back() -> bool:
+        return bool(timed.ticks)
+
+    await eventually(came_back, "it should come back", 5.0)
+    timed.timer.stop()
+    asyncio.get_running_loop().set_exception_handler(None)
+    assert [type(each["exception"]) for each in told] == [LookupError]
 
 
 async def test_it_tells_of_what_happened_and_is_silent_when_it_was_stopped(

@@ -189,6 +189,30 @@ def test_a_link_to_another_file_is_not_followed(path: Path) -> None:
     assert target.read_bytes() == b"precious"
 
 
+def test_a_log_that_cannot_be_opened_any_more_is_counted_and_costs_no_other_file(
+    path: Path, tmp_path: Path
+) -> None:
+    """As when somebody puts a link in its place while the process runs: what it has open is left alone."""
+    with AuditFile(path, "oslo-gateway") as log:
+        log.write(AuditKind.PROCESS_STARTED, {})
+        path.rename(tmp_path / "aside")
+        path.symlink_to(tmp_path / "elsewhere")
+        log.write(AuditKind.PROCESS_STARTED, {})
+        reading, writing = os.pipe()
+        log.write(AuditKind.PROCESS_STARTED, {})
+        assert log.failed == 2
+        os.write(writing, b"still open")
+        assert os.read(reading, 20) == b"still open"
+        os.close(reading)
+        os.close(writing)
+        path.unlink()
+        path.parent.rename(tmp_path / "folder aside")
+        log.write(AuditKind.PROCESS_STARTED, {})
+        assert log.failed == 2
+    assert not (tmp_path / "elsewhere").exists()
+    assert AuditKind.LOG_CHANGED in {entry.kind for entry in entries_in(path)}
+
+
 def test_two_processes_cannot_write_one_file(path: Path) -> None:
     with (
         AuditFile(path, "oslo-gateway"),
