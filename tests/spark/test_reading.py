@@ -119,6 +119,9 @@ def test_what_is_of_no_use_is_named_and_the_rest_is_read(spark: SparkSession, tm
     data = bytearray(bad.read_bytes())
     data[40:4000] = bytes(3960)
     bad.write_bytes(data)
+    nowhen = tmp_path / "topic_rates" / "date=unknown" / "domain=a" / "late.parquet"
+    nowhen.parent.mkdir(parents=True)
+    place(tmp_path, "late", rates(range(30, 37))).rename(nowhen)
     found = open_rows(spark, lake(str(tmp_path)), TOPIC_RATES)
     assert unharmed(lambda: found.frame.toArrow().num_rows, found) == 12
     told = {Path(each.path): (each.rows, each.reason) for each in found.report()}
@@ -130,7 +133,8 @@ def test_what_is_of_no_use_is_named_and_the_rest_is_read(spark: SparkSession, tm
     assert told[holes] == (2, "rows without a value where one is needed")
     assert told[bad][0] == 5000
     assert told[bad][1].startswith("damaged (")
-    assert len(told) == 6
+    assert told[nowhen] == (7, "date=unknown is no day as directories are named: date=YYYY-MM-DD")
+    assert len(told) == 7
 
 
 def test_a_file_that_is_merged_away_meanwhile_costs_no_row(spark: SparkSession, tmp_path: Path) -> None:

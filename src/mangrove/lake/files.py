@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -157,14 +158,14 @@ def sorted_out(
     found: Iterable[LakeFile],
     digests: Callable[[Sequence[str]], Mapping[str, bytes]],
 ) -> Listing:
-    """Leave out files that are of no use, that a merged file replaces, and copies of others.
+    """Leave out files that are of no use or of no day, that a merged file replaces, and copies of others.
 
     `digests` is asked for the contents of files whose footers agree.
     """
     listing = Listing(root, table, found=tuple(sorted(found, key=lambda file: file.path)))
     good = []
     for file in listing.found:
-        if problem := file.footer.problem or file.damage:
+        if problem := file.footer.problem or file.damage or day_problem(file.path, table):
             listing.skipped.append(Skipped(file.path, problem, file.footer.rows))
         else:
             good.append(file)
@@ -188,6 +189,23 @@ def sorted_out(
     listing.files.sort(key=lambda file: file.path)
     listing.skipped.sort(key=lambda each: each.path)
     return listing
+
+
+def day_problem(path: str, table: Table) -> str:
+    """Why a file's directory is of no day; empty if it is: names of other forms sort in ways of their own."""
+    below = f"/{path.rpartition(f'/{table.name}/')[2]}"
+    name = partition_value(below, "date")
+    if name is None or is_day(name):
+        return ""
+    return f"date={name} is no day as directories are named: date=YYYY-MM-DD"
+
+
+def is_day(name: str) -> bool:
+    """Whether this is a day of the calendar, written as the lake's directories are."""
+    try:
+        return date.fromisoformat(name).isoformat() == name
+    except ValueError:
+        return False
 
 
 def digest(filesystem: pafs.FileSystem, path: str) -> bytes:

@@ -16,6 +16,8 @@ from mangrove.lake.schemas import readable_as
 from mangrove.model.telemetry import REPLACES_KEY, SCHEMA_VERSION, VERSION_KEY, ColumnType, Table
 
 READ_ERRORS = (pa.ArrowException, OSError)
+# A time that Python's calendar does not have, a text that is no UTF-8.
+BOUND_ERRORS = (pa.ArrowException, OverflowError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,13 @@ def read_footer(filesystem: pafs.FileSystem, path: str, table: Table, *, has_dom
     if problem := schema_problem(schema, table, has_domain=has_domain):
         return Footer(metadata.num_rows, problem)
     replaces = keys.get(REPLACES_KEY.encode(), b"").decode(errors="replace")
-    first_s, last_s = _seconds(metadata)
+    try:
+        fingerprint, (first_s, last_s) = _fingerprint(metadata), _seconds(metadata)
+    except BOUND_ERRORS as error:
+        return Footer(metadata.num_rows, f"bounds of its values are no values ({first_line(error)})")
     return Footer(
         metadata.num_rows,
-        fingerprint=_fingerprint(metadata),
+        fingerprint=fingerprint,
         replaces=tuple(name for name in replaces.split("\n") if name),
         narrow=_narrow(metadata, schema, table),
         holes=_holes(metadata, schema, table),

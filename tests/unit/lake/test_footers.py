@@ -44,3 +44,15 @@ def test_a_file_may_not_tell(tmp_path: Path) -> None:
     for found in (silent, empty, old):
         assert (found.first_s, found.last_s) == (None, None)
         assert not found.problem
+
+
+def test_times_that_no_calendar_has_are_a_reason(tmp_path: Path) -> None:
+    schema = arrow_schema(TOPIC_RATES)
+    values: dict[str, list[object]] = {name: [0] for name in schema.names}
+    values |= {name: ["x"] for name in ("broker", "topic", "domain")}
+    # Nanoseconds, where microseconds were meant.
+    values["ts"] = [START_S * 10**9]
+    pq.write_table(pa.Table.from_pydict(values, schema=schema), tmp_path / "a.parquet")
+    found = read_footer(pafs.LocalFileSystem(), str(tmp_path / "a.parquet"), TOPIC_RATES, has_domain=True)
+    assert found.rows == 1
+    assert found.problem.startswith("bounds of its values are no values (")

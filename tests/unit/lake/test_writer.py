@@ -241,9 +241,7 @@ def test_a_damaged_file_is_not_merged_and_does_not_hold_up_the_others(tmp_path: 
     replaced = pq.read_metadata(merged).metadata[REPLACES_KEY.encode()].decode().split("\n")
     assert len(replaced) == 4
     assert left.name not in replaced
-    assert len(list_table(str(tmp_path), EVENTS).files) == 2, (
-        "readers meet the damage, and report it"
-    )
+    assert len(list_table(str(tmp_path), EVENTS).files) == 2, "readers meet the damage, and report it"
 
 
 @pytest.mark.usefixtures("uncompressed")

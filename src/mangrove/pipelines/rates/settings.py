@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from mangrove.errors import InputError
-from mangrove.lake.files import LakeFile, partition_value
+from mangrove.lake.files import LakeFile, is_day, partition_value
 from mangrove.pipelines.rates.blocks import EPOCH
 from mangrove.pipelines.rates.peaks import Span
 from mangrove.pipelines.reading.listing import day
@@ -39,6 +39,8 @@ class ProfileSettings:
     def concerns(self, path: str) -> bool:
         """Whether a file is of a day and a domain in question, or tells neither."""
         date, domain = partition_value(path, "date"), partition_value(path, "domain")
+        if date is not None and not is_day(date):
+            date = None
         return (
             (self.domains is None or domain is None or domain in self.domains)
             and (self.since_s is None or date is None or date >= day(self.since_s))

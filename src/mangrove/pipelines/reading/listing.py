@@ -24,6 +24,7 @@ from mangrove.lake.files import (
     Listing,
     MissingTableError,
     Skipped,
+    day_problem,
     digest,
     missing_table,
     open_filesystem,
@@ -71,7 +72,10 @@ def list_files(
     if any(file.footer.problem == UNCHECKED for file in found):
         # Rules that need all footers would judge some files by those of others: none of them counts.
         files = [replace(file, footer=Footer(None, holes=True)) for file in (*kept, *_counted(found, before))]
-        return Listing(lake, table, files, [Skipped(f"{lake}/{table.name}", UNCHECKED)], tuple(files))
+        days = {file.path: problem for file in files if (problem := day_problem(file.path, table))}
+        skipped = [Skipped(f"{lake}/{table.name}", UNCHECKED), *(Skipped(*each) for each in days.items())]
+        usable = [file for file in files if file.path not in days]
+        return Listing(lake, table, usable, skipped, tuple(files))
     return sorted_out(lake, table, [*kept, *found], lambda paths: _digests(spark, lake, table, paths))
 
 
@@ -126,17 +130,18 @@ def _missing(lake: str, table: Table) -> InputError:
 
 
 def _in_question(domains: frozenset[str] | None, since_s: float | None, until_s: float | None) -> Column:
-    """By directory; files whose path tells neither domain nor date are always in question."""
+    """By directory; files whose path tells no domain, or no day, are always in question."""
     from pyspark.sql import functions as f
 
     condition = f.lit(True)
     domain, date = (f.regexp_extract("path", f"/{name}=([^/]+)/", 1) for name in ("domain", "date"))
     if domains is not None:
         condition &= domain.isin("", *sorted(domains))
+    undated = ~date.rlike(r"^\d{4}-\d{2}-\d{2}$")
     if since_s is not None:
-        condition &= (date == "") | (date >= day(since_s))
+        condition &= undated | (date >= day(since_s))
     if until_s is not None:
-        condition &= (date == "") | (date <= day(until_s))
+        condition &= undated | (date <= day(until_s))
     return condition
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
-from mangrove.lake.files import MissingTableError, Skipped, partition_value
+from mangrove.lake.files import MissingTableError, Skipped, is_day, partition_value
 from mangrove.model.telemetry import Table
 from mangrove.pipelines.reading.listing import day
 from mangrove.pipelines.reading.rows import Rows
@@ -98,8 +98,10 @@ class Partial:
     def _touches(self, path: str) -> bool:
         date = partition_value(path, "date")
         since_s, until_s = self._period.since_s, self._period.until_s
-        return date is None or (
-            (since_s is None or date >= day(since_s)) and (until_s is None or date <= day(until_s))
+        return (
+            date is None
+            or not is_day(date)
+            or ((since_s is None or date >= day(since_s)) and (until_s is None or date <= day(until_s)))
         )
 
 

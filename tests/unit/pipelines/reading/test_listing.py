@@ -71,8 +71,8 @@ class Workers:
         monkeypatch.setattr(module, "_looked_at", look)
         monkeypatch.setattr(module, "_digests", digests)
 
-    def put(self, name: str, footer: Footer | None = None) -> str:
-        path = f"{LAKE}/{DELIVERIES.name}/date=2026-03-02/domain=a/{name}.parquet"
+    def put(self, name: str, footer: Footer | None = None, date: str = "2026-03-02") -> str:
+        path = f"{LAKE}/{DELIVERIES.name}/date={date}/domain=a/{name}.parquet"
         self.there.append((path, path, 100, 1000))
         if footer is not None:
             self.footers[path] = footer
@@ -101,6 +101,14 @@ def test_where_footers_cannot_be_checked_no_file_is_lost_from_run_to_run(workers
         assert [file.path for file in found.files] == paths
         assert all(file.footer == Footer(None, holes=True) for file in found.files)
         assert [each.reason for each in found.skipped] == [UNCHECKED]
+
+
+def test_a_directory_of_no_day_is_told_where_footers_cannot_be_checked_too(workers: Workers) -> None:
+    good, odd = workers.put("one"), workers.put("one", date="unknown")
+    found = workers.list()
+    assert [file.path for file in found.files] == [good]
+    assert [each.path for each in found.skipped] == [f"{LAKE}/{DELIVERIES.name}", odd]
+    assert len(found.found) == 2
 
 
 def test_footers_that_were_checked_once_do_not_count_beside_some_that_cannot_be(workers: Workers) -> None:
