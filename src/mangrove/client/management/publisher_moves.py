@@ -40,6 +40,7 @@ class PublisherMoves:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._targets: dict[str, ClientConnection] = {}
         """Where subjects are moving to."""
+        self._closed = False
 
     def wire_of(self, subject: str) -> ClientConnection:
         """Where a subject is published."""
@@ -63,7 +64,8 @@ class PublisherMoves:
         self._want(subject, url, order)
 
     async def close(self) -> None:
-        """End all moves; what is kept goes where it went before."""
+        """End all moves, for good; what is kept goes where it went before."""
+        self._closed = True
         self._wanted.clear()
         for task in list(self._running.values()):
             task.cancel()
@@ -71,6 +73,8 @@ class PublisherMoves:
                 await task
 
     def _want(self, subject: str, url: str, order: Order | None) -> None:
+        if self._closed:
+            return  # nobody would close what it is published at
         overtaken = self._wanted.get(subject, ("", None))[1]
         if overtaken is not None and (order is None or order.session != overtaken.session):
             self._moved(partial(migrated, overtaken, "", OVERTAKEN, 0.0, 0), OVERTAKEN)

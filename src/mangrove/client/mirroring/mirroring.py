@@ -85,6 +85,8 @@ class Mirroring:
         self._lost = 0
         self._timer: asyncio.TimerHandle | None = None
         self._repeating: asyncio.TimerHandle | None = None
+        self._closed = False
+        """The connection is closed: what ends or is told afterwards brings no mirror back."""
         self.publishers = MirroredPublishers(
             head, head_form, self._links.values, self._pulses, self._repeat_soon
         )
@@ -155,6 +157,8 @@ class Mirroring:
 
     def _hold_links(self) -> None:
         """Connect to the mirrors that are needed, and let go of the others."""
+        if self._closed:
+            return
         needed = self.publishers.mirrors() | self.subscribers.mirrors()
         for broker in needed - self._links.keys():
             url = self._url_of(broker)
@@ -255,7 +259,7 @@ class Mirroring:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _repeat_soon(self) -> None:
-        if self._repeating is None:
+        if self._repeating is None and not self._closed:
             self._repeating = asyncio.get_running_loop().call_later(PAUSE_S, self._repeat)
 
     def _repeat(self) -> None:
@@ -294,7 +298,8 @@ class Mirroring:
         return counts
 
     async def close(self) -> None:
-        """Let go of all mirrors."""
+        """Let go of all mirrors, for good."""
+        self._closed = True
         for timer in (self._timer, self._repeating):
             if timer is not None:
                 timer.cancel()

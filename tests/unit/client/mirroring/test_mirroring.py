@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 from mangrove.broker.client_connection import BrokerAwayError, ClientConnection, ClientConnectionOwner
@@ -9,6 +10,7 @@ from mangrove.client.legs import Legs
 from mangrove.client.message import Respond
 from mangrove.client.migration.paused_wire import PublishingWire
 from mangrove.client.mirroring.mirroring import Mirroring
+from mangrove.client.mirroring.pulse import TICK_S
 from mangrove.client.subscription import Subscription
 from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.topics import Mirror
@@ -79,3 +81,21 @@ async def test_a_topic_of_which_nothing_is_said_any_more_has_no_mirror() -> None
     domain.mirroring.records_changed([domain.withdraw("a.b")])
     assert domain.mirroring.states()["a.b"].mirrors == ()
     await domain.mirroring.close()
+
+
+async def test_nothing_brings_mirrors_back_once_a_connection_is_closed() -> None:
+    domain = Domain()
+    domain.mirror("a.b")
+    mirroring = domain.mirroring
+    mirroring.records_changed(domain.directory.values())
+    mirroring.published("a.b")
+    await asyncio.sleep(0)
+    assert domain.tried == ["nats://e2"]
+    await mirroring.close()
+    mirroring.ended(cast("Subscription", Subscribed("a.b")))
+    mirroring.published("a.b")
+    mirroring.subscribed(cast("Subscription", Subscribed("a.b")))
+    mirroring.records_changed([domain.mirror("a.b")])
+    await asyncio.sleep(2 * TICK_S)
+    assert domain.tried == ["nats://e2"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
