@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -69,13 +70,20 @@ def test_only_what_changed_is_read_and_the_sums_are_those_of_everything(
     write(root, "late", ["z", None])
     write(root, "one", ["x"], day=2)
     assert refreshed(spark, root, state) == ({"02a", "04a"}, {"x": 3, "y": 2, "z": 1})
-    # Damaged inside: left out, and not looked at again.
+    # Damaged inside: left out, in every run, until it can be read.
     bad = write(root, "bad", ["w"] * 2000, day=2)
-    data = bytearray(bad.read_bytes())
+    whole, told = bad.read_bytes(), bad.stat()
+    data = bytearray(whole)
     data[30:120] = bytes(90)
     bad.write_bytes(data)
+    os.utime(bad, ns=(told.st_atime_ns, told.st_mtime_ns))
     assert refreshed(spark, root, state)[1] == {"x": 3, "y": 2, "z": 1}
-    assert refreshed(spark, root, state)[0] == set()
+    assert refreshed(spark, root, state) == (set(), {"x": 3, "y": 2, "z": 1})
+    bad.write_bytes(whole)
+    os.utime(bad, ns=(told.st_atime_ns, told.st_mtime_ns))
+    assert refreshed(spark, root, state) == ({"04a"}, {"w": 2000, "x": 3, "y": 2, "z": 1})
+    bad.unlink()
+    assert refreshed(spark, root, state) == ({"04a"}, {"x": 3, "y": 2, "z": 1})
     # A day goes away with its files.
     (root / "events" / "date=2026-03-03" / "domain=a" / "one.parquet").unlink()
     assert refreshed(spark, root, state) == (set(), {"x": 3, "y": 1, "z": 1})

@@ -3,7 +3,7 @@
 How a job keeps a state:
 
     with open_state(directory, JOB, VERSION, source, {"window": "60 s"}) as state:
-        rows = state.rows(spark, DELIVERIES, columns)      # lists; footers only of files not seen before
+        rows = state.rows(spark, DELIVERIES, columns)      # lists; footers only of files not read before
         state.refresh(rows, partial)                       # reads only days × domains whose files changed
         state.publish()                                    # from here on the new state is the state
         sums = state.frame(spark, DELIVERIES, SCHEMA)      # all parts, or those of a period
@@ -63,8 +63,12 @@ class State:
         self.refreshed: dict[str, tuple[Part, ...]] = {}
 
     def rows(self, spark: SparkSession, table: Table, columns: Iterable[str] | None = None) -> Rows:
-        """All rows of a table of the state's lake; footers of files seen before are not read again."""
-        return Rows(spark, self.source, table, columns=columns, known=self._table(table).files)
+        """All rows of a table of the state's lake; footers of files seen before are not read again.
+
+        What could not be read is looked at anew: it may have been for want of a permission, or of time.
+        """
+        known = [file for file in self._table(table).files if not (file.footer.problem or file.damage)]
+        return Rows(spark, self.source, table, columns=columns, known=known)
 
     def refresh(self, rows: Rows, partial: Callable[[Rows], DataFrame]) -> tuple[Part, ...]:
         """Compute the parts whose files changed, to which `rows` are restricted; returns them.
