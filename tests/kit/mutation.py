@@ -65,6 +65,7 @@ VALUES: list[Any] = [
     *("", " ", ".", "a", "b", "*", ">", "a.>", "a..b", "\x00", "\r\n", "PUB x 0\r\n\r\n", "_MGR.x", "$SYS.>"),
     *("é", "\U0001f600", "a" * 300, "a." * 2000, "\ud7ff", None, True, False, b"", b"\xff" * 100),
     *([], {}, [[]], {"": {}}, [None] * 100, [["a"]] * 10, {"a": 1}, {1: 2}),
+    *(msgspec.Raw(b"\x91" * depth + b"\xc0") for depth in (900, 5_000)),
 ]
 
 
