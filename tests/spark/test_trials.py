@@ -95,12 +95,17 @@ def test_chunks_follow_the_time_a_task_takes(spark: SparkSession) -> None:
     tasks = list(range(100_000))
     runner._cores, runner._looked_at = 4, time.monotonic()
     sizes = {}
+
+    def sizes_at(first: int) -> list[int]:
+        chunks = runner._next_round(tasks, first, None, busy=False)  # type: ignore[arg-type]
+        return [len(chunk) for chunk in chunks]
+
     for task_s in (0.001, 0.1, 10.0):
         runner._task_s = task_s
-        sizes[task_s] = [len(chunk) for chunk in runner._next_round(tasks, 0, None)]  # type: ignore[arg-type]
+        sizes[task_s] = sizes_at(0)
     assert sizes == {0.001: [1000] * 16, 0.1: [10] * 16, 10.0: [1] * 4}
     runner._task_s = 0.001
-    assert [len(chunk) for chunk in runner._next_round(tasks, 99_968, None)] == [2] * 16  # type: ignore[arg-type]
+    assert sizes_at(99_968) == [2] * 16
 
 
 class Absent:

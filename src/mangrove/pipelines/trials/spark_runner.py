@@ -35,7 +35,7 @@ ROUNDS = 3
 MAX_CHUNK = 1_000
 MAX_ROUND = 50_000
 PATIENCE_S = 180.0
-"""For so long executors may take to start."""
+"""For so long executors may take to start. While they are at work, no answer means that they are busy."""
 LOOK_AGAIN_S = 30.0
 """So often it is asked how many cores there are: executors come and go."""
 
@@ -53,6 +53,8 @@ class SparkRunner:
         """How long a task takes, as far as is known."""
         self._cores = 0
         self._looked_at = 0.0
+        self._asked: Future[int] | None = None
+        """How many cores there are, while nobody has answered: work that was there before comes first."""
         if package is not None:
             spark.addArtifacts(str(package), pyfile=True)
 
@@ -63,14 +65,15 @@ class SparkRunner:
 
         tasks = [task for group in groups for task in group]
         payload = pickle.dumps(play)
-        threads = ThreadPoolExecutor(ROUNDS, "spark round")
+        # One more than rounds: a question that waits keeps none of them from the executors.
+        threads = ThreadPoolExecutor(ROUNDS + 1, "spark round")
         running: set[Future[list[R]]] = set()
         first = 0
         try:
             while first < len(tasks) or running:
                 # How long a task takes is known after the first round.
                 while first < len(tasks) and len(running) < (1 if self._task_s is None else ROUNDS):
-                    chunks = self._next_round(tasks, first, threads)
+                    chunks = self._next_round(tasks, first, threads, busy=bool(running))
                     first += sum(map(len, chunks))
                     running.add(threads.submit(self._play, payload, chunks))
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -80,13 +83,16 @@ class SparkRunner:
         except (PySparkException, Py4JError) as error:
             raise explained(str(error)) from error
         finally:
-            if running:
+            if running or (self._asked is not None and not self._asked.done()):
                 self._spark.interruptAll()
+            self._asked = None
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _next_round(self, tasks: Sequence[T], first: int, threads: ThreadPoolExecutor) -> list[Sequence[T]]:
-        """The chunks of the next round."""
-        cores = self._count_cores(threads)
+    def _next_round(
+        self, tasks: Sequence[T], first: int, threads: ThreadPoolExecutor, *, busy: bool
+    ) -> list[Sequence[T]]:
+        """The chunks of the next round; `busy`: others are under way."""
+        cores = self._count_cores(threads, busy=busy)
         left = len(tasks) - first
         if self._task_s is None:
             size, count = 1, cores
@@ -98,19 +104,25 @@ class SparkRunner:
             size = max(1, min(size, left // count, MAX_ROUND // count))
         return [tasks[at : at + size] for at in range(first, min(len(tasks), first + size * count), size)]
 
-    def _count_cores(self, threads: ThreadPoolExecutor) -> int:
-        """How many tasks the cluster can do at a time: so many partitions it gives to a plain range."""
-        if self._cores and time.monotonic() - self._looked_at < LOOK_AGAIN_S:
+    def _count_cores(self, threads: ThreadPoolExecutor, *, busy: bool) -> int:
+        """How many tasks the cluster can do at a time: so many partitions it gives to a plain range.
+
+        While it is busy it answers when it can, and until then the last number counts.
+        """
+        if self._asked is None:
+            if self._cores and time.monotonic() - self._looked_at < LOOK_AGAIN_S:
+                return self._cores
+            self._asked = threads.submit(self._ask_cores)
+        if busy and self._cores and not self._asked.done():
             return self._cores
-        asked = threads.submit(self._ask_cores)
         try:
-            self._cores = asked.result(PATIENCE_S)
+            self._cores = self._asked.result(PATIENCE_S)
         except TimeoutError:
-            self._spark.interruptAll()
             raise MangroveError(
                 f"no executor of the cluster has answered for {PATIENCE_S:g} s",
                 hint="has the master workers with free cores and memory?",
             ) from None
+        self._asked = None
         self._looked_at = time.monotonic()
         return self._cores
 
