@@ -215,8 +215,12 @@ def same_broker(first: str, second: str) -> bool:
 
 
 def _place(url: str) -> tuple[str, int]:
-    parts = urlsplit(url if "://" in url else f"nats://{url}")
-    return parts.hostname or "", parts.port or 4222
+    """Host and port; what has none is a place by itself."""
+    try:
+        parts = urlsplit(url if "://" in url else f"nats://{url}")
+        return parts.hostname or "", parts.port or 4222
+    except ValueError:
+        return url, -1
 
 
 def brokers_of(directions: Directions) -> list[BrokerDirection]:

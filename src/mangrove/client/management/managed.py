@@ -40,6 +40,8 @@ MAX_PUBLISHED = 2_000
 """Published subjects that are managed; others are published at the head."""
 MAX_REPORTED = 5_000
 """Subscriptions, and published subjects, in one report."""
+MAX_FOREIGN_NAMES = 1_000
+"""Brokers of other domains whose names are known."""
 MAX_LAGS = 1_000
 """Subscriptions that do not keep up, in one report."""
 TIDY_S = ASKED_S + 0.5
@@ -363,7 +365,10 @@ class Managed:
             return
         self._ordered[order.key] = order.to.epoch
         if order.domain:
+            self._foreign_names.pop(url, None)
             self._foreign_names[url] = order.to.broker
+            if len(self._foreign_names) > MAX_FOREIGN_NAMES:
+                del self._foreign_names[next(iter(self._foreign_names))]
         if subscription is not None:
             self._moves.order(subscription, order, url)
         elif subject is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from mangrove.control.events.session_happenings import (
     AdmissionRefused,
@@ -28,6 +29,8 @@ from mangrove.model.events.event_log import EventLog
 REPEAT_S = 0.5
 """A question that was not answered is asked again."""
 MAX_BROKERS_TOLD = 100
+NO_ROOM = "it has no room any more"
+NO_PLACE = "it gives no URL that clients can connect to"
 
 
 class NeighbourTalk:
@@ -114,21 +117,30 @@ class NeighbourTalk:
                 session.opened_by,
             )
             return True
-        refused = []
+        refused: dict[str, list[str]] = {}
         for move in session.chosen:
             if move.to.domain != peer:
                 continue
             name, url = message.urls.get(move.topic, ("", ""))
-            if name == move.to.broker and url and message.management_url:
-                session.admitted[move.topic] = (url, message.management_url)
+            if name != move.to.broker or not url or not message.management_url:
+                refused.setdefault(NO_ROOM, []).append(move.topic)
+            elif not (_names_a_place(url) and _names_a_place(message.management_url)):
+                refused.setdefault(NO_PLACE, []).append(move.topic)
             else:
-                refused.append(move.topic)
-        if refused:
+                session.admitted[move.topic] = (url, message.management_url)
+        for why, topics in refused.items():
             self._log.note(
-                AdmissionRefused(
-                    session=session.id, peer=peer, topics=tuple(refused), why="it has no room any more"
-                ),
+                AdmissionRefused(session=session.id, peer=peer, topics=tuple(topics), why=why),
                 now,
                 session.opened_by,
             )
         return True
+
+
+def _names_a_place(url: str) -> bool:
+    """Whether clients can be sent there: to a host, and a port that there can be."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.scheme and parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

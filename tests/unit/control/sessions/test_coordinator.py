@@ -242,6 +242,30 @@ def room(session: str, matching: float = 500.0) -> RoomTold:
     return RoomTold(session=session, brokers=(told,))
 
 
+@pytest.mark.parametrize(
+    ("url", "management_url"),
+    [
+        ("nats://bonn:99999", "nats://bonn:9"),
+        ("nats://bonn:1", "nats://bonn:port"),
+        ("nats://[bonn", "nats://bonn:9"),
+        ("bonn", "nats://bonn:9"),
+        ("nats://", "nats://bonn:9"),
+    ],
+)
+def test_nobody_is_sent_to_what_is_no_place(url: str, management_url: str) -> None:
+    sessions = full_domain().coordinator
+    (ask,) = sessions.consider(1.0)
+    assert isinstance(ask, TellPeer)
+    assert isinstance(ask.message, RoomAsked)
+    name = ask.message.session
+    (admit,) = sessions.heard("bonn", room(name), 1.2)
+    assert isinstance(admit, TellPeer)
+    assert isinstance(admit.message, AdmissionAsked)
+    urls = {move.topic: ("bonn-edge1", url) for move in admit.message.moves}
+    told = sessions.heard("bonn", AdmissionTold(session=name, urls=urls, management_url=management_url), 1.4)
+    assert not any(isinstance(each, Store) for each in told)
+
+
 def test_neighbours_are_asked_when_nobody_at_home_has_room() -> None:
     domain = full_domain()
     domain.staying = {"b"}
