@@ -48,11 +48,14 @@ class Asks:
         return request.session
 
     async def end(self, session: str) -> None:
-        """Ask no longer. A gateway that is away forgets by itself."""
+        """Ask no longer. A gateway that is away, or does not understand, forgets by itself."""
         request = self._held.pop(session, None)
         if request is not None:
             ending = msgspec.structs.replace(request, end=True)
-            await self._questions.ask(self._subject, ending, AskAnswer, END_S)
+            try:
+                await self._questions.ask(self._subject, ending, AskAnswer, END_S)
+            except MangroveError as error:
+                log.info("%s", error.message)
 
     async def close(self) -> None:
         """End all asks."""
@@ -70,6 +73,10 @@ class Asks:
             for session, request in list(self._held.items()):
                 if session not in self._held:
                     continue  # ended in the meantime
-                answer = await self._questions.ask(self._subject, request, AskAnswer)
+                try:
+                    answer = await self._questions.ask(self._subject, request, AskAnswer)
+                except MangroveError as error:
+                    log.warning("the ask on %s was not renewed: %s", request.subject, error.message)
+                    continue
                 if answer is not None and answer.refused and self._held.pop(session, None) is not None:
                     log.warning("the ask on %s is refused now: %s", request.subject, answer.refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import Counter
@@ -463,32 +464,34 @@ class Connection(PublishingConnection):
         return "" if self._managed is None or subscription is None else self._managed.domain_of(subscription)
 
     async def close(self) -> None:
-        """Send what is pending, then disconnect."""
-        if self._meeting is not None:
-            self._meeting.cancel()
-            await asyncio.gather(self._meeting, return_exceptions=True)
-        if self._keeper is not None:
-            await self._keeper.close()
-        if self._spans is not None:
-            await asyncio.to_thread(self._spans.close)
-        self._utility_thread.close()
-        self._denials.close()
+        """Send what is pending, then disconnect. What fails is raised when everything else is done."""
+        async with contextlib.AsyncExitStack() as last_first:
+            last_first.push_async_callback(self._pool.close)
+            if self._meeting is not None:
+                self._meeting.cancel()
+                await asyncio.gather(self._meeting, return_exceptions=True)
+            if self._link is not None:
+                last_first.push_async_callback(self._link.close)
+            last_first.callback(self._end_legs)
+            for part in (self._managed, self._asks, self._heard, self._silence):
+                if part is not None:
+                    last_first.push_async_callback(part.close)
+            last_first.push_async_callback(self._all_cut_off)
+            last_first.callback(self._denials.close)
+            last_first.callback(self._utility_thread.close)
+            if self._spans is not None:
+                last_first.push_async_callback(asyncio.to_thread, self._spans.close)
+            if self._keeper is not None:
+                last_first.push_async_callback(self._keeper.close)
+
+    async def _all_cut_off(self) -> None:
         if self._cut_off:
             await asyncio.wait(self._cut_off)
-        if self._silence is not None:
-            await self._silence.close()
-        if self._heard is not None:
-            await self._heard.close()
-        if self._asks is not None:
-            await self._asks.close()
-        if self._managed is not None:
-            await self._managed.close()
+
+    def _end_legs(self) -> None:
         for subscription in self._legs:
             subscription.finish()
             self._legs.end(subscription)
-        if self._link is not None:
-            await self._link.close()
-        await self._pool.close()
 
     async def __aenter__(self) -> Self:
         return self

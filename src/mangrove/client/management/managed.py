@@ -149,18 +149,15 @@ class Managed:
             }
 
     async def close(self) -> None:
-        """Leave the agent; what moves stays where it is."""
+        """Leave the agent; what moves stays where it is. What fails keeps nothing else from ending."""
         self._pool.listener = None
         self._limits.close()
         if self._tidying is not None:
             self._tidying.cancel()
-        if self._moves is not None:
-            await self._moves.close()
-        if self._publisher_moves is not None:
-            await self._publisher_moves.close()
-        await self._membership.close()
-        if self._mirroring is not None:
-            await self._mirroring.close()
+        async with contextlib.AsyncExitStack() as last_first:
+            for part in (self._mirroring, self._membership, self._publisher_moves, self._moves):
+                if part is not None:
+                    last_first.push_async_callback(part.close)
 
     @property
     def mirroring(self) -> Mirroring:
