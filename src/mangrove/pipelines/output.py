@@ -17,11 +17,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError
 
 MARKER = "_mangrove_job"
 UNFINISHED = ".mangrove-"
 """Part of the name of a directory that a job still writes."""
+WRITABLE = "give a directory that this user may write"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What a disk says to those who write to an open file."""
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
@@ -34,10 +37,13 @@ def output_directory(path: Path, job: str) -> Iterator[Path]:
     was killed while it wrote is removed by the next one: nobody holds its lock any more.
     """
     check_output(path, job)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}{UNFINISHED}", dir=path.parent))
-    temporary.chmod(0o755)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}{UNFINISHED}", dir=path.parent))
+        temporary.chmod(0o755)
+    except OSError as error:
+        raise _unusable(path, error) from error
     with _locked(temporary):
         try:
             yield temporary
@@ -46,8 +52,28 @@ def output_directory(path: Path, job: str) -> Iterator[Path]:
                 exchange(temporary, path)
             else:
                 temporary.replace(path)
+        except OSError as error:
+            if not disk_refused(error, temporary, path):
+                raise
+            raise MangroveError(
+                f"--output: {path} cannot be written: {error.strerror or error}",
+                hint="nothing was replaced; see that there is room and that this user may write there,"
+                " or give another directory",
+            ) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def disk_refused(error: OSError, *places: Path) -> bool:
+    """Whether it is about one of these places; where an open file could not be written, it names none."""
+    if error.filename is None:
+        return error.errno in FULL
+    return any(str(error.filename).startswith(str(place)) for place in places)
+
+
+def _unusable(path: Path, error: OSError) -> InputError:
+    why = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    return InputError(f"--output: {path} cannot be made: {why}", hint=WRITABLE)
 
 
 def exchange(one: Path, other: Path) -> None:
@@ -82,10 +108,21 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(number)
 
 
-def check_output(path: Path, job: str) -> None:
-    """Refuse to replace what this job did not write."""
-    if not path.exists():
-        return
+def check_output(path: Path, job: str, *, in_place: bool = False) -> None:
+    """Refuse to replace what this job did not write, and a place where it could write nothing.
+
+    With `in_place` the job goes on in a directory that is there, so nothing is made beside it.
+    """
+    try:
+        there = path.exists()
+        if there:
+            _check_replaceable(path, job)
+        _check_writable(path, (path if in_place and there else path.absolute().parent))
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _check_replaceable(path: Path, job: str) -> None:
     if not path.is_dir():
         raise InputError(f"--output: {path} is a file", hint="give a directory")
     marker = path / MARKER
@@ -94,6 +131,15 @@ def check_output(path: Path, job: str) -> None:
             f"--output: {path} holds files that `mangrove pipeline {job}` did not write",
             hint="give a new directory, or empty this one",
         )
+
+
+def _check_writable(path: Path, directory: Path) -> None:
+    """Before anything is computed: in this directory, or in the one in which it will be made."""
+    there = next(place for place in (directory, *directory.parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"--output: {path} cannot be made: {there} is a file", hint="give a directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--output: {path}: nothing may be written in {there}", hint=WRITABLE)
 
 
 def write_json(path: Path, document: object) -> None:

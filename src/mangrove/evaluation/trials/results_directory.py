@@ -12,16 +12,16 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mangrove import __version__
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError
 from mangrove.evaluation.trials.experiment import Experiment, Played, Task, to_text
 from mangrove.evaluation.trials.source_code import code_digest
 
@@ -85,11 +85,11 @@ class ResultsDirectory:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is kept."""
+        """Write what is kept; what the disk refuses is kept on, for the next time."""
         self._flushed_at = time.monotonic()
-        if not self._kept:
+        kept = list(self._kept)
+        if not kept:
             return
-        kept, self._kept = self._kept, []
         columns = {
             "experiment": [self.experiment.name] * len(kept),
             "setting": [one.task.setting for one in kept],
@@ -100,33 +100,50 @@ class ResultsDirectory:
             "result": [one.text for one in kept],
         }
         self._number += 1
-        with _appearing(self.path / f"{PREFIX}{self._number:06}{SUFFIX}") as hidden:
-            pq.write_table(pa.table(columns, schema=SCHEMA), hidden, compression="zstd")
+        try:
+            with _appearing(self.path / f"{PREFIX}{self._number:06}{SUFFIX}") as hidden:
+                pq.write_table(pa.table(columns, schema=SCHEMA), hidden, compression="zstd")
+        except OSError as error:
+            raise MangroveError(
+                f"--results: {len(kept)} results cannot be written to {self.path}: {_told(error)}",
+                hint="see that there is room and that this user may write there, and run the same command"
+                " again: what was written before is not played again",
+            ) from error
+        del self._kept[: len(kept)]
 
 
 @contextmanager
 def results_directory(path: Path, experiment: Experiment[Any, Any]) -> Iterator[ResultsDirectory]:
     """Open or begin a directory; what was added is written at the end, also after an error or Ctrl-C."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"--results: cannot make {path}: {error.strerror}", hint="give a directory"
-        ) from None
-    with (path / LOCK).open("w") as lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            path.mkdir(parents=True, exist_ok=True)
+            _lock(stack.enter_context((path / LOCK).open("w")), path)
+            _claim(path, experiment)
+            directory = ResultsDirectory(path, experiment)
+            directory.read()
+        except OSError as error:
             raise InputError(
-                f"--results: another run is writing to {path}", hint="wait for it, or give another directory"
-            ) from None
-        _claim(path, experiment)
-        directory = ResultsDirectory(path, experiment)
-        directory.read()
+                f"--results: cannot make or use {path}: {_told(error)}",
+                hint="give a directory that this user may write",
+            ) from error
         try:
             yield directory
         finally:
             directory.flush()
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(
+            f"--results: another run is writing to {path}", hint="wait for it, or give another directory"
+        ) from None
+
+
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 def _claim(path: Path, experiment: Experiment[Any, Any]) -> None:

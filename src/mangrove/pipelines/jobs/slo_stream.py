@@ -35,7 +35,7 @@ def stream(
     writes no hour twice. Without `seconds` it takes what is there and ends; else it runs for so long.
     """
     check_target(target)
-    check_output(output, STREAM)
+    check_output(output, STREAM, in_place=True)
     root = lake(path).lake
     assert root is not None
     settings = {"lake": root, "target": target, "version": VERSION}

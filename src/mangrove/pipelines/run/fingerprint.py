@@ -76,9 +76,10 @@ def is_current(pipeline: Pipeline, step: Step, job: Job) -> bool:
     output = pipeline.output_of(step.name)
     try:
         state: Any = json.loads(_state(pipeline, step).read_bytes())
+        there = (output / MARKER).is_file()
     except (OSError, ValueError):
         return False
-    if not isinstance(state, dict) or not (output / MARKER).is_file():
+    if not isinstance(state, dict) or not there:
         return False
     own, written = of_step(pipeline, step, job), of_place(str(output))
     if own is None or written is None:

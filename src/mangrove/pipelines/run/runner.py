@@ -1,7 +1,7 @@
 """Runs the steps of a pipeline, one after the other, and says what became of each.
 
-A step that fails does not stop those that need nothing of it. What the cluster did is tried again, with
-longer and longer pauses; what is wrong with the input is not.
+A step that fails, be it because the disk is full, does not stop those that need nothing of it. What the
+cluster did is tried again, with longer and longer pauses; what is wrong with the input is not.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _StepRun:
                 made_from = fingerprint.of_step(self.pipeline, step, self.job)
                 fingerprint.forget(self.pipeline, step)
                 answer = self._once()
-                fingerprint.remember(self.pipeline, step, made_from)
+                self._remember(head, made_from)
             except ClusterLostError as error:
                 failed: MangroveError = error
                 self.executor.restart()
@@ -126,8 +126,8 @@ class _StepRun:
                     self.progress(f"{head}: {error.message}; again in {pause_s:g} s")
                     self.pause(pause_s)
                     pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            except MangroveError as error:
-                failed = error
+            except (MangroveError, OSError) as error:
+                failed = error if isinstance(error, MangroveError) else self._refused(error)
                 self.executor.broken_off()
                 break
             else:
@@ -144,6 +144,23 @@ class _StepRun:
             tries=tries,
             message=failed.message,
             hint=failed.hint,
+        )
+
+    def _remember(self, head: str, made_from: str | None) -> None:
+        """The output is there, whether this can be noted or not."""
+        try:
+            fingerprint.remember(self.pipeline, self.step, made_from)
+        except OSError as error:
+            self.progress(
+                f"{head}: --resume will run it again, because that it is done cannot be noted: {error}"
+            )
+
+    def _refused(self, error: OSError) -> MangroveError:
+        """What a disk, or whatever else the system knows, did not do for the step."""
+        place = self.pipeline.output_of(self.step.name)
+        return MangroveError(
+            f"step {self.step.name}, which writes to {place}, failed: {error}",
+            hint="is there room, and may this user write there? then run again with --resume",
         )
 
     def _once(self) -> Answer:

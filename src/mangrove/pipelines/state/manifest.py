@@ -80,7 +80,10 @@ def read_manifest(directory: Path, wanted: Manifest) -> Manifest:
             ) from None
         return wanted
     except OSError as error:
-        raise InputError(f"--state: cannot read {path}: {error}") from None
+        raise InputError(
+            f"--state: cannot read {path}: {error.strerror or error}",
+            hint="give a directory that this user may write",
+        ) from None
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format != FORMAT or (head.job == wanted.job and head.version != wanted.version):

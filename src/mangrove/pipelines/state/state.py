@@ -24,14 +24,15 @@ from __future__ import annotations
 import fcntl
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError
 from mangrove.model.telemetry import Table
+from mangrove.pipelines.output import disk_refused
 from mangrove.pipelines.reading.lake_scan import Part
 from mangrove.pipelines.reading.listing import day
 from mangrove.pipelines.reading.rows import FAILED_READ, Rows, spark_errors, unharmed
@@ -111,7 +112,10 @@ class State:
         """Make what was refreshed the state, then delete what it does not need."""
         if any(self.refreshed.values()):
             self.manifest = msgspec.structs.replace(self.manifest, runs=self.manifest.runs + 1)
-        write_manifest(self.directory, self.manifest)
+        try:
+            write_manifest(self.directory, self.manifest)
+        except OSError as error:
+            raise _refused(self.directory, error) from error
         self.refreshed.clear()
         self.clean()
 
@@ -203,24 +207,50 @@ def open_state(
         )
     wanted = Manifest(job=job, version=version, lake=source.lake, settings=dict(settings or {}))
     directory = directory.resolve()
-    if directory.exists() and not directory.is_dir():
-        raise InputError(f"--state: {directory} is a file", hint="give a directory")
-    read_manifest(directory, wanted)
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / LOCK).open("w") as lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            if directory.exists() and not directory.is_dir():
+                raise InputError(f"--state: {directory} is a file", hint="give a directory")
+            read_manifest(directory, wanted)
+            directory.mkdir(parents=True, exist_ok=True)
+            _lock(stack.enter_context((directory / LOCK).open("w")), directory)
+            # Once more: another run may have published while this one had no lock.
+            state = State(directory, source, read_manifest(directory, wanted))
+            (directory / BEGUN).touch()
+            state.clean()
+        except OSError as error:
             raise InputError(
-                f"--state: another run uses {directory}", hint="wait for it to end; nothing was changed"
-            ) from None
-        # Once more: another run may have published while this one had no lock.
-        state = State(directory, source, read_manifest(directory, wanted))
-        (directory / BEGUN).touch()
-        state.clean()
+                f"--state: {directory} cannot be used: {_told(error)}",
+                hint="give a directory that this user may write; nothing was changed",
+            ) from error
         try:
             yield state
         except spark_errors() as error:
             if FAILED_READ in str(error) and str(directory) in str(error):
                 raise InputError(f"--state: {directory} is damaged: {reason(error)}", hint=ANEW) from error
             raise
+        except OSError as error:
+            if not disk_refused(error, directory):
+                raise
+            raise _refused(directory, error) from error
+
+
+def _lock(file: IO[str], directory: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(
+            f"--state: another run uses {directory}", hint="wait for it to end; nothing was changed"
+        ) from None
+
+
+def _refused(directory: Path, error: OSError) -> MangroveError:
+    return MangroveError(
+        f"--state: {directory} cannot be written: {_told(error)}",
+        hint="what was published before is as it was; see that there is room and that this user may write"
+        " there, and run the same command again",
+    )
+
+
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)

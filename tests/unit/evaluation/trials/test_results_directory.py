@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError
 from mangrove.evaluation.trials import results_directory as module
 from mangrove.evaluation.trials.campaign import play
 from mangrove.evaluation.trials.experiment import MAIN, Experiment, Played, Task
@@ -155,3 +155,36 @@ def test_results_of_other_code_are_told(tmp_path: Path, monkeypatch: pytest.Monk
     run(tmp_path, range(4, 6), LocalRunner(), squares())
     with results_directory(tmp_path, squares()) as directory:
         assert len(directory.codes) == 2
+
+
+def test_results_that_the_disk_refused_are_kept_until_it_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_KEPT", 4)
+    write, refusals = pq.write_table, [OSError(28, "No space left on device")]
+
+    def full_at_first(*args: object, **how: object) -> None:
+        if refusals:
+            raise refusals.pop()
+        write(*args, **how)
+
+    monkeypatch.setattr(module.pq, "write_table", full_at_first)
+    with pytest.raises(MangroveError, match=f"^--results: 4 results cannot be written to {tmp_path}") as told:
+        run(tmp_path, range(1, 11), LocalRunner(), squares())
+    assert "there is room" in told.value.hint
+    with results_directory(tmp_path, squares()) as directory:
+        assert len(directory.found) == 4, "written at the end, when there was room"
+    assert not list(tmp_path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("step", ["open", "iterdir"])
+def test_a_directory_of_somebody_else_is_refused_in_words(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, step, refuse)
+    with pytest.raises(InputError, match=rf"^--results: .*{tmp_path}.*: Permission denied") as refused:
+        run(tmp_path, range(1, 4), LocalRunner(), squares())
+    assert "may write" in refused.value.hint

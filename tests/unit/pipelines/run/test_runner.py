@@ -10,6 +10,7 @@ import pytest
 
 from mangrove.errors import InputError, MangroveError
 from mangrove.pipelines.output import output_directory
+from mangrove.pipelines.run import fingerprint
 from mangrove.pipelines.run.document import Job, Pipeline, Step, read_pipeline
 from mangrove.pipelines.run.runner import Answer, StepReport, run_pipeline
 from mangrove.pipelines.session.failures import ClusterLostError
@@ -145,3 +146,38 @@ def test_a_resumed_run_leaves_out_what_is_whole_and_unchanged(pipeline: Pipeline
     executor = Copier(pipeline, {"first": [InputError("bad")]})
     run_pipeline(pipeline, JOBS, executor)
     again("first", "plan")
+
+
+def test_a_full_disk_fails_its_step_alone(pipeline: Pipeline) -> None:
+    executor = Copier(pipeline, {"first": [OSError(28, "No space left on device")]})
+    reports = run_pipeline(pipeline, JOBS, executor, pause=lambda _: pytest.fail("paused"))
+    assert outcomes(reports) == {"first": "failed", "plan": "not run", "apart": "done"}
+    assert "No space left on device" in reports[0].message
+    assert str(pipeline.output / "first") in reports[0].message
+    assert "is there room" in reports[0].hint
+    assert executor.cancelled == 1
+
+
+def test_notes_that_cannot_be_removed_fail_their_step(pipeline: Pipeline) -> None:
+    pipeline.output.mkdir()
+    (pipeline.output / ".run").write_text("a file where notes should be")
+    reports = run_pipeline(pipeline, JOBS, Copier(pipeline, {}), resume=True)
+    assert outcomes(reports) == {"first": "failed", "plan": "not run", "apart": "failed"}
+    assert ".run" in reports[0].message
+
+
+def test_what_cannot_be_noted_is_there_all_the_same(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fingerprint, "write_json", full)
+    told: list[str] = []
+    reports = run_pipeline(pipeline, JOBS, Copier(pipeline, {}), progress=told.append)
+    assert outcomes(reports) == {"first": "done", "plan": "done", "apart": "done"}
+    assert sum("--resume will run it again" in line for line in told) == 3
+    again = Copier(pipeline, {})
+    monkeypatch.undo()
+    run_pipeline(pipeline, JOBS, again, resume=True)
+    assert again.ran == ["first", "plan", "apart"]
