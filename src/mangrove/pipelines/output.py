@@ -43,7 +43,7 @@ def output_directory(path: Path, job: str) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}{UNFINISHED}", dir=path.parent))
         temporary.chmod(0o755)
     except OSError as error:
-        raise _unusable(path, error) from error
+        raise unusable(path, error) from error
     with _locked(temporary):
         try:
             yield temporary
@@ -71,7 +71,8 @@ def disk_refused(error: OSError, *places: Path) -> bool:
     return any(str(error.filename).startswith(str(place)) for place in places)
 
 
-def _unusable(path: Path, error: OSError) -> InputError:
+def unusable(path: Path, error: OSError) -> InputError:
+    """What the system refused before anything was computed, in words."""
     why = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     return InputError(f"--output: {path} cannot be made: {why}", hint=WRITABLE)
 
@@ -119,7 +120,7 @@ def check_output(path: Path, job: str, *, in_place: bool = False) -> None:
             _check_replaceable(path, job)
         _check_writable(path, (path if in_place and there else path.absolute().parent))
     except OSError as error:
-        raise _unusable(path, error) from error
+        raise unusable(path, error) from error
 
 
 def _check_replaceable(path: Path, job: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mangrove.errors import InputError, MangroveError
+from mangrove.pipelines.jobs import calibration, cases
 from mangrove.pipelines.output import check_output, output_directory
 
 
@@ -72,3 +74,10 @@ def test_a_disk_that_fills_is_told_with_the_place_and_nothing_is_replaced(
 def test_what_is_of_no_disk_or_of_another_place_stays_what_it_is(tmp_path: Path, error: OSError) -> None:
     with pytest.raises(type(error)), output_directory(tmp_path / "out", "job"):
         raise error
+
+
+@pytest.mark.parametrize("run", [calibration.run, cases.run])
+def test_jobs_look_at_the_place_before_they_read(tmp_path: Path, run: Callable[..., object]) -> None:
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(InputError, match="notes is a file"):
+        run(None, tmp_path / "lake", tmp_path / "notes" / "out")

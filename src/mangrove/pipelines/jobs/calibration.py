@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
 from mangrove.model.telemetry import CALIBRATION_RUNS
-from mangrove.pipelines.output import output_directory, write_json, write_parquet
+from mangrove.pipelines.output import check_output, output_directory, write_json, write_parquet
 from mangrove.pipelines.reading.rows import open_rows, unharmed
 from mangrove.pipelines.reading.source import Source, as_source
 from mangrove.planning.problem.calibration import Observation, calibrate
@@ -68,6 +68,7 @@ def run(spark: SparkSession, source: Source | str, output: Path, time: str = TIM
     """Read, fit, write `model.json`, `models.parquet` and `summary.json`."""
     if time not in TIMES:
         raise InputError(f"--time: {time!r}", hint=" or ".join(TIMES))
+    check_output(output, JOB)
     origin = as_source(source)
     runs = open_rows(spark, origin, CALIBRATION_RUNS)
     table = unharmed(lambda: fitted(runs.frame, time).orderBy("broker_type", "message_bytes").toArrow(), runs)

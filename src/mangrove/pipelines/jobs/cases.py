@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mangrove.control.plans.carrying import carried
 from mangrove.errors import InputError
-from mangrove.pipelines.output import output_directory, write_json
+from mangrove.pipelines.output import check_output, output_directory, write_json
 from mangrove.planning.policies import case_base
 from mangrove.planning.policies.case_base import Case, State
 from mangrove.planning.problem.document import read_problem
@@ -57,6 +57,7 @@ def run(
     double: bool = True,
 ) -> dict[str, Any]:
     """Read a problem, compute all cases, write `cases.json` and `summary.json`."""
+    check_output(output, JOB)
     path = problem_path / "problem.json" if problem_path.is_dir() else problem_path
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

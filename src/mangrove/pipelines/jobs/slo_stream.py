@@ -11,7 +11,7 @@ from mangrove.errors import InputError
 from mangrove.model.telemetry import DELIVERIES
 from mangrove.pipelines.jobs.slo import JOB, by_window
 from mangrove.pipelines.jobs.slo_job import check_target
-from mangrove.pipelines.output import MARKER, check_output, write_json
+from mangrove.pipelines.output import MARKER, check_output, unusable, write_json
 from mangrove.pipelines.reading.listing import list_files
 from mangrove.pipelines.reading.schemas import spark_schema
 from mangrove.pipelines.reading.source import lake
@@ -41,9 +41,12 @@ def stream(
     settings = {"lake": root, "target": target, "version": VERSION}
     _check_settings(output, settings)
     listing = list_files(spark, root, DELIVERIES).require()
-    output.mkdir(parents=True, exist_ok=True)
-    (output / MARKER).write_text(f"{STREAM}\n")
-    write_json(output / SETTINGS, settings)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / MARKER).write_text(f"{STREAM}\n")
+        write_json(output / SETTINGS, settings)
+    except OSError as error:
+        raise unusable(output, error) from error
     source = (
         spark.readStream.schema(spark_schema(DELIVERIES))
         # A damaged file must not end the stream; the batch job names it.
