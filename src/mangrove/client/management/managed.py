@@ -45,6 +45,8 @@ MAX_FOREIGN_NAMES = 1_000
 MAX_LAGS = 1_000
 """Subscriptions that do not keep up, in one report."""
 TIDY_S = ASKED_S + 0.5
+FOLLOW_AGAIN_S = 3.0
+"""A subject that could not be published where the directory says is tried there again after this time."""
 CONNECT_S = 1.0
 """A broker that does not answer for so long does not serve a new subscription."""
 LINK_S = 0.3
@@ -82,6 +84,9 @@ class Managed:
         """Published subjects by key."""
         self._publish_at: dict[str, str] = {}
         """What the directory said last of where subjects are published, if not at the head."""
+        self._astray: set[str] = set()
+        """Subjects that are not published there, for it failed, and nothing else has been ordered since."""
+        self._following: asyncio.TimerHandle | None = None
         self._numbers = itertools.count(1)
         self._assigned: dict[str, str] = {}
         self._legs: Legs | None = None
@@ -152,8 +157,9 @@ class Managed:
         """Leave the agent; what moves stays where it is. What fails keeps nothing else from ending."""
         self._pool.listener = None
         self._limits.close()
-        if self._tidying is not None:
-            self._tidying.cancel()
+        for timer in (self._tidying, self._following):
+            if timer is not None:
+                timer.cancel()
         async with contextlib.AsyncExitStack() as last_first:
             for part in (self._mirroring, self._membership, self._publisher_moves, self._moves):
                 if part is not None:
@@ -328,15 +334,26 @@ class Managed:
 
     def directory_changed(self, records: list[DirectoryRecord]) -> None:
         """Publish where the directory says, if that is new: orders may lead elsewhere meanwhile."""
-        assert self._publisher_moves is not None
         for record in records:
             topic = record.topic
             if topic in self._publishers and record.publish_at != self._publish_at.get(topic, ""):
-                url = self._url_of(record.publish_at or self._directions.head.name)
-                if url:
-                    self._publish_at[topic] = record.publish_at
-                    self._publisher_moves.follow(topic, url)
+                self._follow(topic, record.publish_at)
         self.mirroring.records_changed(records)
+
+    def _follow(self, subject: str, publish_at: str) -> None:
+        assert self._publisher_moves is not None
+        url = self._url_of(publish_at or self._directions.head.name)
+        if url:
+            self._publish_at[subject] = publish_at
+            self._astray.discard(subject)
+            self._publisher_moves.follow(subject, url)
+
+    def _follow_again(self) -> None:
+        """What failed may succeed by now, and the directory may say something else."""
+        self._following = None
+        for subject in list(self._astray):
+            record = self._membership.directory.get(subject)
+            self._follow(subject, "" if record is None else record.publish_at)
 
     def ordered(self, order: Order) -> None:
         """Carry out what the agent orders, if it makes sense."""
@@ -369,6 +386,7 @@ class Managed:
         if subscription is not None:
             self._moves.order(subscription, order, url)
         elif subject is not None:
+            self._astray.discard(subject)
             self._publisher_moves.order(subject, order, url)
 
     # -- what happens to connections and moves ---------------------------------------------------------------
@@ -398,10 +416,17 @@ class Managed:
         self._membership.migrated(told)
         self.tidy()
 
-    def _publisher_moved(self, told: Callable[[str, int], Migrated] | None, problem: str) -> None:
+    def _publisher_moved(
+        self, subject: str, told: Callable[[str, int], Migrated] | None, problem: str
+    ) -> None:
         self.moved["publisher stayed" if problem else "publisher moved"] += 1
+        assert self._publisher_moves is not None
         if told is not None:
             self._membership.migrated(told)
+        elif problem and not self._publisher_moves.awaits_more(subject):
+            self._astray.add(subject)
+            if self._following is None:
+                self._following = asyncio.get_running_loop().call_later(FOLLOW_AGAIN_S, self._follow_again)
         self.tidy()
 
     def _url_of(self, broker: str) -> str:

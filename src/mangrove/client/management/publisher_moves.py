@@ -17,7 +17,8 @@ from mangrove.model.agents.registration import Migrated, Order
 
 log = logging.getLogger(__name__)
 
-Moved = Callable[[Callable[[str, int], Migrated] | None, str], None]
+Moved = Callable[[str, Callable[[str, int], Migrated] | None, str], None]
+"""What is published on a subject has moved, or has not: what to tell of the order, if it was one, and why."""
 
 
 class PublisherMoves:
@@ -63,6 +64,10 @@ class PublisherMoves:
         """The agent orders a publisher to another broker."""
         self._want(subject, url, order)
 
+    def awaits_more(self, subject: str) -> bool:
+        """Whether something else is to be done with a subject after what is done now."""
+        return subject in self._wanted
+
     async def close(self) -> None:
         """End all moves, for good; what is kept goes where it went before."""
         self._closed = True
@@ -77,7 +82,7 @@ class PublisherMoves:
             return  # nobody would close what it is published at
         overtaken = self._wanted.get(subject, ("", None))[1]
         if overtaken is not None and (order is None or order.session != overtaken.session):
-            self._moved(partial(migrated, overtaken, "", OVERTAKEN, 0.0, 0), OVERTAKEN)
+            self._moved(subject, partial(migrated, overtaken, "", OVERTAKEN, 0.0, 0), OVERTAKEN)
         self._wanted[subject] = url, order
         if subject not in self._running:
             self._running[subject] = asyncio.get_running_loop().create_task(
@@ -121,4 +126,4 @@ class PublisherMoves:
         told = None
         if order is not None:
             told = partial(migrated, order, "" if problem else order.to.broker, problem, 0.0, 0)
-        self._moved(told, problem)
+        self._moved(subject, told, problem)

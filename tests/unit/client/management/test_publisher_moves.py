@@ -34,7 +34,7 @@ def moves_of(pool: Pool) -> PublisherMoves:
     def route(subject: str, wire: PublishingWire) -> None:
         """Nothing is published."""
 
-    def moved(told: Callable[[str, int], Migrated] | None, problem: str) -> None:
+    def moved(subject: str, told: Callable[[str, int], Migrated] | None, problem: str) -> None:
         """Nobody is told."""
 
     return PublisherMoves("here", cast("BrokerPool", pool), cast("ClientConnection", Head()), route, moved)
