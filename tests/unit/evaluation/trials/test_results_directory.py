@@ -168,7 +168,7 @@ def test_results_that_the_disk_refused_are_kept_until_it_takes_them(
             raise refusals.pop()
         write(*args, **how)
 
-    monkeypatch.setattr(module.pq, "write_table", full_at_first)
+    monkeypatch.setattr(pq, "write_table", full_at_first)
     with pytest.raises(MangroveError, match=f"^--results: 4 results cannot be written to {tmp_path}") as told:
         run(tmp_path, range(1, 11), LocalRunner(), squares())
     assert "there is room" in told.value.hint

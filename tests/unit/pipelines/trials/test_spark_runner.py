@@ -63,7 +63,7 @@ def test_executors_that_are_busy_are_not_taken_for_gone(monkeypatch: pytest.Monk
     # Asked before the first round, before the second, and once more while that is under way.
     cluster = Cluster(Session(), silent_after=2)
     played: list[int] = []
-    cluster.run(print, [[number] for number in range(60)], played.append)
+    cluster.run(int, [[number] for number in range(60)], played.append)
     assert sorted(played) == list(range(60))
     assert cluster.answers.is_set(), "as many rounds as ever were under way beside the question"
 
