@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from mangrove.control.events.session_happenings import (
     AdmissionRefused,
@@ -15,6 +15,7 @@ from mangrove.control.sessions.selection import by_metric
 from mangrove.control.sessions.session import Session
 from mangrove.control.sessions.states import SessionState
 from mangrove.control.sessions.surroundings import Surroundings
+from mangrove.model.address import MAX_PORT
 from mangrove.model.agents.load import LoadState
 from mangrove.model.agents.peers import (
     MAX_TOPICS_A_MESSAGE,
@@ -31,6 +32,13 @@ REPEAT_S = 0.5
 MAX_BROKERS_TOLD = 100
 NO_ROOM = "it has no room any more"
 NO_PLACE = "it gives no URL that clients can connect to"
+_URL = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://"
+    r"([^\s/?#]*@)?"
+    r"(\[[0-9A-Fa-f:.]+(%\w+)?\]|[^\s/?#@:\[\]]+)"
+    r"(:(?P<port>[0-9]{1,5}))?"
+    r"([/?#]\S*)?"
+)
 
 
 class NeighbourTalk:
@@ -139,8 +147,5 @@ class NeighbourTalk:
 
 def _names_a_place(url: str) -> bool:
     """Whether clients can be sent there: to a host, and a port that there can be."""
-    try:
-        parts = urlsplit(url)
-        return bool(parts.scheme and parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
+    found = _URL.fullmatch(url)
+    return found is not None and 0 < int(found["port"] or MAX_PORT) <= MAX_PORT

@@ -250,6 +250,9 @@ def room(session: str, matching: float = 500.0) -> RoomTold:
         ("nats://[bonn", "nats://bonn:9"),
         ("bonn", "nats://bonn:9"),
         ("nats://", "nats://bonn:9"),
+        ("nats://bonn:0", "nats://bonn:9"),
+        ("nats://bonn:1:2", "nats://bonn:9"),
+        ("nats://a b:1", "nats://bonn:9"),
     ],
 )
 def test_nobody_is_sent_to_what_is_no_place(url: str, management_url: str) -> None:
@@ -266,7 +269,11 @@ def test_nobody_is_sent_to_what_is_no_place(url: str, management_url: str) -> No
     assert not any(isinstance(each, Store) for each in told)
 
 
-def test_neighbours_are_asked_when_nobody_at_home_has_room() -> None:
+@pytest.mark.parametrize(
+    "url",
+    ["nats://bonn:1", "tls://user:secret@bonn_1.example:4222", "amqp://[fe80::1]:5672/vhost?a=b", "nats://m"],
+)
+def test_neighbours_are_asked_when_nobody_at_home_has_room(url: str) -> None:
     domain = full_domain()
     domain.staying = {"b"}
     sessions = domain.coordinator
@@ -280,12 +287,12 @@ def test_neighbours_are_asked_when_nobody_at_home_has_room() -> None:
     assert isinstance(admit.message, AdmissionAsked)
     (move,) = admit.message.moves
     assert move.topic != "b"
-    urls = {move.topic: ("bonn-edge1", "nats://bonn:1")}
+    urls = {move.topic: ("bonn-edge1", url)}
     told = sessions.heard("bonn", AdmissionTold(session=name, urls=urls, management_url="nats://bonn:9"), 1.4)
     (order,) = domain.store(told, 1.5)
     assert isinstance(order, TellClient)
     assert isinstance(order.order, Order)
-    assert (order.order.domain, order.order.to.url) == ("bonn", "nats://bonn:1")
+    assert (order.order.domain, order.order.to.url) == ("bonn", url)
     assert order.order.management_url == "nats://bonn:9"
     domain.obey([order], 2.0)
     (ended,) = [each for each in sessions.handle_timer(sessions.timer()) if isinstance(each, TellPeer)]
