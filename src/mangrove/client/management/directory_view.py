@@ -11,6 +11,8 @@ from mangrove.model.agents.directory import DirectoryRecord
 from mangrove.model.topics import Mirror
 
 MAX_RECORDS = 20_000
+MAX_WITHDRAWN = 1_000
+"""Topics withdrawn of late: what was said of them before may come after that."""
 
 
 class DirectoryView(Mapping[str, DirectoryRecord]):
@@ -21,6 +23,7 @@ class DirectoryView(Mapping[str, DirectoryRecord]):
         self._domain = domain
         self._own = own
         self._records: dict[str, DirectoryRecord] = {}
+        self._withdrawn: dict[str, DirectoryRecord] = {}
         self.ignored: Counter[str] = Counter()
         """Records that were not taken, by reason."""
 
@@ -42,24 +45,35 @@ class DirectoryView(Mapping[str, DirectoryRecord]):
         taken = []
         for record in records:
             topic = record.topic
-            known = self._records.get(topic)
+            known = self._records.get(topic) or self._withdrawn.get(topic)
             if record.domain != self._domain:
                 self.ignored["other domain"] += 1
             elif known is not None and record.epoch <= known.epoch:
                 if record != known:
                     self.ignored["older epoch"] += 1
             elif not (record.edges or record.publish_at or record.mode):
-                self._records.pop(topic, None)
+                self._withdraw(record)
                 taken.append(record)
-            elif known is not None or len(self._records) < MAX_RECORDS:
-                self._records[topic] = record
+            elif topic in self._records or len(self._records) < MAX_RECORDS:
+                self._put(record)
                 taken.append(record)
             elif (asked or self._own(topic)) and (oldest := self._give_way()) is not None:
-                self._records[topic] = record
+                self._put(record)
                 taken += [oldest, record]
             else:
                 self.ignored["no room"] += 1
         return taken
+
+    def _put(self, record: DirectoryRecord) -> None:
+        self._withdrawn.pop(record.topic, None)
+        self._records[record.topic] = record
+
+    def _withdraw(self, record: DirectoryRecord) -> None:
+        self._records.pop(record.topic, None)
+        self._withdrawn.pop(record.topic, None)
+        self._withdrawn[record.topic] = record
+        if len(self._withdrawn) > MAX_WITHDRAWN:
+            del self._withdrawn[next(iter(self._withdrawn))]
 
     def _give_way(self) -> DirectoryRecord | None:
         """Drop the oldest record that does not concern this client; None if all do."""

@@ -47,6 +47,20 @@ def test_what_is_withdrawn_is_told_and_takes_no_room(monkeypatch: pytest.MonkeyP
     assert not view.ignored
 
 
+def test_what_was_said_before_a_topic_was_withdrawn_does_not_bring_it_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_WITHDRAWN", 2)
+    view = view_of()
+    view.take([record("a", 1, "e"), record("a", 3), record("b", 4), record("a", 2, "e"), record("a", 3)])
+    assert dict(view) == {}
+    assert view.ignored == {"older epoch": 1}
+    view.take([record("b", 5, "e"), record("b", 4), record("b", 6)])
+    assert view.ignored == {"older epoch": 2}
+    view.take([record("c", 7), record("a", 2, "e")])
+    assert set(view) == {"a"}, "it is long ago"
+
+
 def test_what_concerns_a_client_has_room_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RECORDS", 3)
     view = view_of("own.1", "own.2", "own.3", "own.4")
