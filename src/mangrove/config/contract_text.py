@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from mangrove.config.contract_rules import contract_mistakes
 from mangrove.config.document.contracts import TopicDocument
+from mangrove.config.found import found_text
 from mangrove.config.yaml_text import read_yaml
 from mangrove.errors import InputError, InvalidDocumentError, Mistake
 from mangrove.model.federation import Federation
@@ -61,7 +62,7 @@ def checked_contracts(
             document = TopicDocument.model_validate(each)
         except ValidationError as error:
             mistakes += [
-                Mistake(".".join(map(str, item["loc"])), f"{item['msg']} (found {item['input']!r})")
+                Mistake(".".join(map(str, item["loc"])), f"{item['msg']} (found {found_text(item['input'])})")
                 for item in error.errors(include_url=False)
                 if index == place
             ]

@@ -41,6 +41,7 @@ from mangrove.config.document.sites import (
 )
 from mangrove.config.document.transforms import TransformDocument, TransformUseDocument
 from mangrove.config.failures import FailuresFile, read_failures
+from mangrove.config.found import found_text
 from mangrove.config.kind_rules import kind_in
 from mangrove.config.rules import cross_field_mistakes, default_base_port
 from mangrove.config.transform_rules import read_transforms, transforms_of
@@ -145,7 +146,7 @@ def _mistake(item: Any, access: str) -> Mistake:
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     path = path.removesuffix(".[key]").replace("access.rules", access, 1)
-    found = item.get("input")
+    found = found_text(item.get("input"))
     match item["type"]:
         case "extra_forbidden":
             return Mistake(path, "unknown key", _keys_beside(item["loc"]))
@@ -153,9 +154,9 @@ def _mistake(item: Any, access: str) -> Mistake:
             return Mistake(path, "is missing")
         case "value_error":
             reason = str(item["ctx"]["error"])
-            return Mistake(path, f"found {found!r}: {reason}")
+            return Mistake(path, f"found {found}: {reason}")
         case _:
-            return Mistake(path, f"found {found!r}", item["msg"].removeprefix("Input should be "))
+            return Mistake(path, f"found {found}", item["msg"].removeprefix("Input should be "))
 
 
 def _keys_beside(loc: tuple[Any, ...]) -> str:
