@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def read_calibration(raw: Any, directory: Path) -> CalibrationFile:
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or str(error)
         found.mistakes.append(Mistake("calibration", f"cannot read {path}: {problem}"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         found.mistakes.append(Mistake("calibration", f"{path} is not JSON: {error}"))
     return found
 
@@ -68,4 +68,4 @@ def broker_model(document: Any) -> dict[str, float]:
 
 def _time(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
+    return number and 0 <= value <= sys.float_info.max

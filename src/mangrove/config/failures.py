@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +37,7 @@ def read_failures(raw: Any, directory: Path) -> FailuresFile:
         problem = getattr(error, "strerror", None) or str(error)
         found.mistakes.append(Mistake("failures", f"cannot read {path}: {problem}"))
         return found
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         found.mistakes.append(Mistake("failures", f"{path} is not JSON: {error}"))
         return found
     if not isinstance(document, dict):
@@ -104,7 +103,7 @@ def _linked(raw: dict[str, Any]) -> set[SitePair]:
 
 
 def _probability(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and 0 <= value <= 1
 
 

@@ -62,7 +62,10 @@ def test_measured_probabilities_are_taken_where_the_file_states_none(tmp_path: P
         ({"edge_failure": [["a", "b"]]}, "failures: edge_failure[0]: found ['a', 'b']"),
         ({"edges": []}, "failures: edges: unknown key"),
         ([], "holds no object"),
+        ({"node_failure": {"a": 10**400}}, "failures: node_failure.a: found 1000"),
         ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("9" * 5000, "is not JSON"),
     ],
 )
 def test_mistakes_name_their_place(tmp_path: Path, failures: object, mistake: str) -> None:
