@@ -205,3 +205,10 @@ def test_progress_is_told() -> None:
     heard: list[tuple[int, int]] = []
     build_tables(triangle(), on_colour=lambda done, of: heard.append((done, of)))
     assert heard[-1] == (7, 7)
+
+
+@pytest.mark.parametrize("heaviest", [5e-324, 1e-300, 1e300, 1e308])
+def test_ticks_of_weights_at_the_ends_of_what_a_number_can_be(heaviest: float) -> None:
+    found = ticks(np.array([heaviest, heaviest, 0.0]), 10)
+    assert found[0] == found[1] >= found[2] == 1.0
+    assert found.sum() * 10 < 2.0**53

@@ -67,6 +67,15 @@ def test_good_document() -> None:
         ({"edges": [["a", "a"], ["b", "c", 1]]}, "edges[0]", "with itself"),
         ({"edges": [["a", "b", -1], ["b", "c", 1]]}, "edges[0][2]", "out of range"),
         ({"edges": [["a", "b", math.nan], ["b", "c", 1]]}, "edges[0][2]", "not a number"),
+        ({"edges": [["a", "b", 10**400], ["b", "c", 1]]}, "edges[0][2]", "401 digits is out of range"),
+        ({"edges": [["a", "b", 1e308], ["b", "c", 1]]}, "edges[0][2]", "out of range"),
+        ({"nodes": {"a": [10**400, 0], "b": [0, 0], "c": [0, 0]}}, "nodes.a[0]", "out of range"),
+        (
+            {"plane": "euclidean", "nodes": {"a": [1e308, 0], "b": [0, 0], "c": None}},
+            "nodes.a[0]",
+            "out of range",
+        ),
+        ({"nodes": {"a": None, "b": None, "c": None, "\ud800": None}}, "nodes", "half of a character"),
         ({"edges": [["a", "x"], ["b", "c", 1]]}, "edges[0][1]", "no node 'x'"),
         ({"edges": [[1, "b"], ["b", "c", 1]]}, "edges[0][0]", "no node 1"),
         ({"edges": [["a", "b"], ["b", "a", 2], ["b", "c", 1]]}, "edges[1]", "more than once"),
@@ -227,3 +236,11 @@ def test_zero_weights_are_links() -> None:
     graph = make_graph(["a", "b", "c"], [(0, 0), (0, 0), (1, 0)], [(0, 1), (1, 2)])
     assert graph.weights[0] == 0
     assert shortest_path(graph, 0, 2) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("[" * 100_000, "values in values without end"), ("9" * 5000, "5000 digits")]
+)
+def test_json_that_cannot_be_read_is_told(text: str, words: str) -> None:
+    with pytest.raises(InvalidDocumentError, match=words):
+        parse_topology(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -21,5 +22,13 @@ def ticks(weights: Floats, nodes: int) -> Floats:
     heaviest = float(weights.max(initial=0.0))
     if heaviest == 0.0:
         return np.ones_like(weights)
-    scale = 10.0 ** math.floor(math.log10(_EXACT / (heaviest * max(nodes, 2) * 2)))
-    return np.maximum(np.rint(weights * scale), 1.0)
+    return np.maximum(np.rint(weights * 10.0 ** _exponent(heaviest, max(nodes, 2) * 2)), 1.0)
+
+
+def _exponent(heaviest: float, links: int) -> int:
+    room = _EXACT / (heaviest * links)
+    if 0.0 < room < math.inf:
+        return math.floor(math.log10(room))
+    # What is at the end of the range of floats is compared by its size alone.
+    size = math.log10(_EXACT) - math.log10(heaviest) - math.log10(links)
+    return min(math.floor(size), sys.float_info.max_10_exp)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from mangrove.model.federation import Federation
 from mangrove.routing.network.geography import Plane, line_length
 from mangrove.routing.network.graph import Graph, Waypoints, make_graph
 
+MAX_MEASURE: Final = 1e12
+"""Of weights and of coordinates in the plane: sums and squares of them stay exact enough to compare."""
+WEIGHT: Final = f"a weight of at least 0, at most {MAX_MEASURE:g}"
 _FAILURE_KEYS: Final = ("node_failure", "edge_failure")
 _KEYS: Final = ("plane", "nodes", "edges", "via", *_FAILURE_KEYS)
 _FAILURES_HINT: Final = (
@@ -155,6 +159,14 @@ def _decoded(text: str, mistakes: Mistakes) -> object:
         mistakes.note(f"line {error.lineno}, column {error.colno}", f"not JSON: {error.msg}")
         mistakes.raise_if_any()
         raise  # never reached: there is a mistake
+    except RecursionError:
+        mistakes.note("", "not JSON that can be read: values in values without end")
+        mistakes.raise_if_any()
+        raise
+    except ValueError as error:
+        mistakes.note("", f"not JSON that can be read: {error}")
+        mistakes.raise_if_any()
+        raise
 
 
 def _only_known(document: dict[str, Any], known: tuple[str, ...], what: str, mistakes: Mistakes) -> None:
@@ -191,6 +203,11 @@ def _places(nodes: Mapping[str, Any], plane: Plane, section: str, mistakes: Mist
         path = f"{section}.{name}"
         if not name:
             mistakes.note(section, "a node has an empty name")
+        if name.encode("utf-8", "ignore").decode() != name:
+            mistakes.note(
+                section,
+                f"{name!r} has half of a character in it, which cannot be written: give it whole letters",
+            )
         if place is None:
             continue
         values = _place(place, plane, path, ", or null when it is not known", mistakes)
@@ -209,7 +226,7 @@ def _place(
     bounds = (
         ((-90.0, 90.0, "latitude, -90 to 90"), (-180.0, 180.0, "longitude, -180 to 180"))
         if plane is Plane.GEO
-        else ((-math.inf, math.inf, "a finite number"),) * 2
+        else ((-MAX_MEASURE, MAX_MEASURE, f"a number, {-MAX_MEASURE:g} to {MAX_MEASURE:g}"),) * 2
     )
     first, second = (
         _number(mistakes, f"{path}[{axis}]", value, *bounds[axis]) for axis, value in enumerate(place)
@@ -288,7 +305,7 @@ def _edges(
         pair = _pair(path, (edge[0], edge[1]), names, seen, mistakes)
         given = edge[2] if len(edge) == 3 else None
         if given is not None:
-            weight = _number(mistakes, f"{path}[2]", given, 0.0, math.inf, "a weight of at least 0")
+            weight = _number(mistakes, f"{path}[2]", given, 0.0, MAX_MEASURE, WEIGHT)
         elif pair is not None:
             weight = line_length(plane, np.array([points[pair[0]], *ways.get(pair, ()), points[pair[1]]]))
             if math.isnan(weight):
@@ -353,13 +370,19 @@ def _edge_failure(
 def _number(
     mistakes: Mistakes, path: str, value: object, low: float, high: float, allowed: str
 ) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not _is_number(value):
         mistakes.note(path, f"{value!r} is not a number", allowed)
     elif not low <= value <= high:
-        mistakes.note(path, f"{value:g} is out of range", allowed)
+        shown = f"{value:g}" if abs(value) <= sys.float_info.max else f"a number of {len(str(value))} digits"
+        mistakes.note(path, f"{shown} is out of range", allowed)
     else:
         return float(value)
     return None
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole or (isinstance(value, float) and math.isfinite(value))
 
 
 def _kind(value: object) -> str:
