@@ -34,6 +34,7 @@ BUFFER_BYTES = 64 << 10
 MAX_RECORD_BYTES = 1 << 30
 OLDER = ".old"
 _LENGTH = struct.Struct(">I")
+_HINT = "give a file that `mangrove up --stimuli` wrote, DIR/stimuli/DOMAIN.ring"
 
 _OWN_ROOMS = ("mangrove.model.", "mangrove.overlay.", "mangrove.routing.")
 _PLAIN_TYPES = {
@@ -129,19 +130,20 @@ class Recording(msgspec.Struct, frozen=True):
 
 def recordings(path: Path) -> list[Recording]:
     """The recordings of a gateway, the older first."""
+    if path.is_dir():
+        raise InputError(f"{path} is a directory", hint=_HINT)
     older = path.with_suffix(OLDER)
     return [read_recording(each) for each in (older, path) if each.exists() or each == path]
 
 
 def read_recording(path: Path) -> Recording:
     """Open a recording. A record that was cut off ends it; anything else that is wrong is an InputError."""
-    hint = "give a file that `mangrove up --stimuli` wrote, DIR/stimuli/DOMAIN.ring"
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}", hint=hint) from None
+        raise InputError(f"cannot read {path}: {error.strerror}", hint=_HINT) from None
     if not data.startswith(MAGIC):
-        raise InputError(f"{path} is not a recording of a gateway", hint=hint)
+        raise InputError(f"{path} is not a recording of a gateway", hint=_HINT)
     records = _records(data, len(MAGIC))
     try:
         head = _head_decoder.decode(next(records))
@@ -149,7 +151,7 @@ def read_recording(path: Path) -> Recording:
             raise ValueError(f"no domain {head.domain!r} in its federation")
         engine = _engine(head)
     except (StopIteration, ValueError, pickle.UnpicklingError, *UNREADABLE) as error:
-        raise InputError(f"the recording {path} has no usable beginning: {error}", hint=hint) from None
+        raise InputError(f"the recording {path} has no usable beginning: {error}", hint=_HINT) from None
     return Recording(path, head, engine, _stimuli(path, records))
 
 

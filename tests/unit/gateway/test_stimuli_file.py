@@ -98,6 +98,13 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, complaint: str)
         read_recording(path)
 
 
+def test_a_directory_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is a directory") as caught:
+        recordings(Path())
+    assert "DOMAIN.ring" in caught.value.hint
+
+
 def test_a_state_may_hold_nothing_but_our_values(tmp_path: Path) -> None:
     for state in (pickle.dumps(_Evil()), pickle.dumps({"a": 1}), b"\x80\x05garbage"):
         head = SegmentHead(federation=SHAPE, domain="a", epoch=7, events_before=0, state=state)
