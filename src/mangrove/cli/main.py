@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -35,7 +37,7 @@ from mangrove.cli.planning import plan
 from mangrove.cli.routing import route
 from mangrove.cli.spool import spool
 from mangrove.cli.versions import apply, contract, membership, reload, rollback
-from mangrove.errors import EXIT_INTERRUPTED, MangroveError
+from mangrove.errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, MangroveError
 
 app = typer.Typer(
     name="mangrove",
@@ -83,6 +85,10 @@ app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(transform.app, name="transform")
 
 
+_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
+"""What happens to an output that was open."""
+
+
 @app.callback(invoke_without_command=True)
 def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
@@ -99,7 +105,11 @@ def main() -> None:
     """Run the command line; errors raised on purpose become a message, a hint and an exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a command has started ends with it
     try:
-        app()
+        try:
+            app()
+        except SystemExit:
+            _flush(sys.stdout)
+            raise
     except MangroveError as error:
         _fail(error)
     except ModuleNotFoundError as error:
@@ -109,6 +119,31 @@ def main() -> None:
         _fail(missing)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        if error.errno not in _OUTPUT_LOST:
+            raise
+        _drop_output()
+        if error.errno == errno.EPIPE:  # whoever read has read enough
+            sys.exit(EXIT_NEGATIVE)
+        problem = error.strerror or str(error)
+        where = error.filename or "the output"
+        _fail(MangroveError(f"cannot write {where}: {problem}", hint="make room there, or write elsewhere"))
+
+
+def _flush(output: TextIO | None) -> None:
+    """Here, where what goes wrong can be told; a process that was started without an output has None."""
+    if output is not None and not output.closed:
+        output.flush()
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when the process ends."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass  # an output without a file, as in tests
 
 
 def _fail(error: MangroveError) -> NoReturn:

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from tests.kit.command import mangrove
 
+from mangrove.cli.pipeline.brokers import read_model
+from mangrove.cli.pipeline.pipeline import _read_json
+from mangrove.errors import InputError
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -28,3 +32,13 @@ def test_mistakes_on_the_command_line_exit_with_2(arguments: list[str], message:
     assert f"error: {message}" in run.stderr
     assert "Traceback" not in run.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000])
+def test_json_that_cannot_be_read_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "given.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"given\.json"):
+        read_model(path)
+    with pytest.raises(InputError, match="is not JSON"):
+        _read_json(path)

@@ -54,7 +54,7 @@ def read_model(path: Path) -> dict[str, float]:
         return broker_model(json.loads(path.read_text(encoding="utf-8")))
     except BrokerModelError as error:
         raise InputError(f"{path} {error}", hint=error.hint) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read the model {path}: {error}") from error
 
 

@@ -255,7 +255,7 @@ def _read_json(path: Path) -> Any:
         raise InputError(f"cannot read {path}: {error}") from error
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from error
 
 
