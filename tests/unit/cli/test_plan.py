@@ -304,3 +304,19 @@ def test_scenarios_that_are_not_there_are_named(tmp_path: Path) -> None:
     assert "profile --scenarios" in " ".join(run.stderr.split())
     (tmp_path / "scenarios.npz").write_text("no archive")
     assert mangrove("plan", "allocate", problem, "--risk", "empirical").returncode == 2
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000])
+def test_json_that_cannot_be_read_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "problem.json"
+    path.write_text(text)
+    run = mangrove("plan", "allocate", path)
+    assert run.returncode == 2
+    assert "is not JSON" in run.stderr
+
+
+def test_a_name_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    names = ["\ud800", *GOLDEN["items"][1:]]
+    run = mangrove("plan", "allocate", written(tmp_path, {**GOLDEN, "items": names}), "--json")
+    assert run.returncode == 2
+    assert "items[0]" in run.stderr

@@ -178,3 +178,23 @@ def test_one_model_for_all_brokers_or_one_for_each() -> None:
     assert two.service_time_s is not None
     assert np.allclose(one.service_time_s, 1e-3)
     assert np.allclose(two.service_time_s[1], [3e-3, 4e-3, 5e-3])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"mean_rate": [10**400, 1.0, 1.0]}, "mean_rate[0]"),
+        ({"items": ["a", "\ud800", "c"]}, "items[1]"),
+        ({"brokers": ["x", "\udfff"]}, "brokers[1]"),
+        ({"domain": "\ud800"}, "domain"),
+        ({"hosts": {"\ud800": ["x", "y"]}}, "hosts"),
+        ({"topics": [["\ud800"], ["b"], ["c"]]}, "topics[0]"),
+    ],
+)
+def test_numbers_and_names_that_no_answer_can_have(changes: dict[str, Any], expected: str) -> None:
+    assert paths(**changes) == [expected]
+
+
+def test_a_field_nobody_knows_can_be_named_in_a_warning() -> None:
+    (warning,) = read_problem(document(**{"\ud800": 1}), "problem.json").warnings
+    assert warning.encode()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mangrove.model.topics import Mirror
-from mangrove.planning.problem.reading import Reader, number
+from mangrove.planning.problem.reading import UNWRITABLE, Reader, number, writable
 
 # A time beyond this is in milliseconds, or nonsense: seconds reach it in the year 5138.
 LATEST_S = 1e11
@@ -63,6 +63,8 @@ def read_hosts(reader: Reader, brokers: tuple[str, ...]) -> tuple[str, ...]:
     for host, members in given.items():
         if not host:
             reader.note("hosts", "a host has no name")
+        if not writable(host):
+            reader.note("hosts", f"{host!r} {UNWRITABLE}")
         if not isinstance(members, list):
             reader.note(f"hosts.{host}", repr(members)[:60], "a list of brokers")
             continue
@@ -88,6 +90,8 @@ def read_provenance(reader: Reader, items: tuple[str, ...]) -> Provenance:
         if not isinstance(value, str):
             reader.note(name, repr(value)[:60], "a name")
             value = ""
+        elif not writable(value):
+            reader.note(name, f"{value!r} {UNWRITABLE}")
         names[name] = value
     until = reader.document.get("data_until")
     data_until = 0.0 if until is None else number(until, least=0.0)
@@ -97,6 +101,8 @@ def read_provenance(reader: Reader, items: tuple[str, ...]) -> Provenance:
     for path, item, value in _by_item(reader, "topics", items) or ():
         if not isinstance(value, list) or not value or not all(isinstance(t, str) and t for t in value):
             reader.note(path, repr(value)[:60], "a list of subjects or patterns")
+        elif not all(map(writable, value)):
+            reader.note(path, f"a topic {UNWRITABLE}")
         else:
             topics[item] = tuple(value)
     return Provenance(names["federation"], names["domain"], data_until or 0.0, topics)

@@ -16,7 +16,7 @@ from mangrove.planning.problem import covariance as covariances
 from mangrove.planning.problem.arrays import FloatArray
 from mangrove.planning.problem.deployment import Provenance, read_hosts, read_mirrored, read_provenance
 from mangrove.planning.problem.problem import AllocationConstraints, Objective, Problem
-from mangrove.planning.problem.reading import Reader, number
+from mangrove.planning.problem.reading import Reader, number, writable
 
 FIELDS = frozenset(
     {"items", "mean_rate", "covariance", "brokers", "capacity", "model", "filters", "replication"}
@@ -93,9 +93,13 @@ def read_problem(document: object, source: str, *, always_repair: bool = False) 
         mirrored=mirrored,
         hosts=hosts,
     )
-    ignored = sorted(str(name) for name in document if name not in FIELDS)
+    ignored = sorted(_printable(str(name)) for name in document if name not in FIELDS)
     notes = (f"ignored unknown fields: {', '.join(ignored)}",) if ignored else ()
     return ReadProblem(problem, checked.warnings + notes, provenance)
+
+
+def _printable(name: str) -> str:
+    return name if writable(name) else repr(name)
 
 
 def _capacity(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -12,6 +13,7 @@ from mangrove.planning.problem.arrays import FloatArray
 
 # A matrix full of NaN is one mistake to a person, not a million.
 MAX_MISTAKES_PER_FIELD = 5
+UNWRITABLE = "has half of a character in it, which cannot be written: give it whole letters"
 
 
 class Reader:
@@ -35,6 +37,8 @@ class Reader:
         for index, name in enumerate(value):
             if not isinstance(name, str) or not name:
                 self.note(f"{field}[{index}]", f"{_shown(name)} is not a name")
+            elif not writable(name):
+                self.note(f"{field}[{index}]", f"{name!r} {UNWRITABLE}")
             elif name in seen:
                 self.note(f"{field}[{index}]", f"{name!r} occurs twice")
             else:
@@ -99,9 +103,16 @@ class Reader:
                 self.note(f"{path}.{name}", "unknown field", ", ".join(sorted(known)))
 
 
+def writable(text: str) -> bool:
+    """Whether an answer can have it: JSON may name halves of characters, which no UTF-8 writes."""
+    return text.encode("utf-8", "ignore").decode() == text
+
+
 def number(value: object, *, least: float = -math.inf, above: bool = False) -> float | None:
     """The value as a finite number in range, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not abs(value) <= sys.float_info.max:
         return None
     if value < least or (above and value == least):
         return None
