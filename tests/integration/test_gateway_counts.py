@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import nats
 from tests.kit.bare_sockets import nats_socket
@@ -67,19 +69,24 @@ async def test_counts_by_topic_are_told_since_a_cursor(chain: Running) -> None:
 async def test_bytes_that_are_no_text_cost_nobody_the_head_connection(chain: Running) -> None:
     """nats-server lets clients use any bytes in subjects; the gateway leaves them out and goes on."""
     await chain.at_rest()
-    before = (await chain.gateway("seattle")).dropped.get("the subject is not UTF-8", 0)
+    before = Counter((await chain.gateway("seattle")).dropped)
     subscriber = await nats.connect(chain.edge("orlando"))
-    _reader, writer = await nats_socket(chain.launched.endpoints["seattle"].head.client_port)
+    head = chain.launched.endpoints["seattle"].head
+    _reader, writer = await nats_socket(head.client_port, headers=True)
     try:
         received = await subscriber.subscribe(">")
         await chain.knows_interest("seattle", "orlando", 1)
         writer.write(b"SUB odd.\xff\xfe 1\r\nPUB odd.\xff\xfe 1\r\nx\r\n")
+        # Headers of a size that no headers have, and a subject that ends nowhere.
+        writer.write(b"HPUB odd.head 4 5\r\nabcde\r\nPUB odd.a\x00b 1\r\nx\r\n")
         writer.write(b"PUB fine 4\r\ntext\r\nPING\r\n")
         message = await received.next_msg(timeout=5)
         assert (message.subject, message.data) == ("fine", b"text")
         status = await chain.gateway("seattle")
         assert status.head_connected
-        assert status.dropped["the subject is not UTF-8"] == before + 1
+        assert status.dropped["the subject is not UTF-8"] == before["the subject is not UTF-8"] + 1
+        malformed = "the subject or the headers are malformed"
+        assert status.dropped[malformed] == before[malformed] + 2
         assert status.ignored["subscription that is not UTF-8"] >= 1
     finally:
         writer.close()

@@ -124,7 +124,7 @@ def test_a_stream_that_was_tampered_with_is_refused_or_understood(
     "line",
     [
         *("MSG", "MSG a", "MSG a 1", "MSG a x 1", "MSG a 1 -1", "MSG a 1 1 2 3", "MSG  1 0", "MSG a 1 ٣"),
-        *("HMSG a 1 12", "HMSG a 1 13 12", "HMSG a 1 0 5", "MSG a 1 999999999999", "MSG a 1 9999999999999"),
+        *("HMSG a 1 12", "HMSG a 1 13 12", "HMSG a 1 x 5", "MSG a 1 999999999999", "MSG a 1 9999999999999"),
     ],
 )
 def test_malformed_message_lines_are_refused(line: str) -> None:
@@ -137,6 +137,17 @@ def test_malformed_message_lines_are_refused(line: str) -> None:
         return
     with pytest.raises(WireError, match="malformed"):
         receiver.scanner.feed(line.encode() + b"\r\n")
+
+
+@pytest.mark.parametrize("head", [b"", b"abcd", b"\r\n\r\n", b"NATS/1.0\r\n"])
+def test_headers_that_are_none_cost_nobody_the_connection(head: bytes) -> None:
+    """nats-server passes on what any client says its headers are."""
+    receiver = Receiver()
+    line = b"HMSG a 1 %d %d\r\n" % (len(head), len(head) + 3)
+    receiver.scanner.feed(line + head + b"xyz\r\nMSG a 1 1\r\ny\r\n")
+    assert [each.data for each in receiver.got[1]] == [b"xyz", b"y"]
+    assert receiver.got[1][0].head == head
+    assert (decode_head(head), identity_of(head)) == ({}, None)
 
 
 def test_what_came_before_something_malformed_is_handed_over() -> None:

@@ -38,7 +38,7 @@ from mangrove.overlay.protocol.bodies import (
     Rewrite,
     WireError,
     parse_message_line,
-    readable,
+    skip_of,
 )
 
 log = logging.getLogger(__name__)
@@ -227,9 +227,7 @@ class MirrorPlane:
         try:
             message = parse_message_line(line)
         except WireError:
-            if readable(line) == line:
-                raise
-            return Entry(parse_message_line(readable(line)).skip, DISCARD)
+            return Entry(skip_of(line), DISCARD)
         subject = message.subject.removeprefix(MIRROR_PREFIX)
         if message.subject == MIRROR_AGAIN:
             return Entry(message.skip, _Requests(self, edge, line, message), once=True, booked=False)

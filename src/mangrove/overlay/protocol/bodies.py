@@ -193,9 +193,18 @@ def _target(words: list[str]) -> tuple[str, tuple[str, ...]]:
     return reply, tuple(groups)
 
 
-def readable(line: bytes) -> bytes:
-    """The line with all that is not UTF-8 replaced: brokers may let clients use any bytes in subjects."""
-    return line.decode(errors="replace").encode()
+def skip_of(line: bytes) -> int:
+    """Bytes to the next control line, of a message line that may be unusable but for its last word.
+
+    Brokers let their clients use any bytes in subjects, and headers of any size. WireError if it is none.
+    """
+    verb, *rest = line.split(b" ")
+    try:
+        if verb not in (b"LMSG", b"HMSG") or len(rest) < 2:
+            raise ValueError("not a message line")
+        return _size(rest[-1].decode()) + 4
+    except ValueError as error:
+        raise WireError(f"malformed control line {line[:80]!r}: {error}") from None
 
 
 def _size(text: str) -> int:

@@ -33,7 +33,7 @@ from mangrove.overlay.protocol.bodies import (
     Flow,
     WireError,
     parse_message_line,
-    readable,
+    skip_of,
 )
 
 NO_INBOX = "a reply to a subject that nobody may answer to"
@@ -78,7 +78,7 @@ class OutwardLines:
     def judge(self, line: bytes) -> Entry:
         """Where a message from this domain's clients goes: nowhere, while another gateway carries."""
         if self._engine.standing_by:
-            return Entry(parse_message_line(readable(line)).skip, DISCARD)
+            return Entry(skip_of(line), DISCARD)
         return self.way_of(line, copies=self._mirrors is not None)
 
     def way_of(self, line: bytes, *, copies: bool) -> Entry:
@@ -86,11 +86,9 @@ class OutwardLines:
         try:
             message = parse_message_line(line)
         except WireError:
-            # One client's odd subject must not cost the whole domain its connection.
-            if readable(line) == line:
-                raise
-            skip = parse_message_line(readable(line)).skip
-            return Entry(skip, Unreadable(self._ledger, len(line) + skip))
+            # One client's odd message must not cost the whole domain its connection.
+            skip = skip_of(line)
+            return Entry(skip, Unreadable(self._ledger, line, len(line) + skip))
         if message.groups:
             raise WireError(f"the broker names queue groups that were never asked for: {line[:80]!r}")
         if self._names is not None:
