@@ -157,6 +157,10 @@ class TopicRules(msgspec.Struct, frozen=True):
         found.update(self.numbered())
         return found
 
+    def account_of(self, topic_class: int) -> int:
+        """Under which class a frame is counted: one of an unknown class as what no contract governs."""
+        return topic_class if topic_class in self.known() else self.unmatched
+
     def class_of(self, subject: str) -> int:
         """The class of the contract that governs a literal subject; `unmatched` means best effort."""
         for topic_class, contract in self.numbered():

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from mangrove.model.agents.directory import DirectoryRecord
-from mangrove.model.agents.usefulness import Lag, LimitsOrdered, Vote
+from mangrove.model.agents.usefulness import Counted, Lag, LimitsOrdered, Vote
 
 MAX_WISHES = 10_000
 """Subscriptions and published topics of one client."""
@@ -106,8 +106,8 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 class Traffic(msgspec.Struct, frozen=True, array_like=True):
     """What passed in the reported span."""
 
-    messages: int
-    size_bytes: int
+    messages: Counted
+    size_bytes: Counted
 
 
 MIRRORED_KEY = "~"

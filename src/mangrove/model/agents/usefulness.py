@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from mangrove.model.congestion.rate_limit import RateLimit
@@ -16,10 +18,14 @@ LIMITS_VALID_S = 30.0
 """Limits that are not said again for so long are in force no more."""
 
 
+Counted = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+"""What a client has counted. It may say what it likes, but nothing that cannot be computed with."""
+
+
 class Vote(msgspec.Struct, frozen=True, array_like=True):
     """How useful one publisher's messages were to one subscriber in the reported span (equation 1)."""
 
-    messages: int
+    messages: Counted
     """How many were judged."""
     utility: float
     """Their mean, from 0 to 1."""

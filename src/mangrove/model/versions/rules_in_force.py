@@ -47,6 +47,10 @@ class RulesInForce:
         """All classes that a frame may name, but for that of what no contract governs."""
         return self._known
 
+    def account_of(self, topic_class: int) -> int:
+        """Under which class a frame is counted: one of an unknown class as what no contract governs."""
+        return topic_class if topic_class in self._known else self.unmatched
+
     def class_of(self, subject: str) -> int:
         """The class of the contract that governs a literal subject; `unmatched` means best effort."""
         return self.rules.class_of(subject)

@@ -66,12 +66,15 @@ class Delivery:
             return [DropMessages(frame, "too old to be told from a duplicate")]
         ordered = self._rules.contract_at(frame.topic_class).order is Order.PUBLISHER
         if verdict is Verdict.DUPLICATE:
-            self.copies[self._order[frame.origin], frame.topic_class] += 1
+            self.copies[self._account_of(frame)] += 1
             return self._finish(self.resequencer.repeated(frame, now)) if ordered else []
         self._observe(frame)
         if not ordered:
             return self._finish([frame])
-        instructions = self._finish(self.resequencer.arrived(frame, now))
+        ready = self.resequencer.arrived(frame, now)
+        instructions = self._finish(ready)
+        if len(ready) == 1 and ready[0] is frame:
+            return instructions  # nobody waits for longer, or for less
         if self.resequencer.holds_frames and (timer := self.resequencer.timer()) != self._next_timer:
             self._next_timer = timer
             instructions.append(ResetTimer())
@@ -91,7 +94,7 @@ class Delivery:
             contract = self._rules.contract_at(frame.topic_class)
             age_ms = frame.age_us / 1000
             if contract.deadline_ms is not None and age_ms + self.egress_ms > contract.deadline_ms:
-                self.late[self._order[frame.origin], frame.topic_class] += 1
+                self.late[self._account_of(frame)] += 1
                 # What is to come is an estimate, and nothing is thrown away because of one.
                 if contract.late is Late.DROP and age_ms > contract.deadline_ms:
                     instructions.append(DropMessages(frame, "late"))
@@ -99,8 +102,11 @@ class Delivery:
             instructions.append(DeliverMessages(frame))
         return instructions
 
+    def _account_of(self, frame: Frame) -> tuple[str, int]:
+        return self._order[frame.origin], self._rules.account_of(frame.topic_class)
+
     def _observe(self, frame: Frame) -> None:
-        key = (self._order[frame.origin], frame.topic_class)
+        key = self._account_of(frame)
         age_ms = frame.age_us / 1000 + self.egress_ms
         before = self.observed_ms.get(key)
         if before is None:

@@ -13,6 +13,7 @@ the missing frames may be on the one before.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from mangrove.overlay.protocol.frames import YOUNG, Frame, Name, Predecessor, most_frames
@@ -27,7 +28,7 @@ PAUSE_S = 0.15
 ANYWHERE = -1
 """Next sequence of a flow that is joined in the middle: whichever comes first."""
 MAX_LINKED = 64
-"""So many flows are followed from predecessor to predecessor when a frame is given up."""
+"""So many flows does a frame wait for, and are followed from one to the next when a frame is given up."""
 
 FlowKey = tuple[int, int, int]
 
@@ -59,13 +60,14 @@ class _Held(NamedTuple):
 class _Flow:
     """What is due next, what is ahead of its turn, and who in other flows waits for this one."""
 
-    __slots__ = ("_due", "_first", "held", "key", "next", "waiters", "ways")
+    __slots__ = ("_due", "_order", "held", "key", "next", "waiters", "ways")
 
     def __init__(self, key: FlowKey, first: int) -> None:
         self.key = key
         self.next = first
         self.held: dict[int, _Held] = {}
-        self._first: int | None = None
+        self._order: list[int] = []
+        """A heap of what is held, and of some that is no more."""
         self._due: float | None = None
         self.ways: dict[int, _Way] = {}
         self.waiters: dict[FlowKey, _Flow] = {}
@@ -89,8 +91,7 @@ class _Flow:
         """A frame must wait."""
         sequence = held.frame.sequence
         self.held[sequence] = held
-        if self._first is not None and sequence < self._first:
-            self._first = sequence
+        heappush(self._order, sequence)
         if self._due is not None and held.until < self._due:
             self._due = held.until
 
@@ -113,15 +114,16 @@ class _Flow:
 
     def take(self, sequence: int) -> _Held:
         """A frame need not wait any more."""
-        self._first = self._due = None
-        return self.held.pop(sequence)
+        self._due = None
+        held = self.held.pop(sequence)
+        while self._order and self._order[0] not in self.held:
+            heappop(self._order)
+        return held
 
     @property
     def first_held(self) -> int:
         """The lowest sequence that waits; asked again and again while a gap lasts."""
-        if self._first is None:
-            self._first = min(self.held)
-        return self._first
+        return self._order[0]
 
     @property
     def due(self) -> float:
@@ -147,6 +149,8 @@ class Resequencer:
         self._own_bit = own_bit
         self._flows: dict[FlowKey, _Flow] = {}
         self._holding: dict[FlowKey, _Flow] = {}
+        self._newest: dict[int, int] = {}
+        """The latest life of each origin of which a flow is known."""
         self._held_bytes = self._held_frames = 0
         self.gaps = 0
         """Gaps that were given up."""
@@ -161,10 +165,13 @@ class Resequencer:
     def arrived(self, frame: Frame, now: float) -> list[Frame]:
         """A new frame; the frames that can be delivered now, in order."""
         ready: list[Frame] = []
-        flow = self._flows.get((frame.origin, frame.epoch, frame.flow_id))
+        key = (frame.origin, frame.epoch, frame.flow_id)
+        flow = self._flows.pop(key, None)
         if flow is None:
             first = min(1, frame.sequence) if frame.begun_lately else ANYWHERE
-            flow = self._begin((frame.origin, frame.epoch, frame.flow_id), first, ready)
+            flow = self._begin(key, first, ready)
+        else:
+            self._flows[key] = flow  # the one that was heard of last is the last to be forgotten
         flow.saw(frame, now)
         if frame.sequence < flow.next:
             self.out_of_turn += 1
@@ -228,14 +235,16 @@ class Resequencer:
     # -- inside -------------------------------------------------------------------------------------------
 
     def _begin(self, key: FlowKey, first: int, ready: list[Frame]) -> _Flow:
-        """A flow that is not known here; the one that is known longest makes room."""
+        """A flow that is not known here; the one that was not heard of for longest makes room."""
         if len(self._flows) >= MAX_FLOWS:
             forgotten = self._flows.pop(next(iter(self._flows)))
             ready += [self._take(forgotten, sequence).frame for sequence in sorted(forgotten.held)]
         origin, epoch, _ = key
-        for other in list(self._holding.values()):
-            if other.key[0] == origin and other.key[1] < epoch:  # the origin has started again since
-                ready += [self._take(other, sequence).frame for sequence in sorted(other.held)]
+        if epoch > self._newest.get(origin, -1):
+            self._newest[origin] = epoch
+            for other in list(self._holding.values()):
+                if other.key[0] == origin and other.key[1] < epoch:  # the origin has started again since
+                    ready += [self._take(other, sequence).frame for sequence in sorted(other.held)]
         flow = self._flows[key] = _Flow(key, first)
         return flow
 
@@ -276,7 +285,7 @@ class Resequencer:
             self._holding[flow.key] = flow
 
     def _own(self, frame: Frame) -> list[Predecessor]:
-        return [each for each in frame.predecessors if each.destinations & self._own_bit]
+        return [each for each in frame.predecessors if each.destinations & self._own_bit][:MAX_LINKED]
 
     def _must_wait(self, flow: _Flow, frame: Frame, ready: list[Frame]) -> bool:
         """Whether a predecessor in another flow is still to come."""

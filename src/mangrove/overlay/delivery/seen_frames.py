@@ -46,12 +46,19 @@ class SeenSequences:
 
     def _advance(self, sequence: int) -> None:
         """The window moves on: what falls out of it is forgotten."""
-        if sequence - self._highest >= self._window:
+        passed, self._highest = self._highest + 1, sequence
+        if sequence - passed + 1 >= self._window:
             self._bits = bytearray(self._window // 8)
-        else:
-            for passed in range(self._highest + 1, sequence + 1):
-                self._bits[passed % self._window >> 3] &= ~(1 << (passed & 7))
-        self._highest = sequence
+            return
+        while passed <= sequence:
+            place = passed % self._window >> 3
+            if passed & 7 or passed + 7 > sequence:
+                self._bits[place] &= ~(1 << (passed & 7))
+                passed += 1
+            else:  # byte by byte as far as the ring goes on: sequences may jump by nearly the whole window
+                whole = min((sequence + 1 - passed) >> 3, len(self._bits) - place)
+                self._bits[place : place + whole] = bytes(whole)
+                passed += 8 * whole
 
 
 class SeenFrames:

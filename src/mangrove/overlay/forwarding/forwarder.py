@@ -213,7 +213,8 @@ class Forwarder:
             frame = self._notary.with_tags(frame, peer)
         contract = self._rules.contract_at(frame.topic_class)
         if contract.deadline_ms is None:
-            displaced = neighbour.outgoing.push(frame, None, now)
+            measured = self._rules.account_of(frame.topic_class) == frame.topic_class
+            displaced = neighbour.outgoing.push(frame, None, now, measured=measured)
         else:
             left_ms = contract.deadline_ms - frame.age_us / 1000
             due, budget_s = self._due(frame, left_ms, now)

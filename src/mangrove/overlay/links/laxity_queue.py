@@ -31,6 +31,7 @@ class _Waiting(NamedTuple):
     since: float
     until: float
     budget_s: float
+    measured: bool
 
 
 class Taken(NamedTuple):
@@ -59,15 +60,21 @@ class LaxityQueue:
         return len(self._waiting)
 
     def push(
-        self, frame: Frame, due: float | None, now: float, until: float = FOREVER, budget_s: float = FOREVER
+        self,
+        frame: Frame,
+        due: float | None,
+        now: float,
+        until: float = FOREVER,
+        budget_s: float = FOREVER,
+        measured: bool = True,
     ) -> list[Frame]:
         """Add a frame that should leave by `due`, is of no use after `until`, and may wait for `budget_s`.
 
-        Returns the frames that had to go for lack of room.
+        Returns the frames that had to go for lack of room. Waits of unknown classes are not `measured`.
         """
         self._number += 1
         rank = now + NEVER_URGENT_S if due is None else self._in_turn(frame, due)
-        self._waiting.add(_Waiting(rank, self._number, frame, now, until, budget_s))
+        self._waiting.add(_Waiting(rank, self._number, frame, now, until, budget_s, measured))
         self.held_bytes += frame.weight_bytes
         displaced: list[Frame] = []
         while self._crowded and len(self._waiting) > 1:
@@ -100,7 +107,8 @@ class LaxityQueue:
         while self._waiting:
             first = self._take(0)
             waited = now - first.since
-            self.waits.note(first.frame.topic_class, waited)
+            if first.measured:
+                self.waits.note(first.frame.topic_class, waited)
             if first.budget_s is not FOREVER:
                 self.overruns.note(first.frame.topic_class, waited > first.budget_s)
             if first.until < now:

@@ -80,10 +80,16 @@ class Outgoing:
         return len(self._sent)
 
     def push(
-        self, frame: Frame, due: float | None, now: float, until: float = FOREVER, budget_s: float = FOREVER
+        self,
+        frame: Frame,
+        due: float | None,
+        now: float,
+        until: float = FOREVER,
+        budget_s: float = FOREVER,
+        measured: bool = True,
     ) -> list[Frame]:
         """A frame joins those that wait; returns those that had to go for lack of room."""
-        return self.waiting.push(frame, due, now, until, budget_s)
+        return self.waiting.push(frame, due, now, until, budget_s, measured)
 
     def pull(self, now: float) -> Frame | None:
         """The frame to send now: management in its turn, or the most urgent data.

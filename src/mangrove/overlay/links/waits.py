@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
+from mangrove.overlay.protocol.control_messages import MAX_TOLD_CLASSES
+
 _GAIN = 0.125
 MIN_TOLD_MS = 0.5
 
@@ -40,8 +44,9 @@ class Waits:
         """What the network should know: classes that wait noticeably."""
         if not self._smoothed_s:
             return {}
-        return {
-            topic_class: round(1000 * seconds, 1)
+        found = (
+            (topic_class, round(1000 * seconds, 1))
             for topic_class, seconds in sorted(self._smoothed_s.items())
             if 1000 * seconds >= MIN_TOLD_MS
-        }
+        )
+        return dict(islice(found, MAX_TOLD_CLASSES))

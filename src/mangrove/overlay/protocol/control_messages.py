@@ -124,6 +124,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 MAX_CAUSE_LENGTH = 256
 MAX_ASKED_CLASSES = 1024
+MAX_TOLD_CLASSES = 4096
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Megabits = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -144,8 +145,8 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     up: bool
     delay_ms: Milliseconds
     jitter_ms: Milliseconds = 0.0
-    waits_ms: dict[int, Milliseconds] = {}
-    overruns: dict[int, Share] = {}
+    waits_ms: Annotated[dict[int, Milliseconds], msgspec.Meta(max_length=MAX_TOLD_CLASSES)] = {}
+    overruns: Annotated[dict[int, Share], msgspec.Meta(max_length=MAX_TOLD_CLASSES)] = {}
     availability: Share = 1.0
     used_mbps: Megabits = 0.0
     limit_mbps: Megabits = 0.0

@@ -94,6 +94,8 @@ class TransitLabels:
         self._neighbours = neighbours
         self._link_state = link_state
         self._labels: dict[LabelKey, _Label] = {}
+        self._by_life: dict[str, dict[int, set[LabelKey]]] = {}
+        """The same, by origin and its life."""
         self._secured = secured
         self._most_of_one = max(MAX_LABELS // max(1, len(federation.domains)), MIN_LABELS_OF_ONE)
         self._bearers: dict[LabelKey, _Bearers] = {}
@@ -177,6 +179,7 @@ class TransitLabels:
                 return [(peer, _answer(setup, f"too many routes lead through {self._domain}"))]
             self._forget_earlier_lives(key)
             known = self._labels[key] = _Label(now + LEASE_S, setup.version)
+            self._by_life.setdefault(key[0], {}).setdefault(key[1], set()).add(key)
             self._sweep_at = min(self._sweep_at, now + SWEEP_S)
         known.expires_at = now + LEASE_S
         known.newest = setup.version
@@ -192,7 +195,7 @@ class TransitLabels:
         """Whether there is no room for another route: none at all, or none for one more of this origin."""
         if not self._secured or len(self._labels) < self._most_of_one:
             return len(self._labels) >= MAX_LABELS
-        return sum(key[0] == origin for key in self._labels) >= self._most_of_one
+        return sum(map(len, self._by_life.get(origin, {}).values())) >= self._most_of_one
 
     def _remember_bearer(self, key: LabelKey, peer: str, now: float) -> None:
         bearers = self._bearers.get(key)
@@ -214,8 +217,10 @@ class TransitLabels:
 
     def _forget_earlier_lives(self, key: LabelKey) -> None:
         """Routes of a gateway that has started again since."""
-        for old in [old for old in self._labels if old[0] == key[0] and old[1] < key[1]]:
-            del self._labels[old]
+        lives = self._by_life.get(key[0], {})
+        for epoch in [epoch for epoch in lives if epoch < key[1]]:
+            for old in lives.pop(epoch):
+                del self._labels[old]
 
     def _acknowledge(self, key: LabelKey, ack: RouteAck) -> list[tuple[str, RouteMessage]]:
         known = self._labels.get(key)
@@ -274,9 +279,15 @@ class TransitLabels:
                 continue
             if label.standing is None and label.asked is None:
                 del self._labels[key]
+                self._by_life[key[0]][key[1]].discard(key)
             else:
                 label.standing = label.asked = None
                 label.expires_at = now + LEASE_S
+        self._by_life = {
+            origin: there
+            for origin, lives in self._by_life.items()
+            if (there := {epoch: keys for epoch, keys in lives.items() if keys})
+        }
         for key in [key for key, bearers in self._bearers.items() if now >= bearers.expires_at]:
             del self._bearers[key]
         self._sweep_at = now + SWEEP_S if self._labels or self._bearers else float("inf")
@@ -284,6 +295,9 @@ class TransitLabels:
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
         found = [] if len(self._labels) <= MAX_LABELS else ["more labels are kept than may be"]
+        by_life = {key for lives in self._by_life.values() for keys in lives.values() for key in keys}
+        if by_life != self._labels.keys():
+            found.append("labels are not kept by the lives of their origins")
         if (self._labels or self._bearers) and self._sweep_at == float("inf"):
             found.append("labels are kept that never expire")
         for key, label in self._labels.items():

@@ -30,6 +30,18 @@ def test_late_frames_are_dropped_or_delivered_as_the_contract_says() -> None:
     assert {key: each.count for key, each in delivery.delays.items()} == {("a", 0): 2, ("a", 1): 1}
 
 
+def test_classes_that_nobody_knows_are_counted_as_one() -> None:
+    """A domain may name any of 65,536 in its frames; no more accounts are kept than there are contracts."""
+    rules = TopicRules((Contract(match="a", order=Order.NONE),))
+    delivery = Delivery(federation(("a", "b"), topics=rules), own_bit=1, patience=Seconds(0.25))
+    for number in range(1, 200):
+        arriving = frame(flow_id=number, sequence=1, topic_class=number - 1, age_us=1_000)
+        assert delivery.arrived(arriving, 0.0) == [DeliverMessages(arriving)]
+        assert delivery.arrived(arriving, 0.0) == []
+    assert set(delivery.delays) == set(delivery.observed_ms) == {("a", 0), ("a", rules.unmatched)}
+    assert delivery.copies == {("a", 0): 1, ("a", rules.unmatched): 198}
+
+
 def test_frames_wait_for_their_turn_unless_the_contract_says_none() -> None:
     rules = TopicRules((Contract(match="loose", order=Order.NONE),))
     delivery = Delivery(federation(("a", "b"), topics=rules), own_bit=1, patience=Seconds(0.25))

@@ -48,6 +48,26 @@ def test_a_gap_is_given_up_after_the_hold() -> None:
     assert sequencer.timer() is None
 
 
+def test_the_flow_that_was_heard_of_last_is_forgotten_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resequencer, "MAX_FLOWS", 4)
+    sequencer = Resequencer(patience=Seconds(10.0))
+    for number in range(20):
+        assert bodies(sequencer.arrived(flow_frame(number), number / 10)) == [number]
+        sequencer.arrived(frame(b"0", flow_id=100 + number, sequence=0, epoch=1), number / 10)
+    assert bodies(sequencer.arrived(flow_frame(21), 2.1)) == []
+    assert bodies(sequencer.arrived(flow_frame(20), 2.2)) == [20, 21]
+    assert not sequencer.problems()
+
+
+def test_what_an_earlier_life_left_waiting_goes_when_a_later_one_is_heard_of() -> None:
+    sequencer = Resequencer(patience=Seconds(10.0))
+    sequencer.arrived(flow_frame(1), 0.0)
+    assert bodies(sequencer.arrived(flow_frame(3), 0.1)) == []
+    assert bodies(sequencer.arrived(frame(b"7", flow_id=1, sequence=1, epoch=2), 0.2)) == [3, 7]
+    assert bodies(sequencer.arrived(frame(b"8", flow_id=2, sequence=1, epoch=2), 0.3)) == [8]
+    assert not sequencer.problems()
+
+
 def bodies(frames: list[Frame]) -> list[int]:
     return [int(each.body) for each in frames]
 

@@ -26,12 +26,15 @@ def test_duplicates_restarts_and_old_frames() -> None:
     assert seen.check(Name(0, 2, 1, 100)) is Verdict.DUPLICATE, "the flow heard of longest ago is forgotten"
 
 
-@given(st.lists(st.integers(0, 60), max_size=200))
-def test_a_flow_is_judged_as_by_a_perfect_memory_within_its_window(numbers: list[int]) -> None:
-    seen, remembered = SeenFrames(window=16), set[int]()
+WINDOWS = st.sampled_from([8, 16, 64])
+
+
+@given(WINDOWS, st.lists(st.integers(0, 60), max_size=200) | st.lists(st.integers(0, 400), max_size=200))
+def test_a_flow_is_judged_as_by_a_perfect_memory_within_its_window(window: int, numbers: list[int]) -> None:
+    seen, remembered = SeenFrames(window=window), set[int]()
     for number in numbers:
         verdict = seen.check(Name(0, 1, 1, number))
-        if number <= max(remembered, default=-1) - 16:
+        if number <= max(remembered, default=-1) - window:
             assert verdict is Verdict.TOO_OLD
         else:
             assert verdict is (Verdict.DUPLICATE if number in remembered else Verdict.NEW)
