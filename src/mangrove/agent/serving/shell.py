@@ -189,8 +189,10 @@ class Shell:
         self._notice_the_end(now)
         if isinstance(stimulus, LeadershipTaken):
             self._led_term = stimulus.term
-        self._carry_out(self._brain.handle(stimulus, now))
-        self._look_ahead()
+        try:
+            self._carry_out(self._brain.handle(stimulus, now))
+        finally:
+            self._look_ahead()
 
     def _notice_the_end(self, now: float) -> None:
         if self._led_term and not self.leads:
@@ -205,11 +207,13 @@ class Shell:
             self._timer.cancel()
             self._timer = None
         now = monotonic()
-        self._notice_the_end(now)
-        self._keys.prune(now)
-        self.audit.settle()
-        self._carry_out(self._brain.handle_timer(now))
-        self._look_ahead()
+        try:
+            self._notice_the_end(now)
+            self._keys.prune(now)
+            self.audit.settle()
+            self._carry_out(self._brain.handle_timer(now))
+        finally:  # whatever went wrong, time goes on
+            self._look_ahead()
 
     def _look_ahead(self) -> None:
         """Write events down, and come back when the brain wants to."""
