@@ -384,7 +384,7 @@ async def test_the_directory_is_watched(domain: DomainOfBrokers, agent: Ordering
         await agent.push(record(4, "edge2"))
         await agent.push(record(9, "edge2", "elsewhere"))
         await agent.push(record(8, "edge2"), term=3)
-        await agent.push(DirectoryRecord(topic="last", domain=DOMAIN, epoch=1))
+        await agent.push(DirectoryRecord(topic="last", domain=DOMAIN, epoch=1, edges=("edge1",)))
 
         async def all_heard() -> bool:
             return "last" in connection.directory
