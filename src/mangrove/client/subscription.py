@@ -198,10 +198,10 @@ class Subscription:
         """Whether a message came, by whichever way."""
         return self._planes is not None and self._planes.ids.knows(subject, identity)
 
-    def plane_joins(self, plane: Plane, now: float) -> None:
+    def plane_joins(self, plane: Plane, now: float, *, answers: bool = False) -> None:
         """A way begins, or begins again, while the other lives."""
         if self._planes is not None:
-            self._planes.joins(plane, now)
+            self._planes.joins(plane, now, answers=answers)
 
     def plane_lost(self, plane: Plane, now: float) -> None:
         """A way is gone: what waits for it is handed over."""

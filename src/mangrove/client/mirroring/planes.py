@@ -4,6 +4,10 @@ Each way brings the messages of a publisher in their order. While both are compl
 moment brings the next one, and order keeps itself. A way that has just begun is not complete: what it brings
 may be ahead of what the other still has to bring. So it waits until the other has brought something that it
 brought too, and goes on from there; or until the other is gone, or for `JOIN_S` at most.
+
+A mirror that stands by brings nothing but what publishers were asked to say again. When the primary's way
+begins again it is not known yet who will: all are waited for, but those of whom nothing comes by the mirror
+for `ANSWER_S` only.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from mangrove.client.message import Message, size_of
 from mangrove.client.mirroring.mirrored_ids import MirroredIds
 
 JOIN_S = 2.0
+ANSWER_S = 0.25
 MAX_HELD = 1 << 14
 MAX_HELD_BYTES = 8 << 20
 MAX_ORIGINS = 1 << 12
+FOREVER = float("inf")
 
 
 class Plane(Enum):
@@ -36,10 +42,12 @@ class Plane(Enum):
 class _Joining:
     """A way that has just begun, and what it brought that waits for the other."""
 
-    def __init__(self, until: float, origins: frozenset[bytes] | None) -> None:
+    def __init__(self, until: float, origins: frozenset[bytes] | None, answer_until: float = FOREVER) -> None:
         self.until = until
         self.origins = origins
         """Publishers that are waited for; None: all."""
+        self.answer_until = answer_until
+        """When it is known who is not heard the other way."""
         self.held: dict[bytes, dict[bytes, Message]] = {}
         """By publisher and id, in the order in which they came."""
         self.settled: set[bytes] = set()
@@ -74,6 +82,11 @@ class _Joining:
         self.count -= len(held)
         return list(held.values())
 
+    def wait_only_for(self, origins: frozenset[bytes]) -> list[Message]:
+        """What the other publishers said goes."""
+        self.origins, self.answer_until = origins, FOREVER
+        return [message for origin in self.held.keys() - origins for message in self.settle(origin)]
+
     def everything(self) -> list[Message]:
         held, self.held = self.held, {}
         return [message for messages in held.values() for message in messages.values()]
@@ -90,10 +103,15 @@ class Planes:
         self.held = 0
         """Messages that had to wait for the other way, so far."""
 
-    def joins(self, plane: Plane, now: float) -> None:
-        """A way begins, or has begun again after it was lost; the other lives."""
-        origins = None if plane is Plane.MIRROR else frozenset(self._mirrored)
-        joining = _Joining(now + JOIN_S, origins)
+    def joins(self, plane: Plane, now: float, *, answers: bool = False) -> None:
+        """A way begins, or has begun again after it was lost; the other lives.
+
+        With `answers`, the other brings only what was asked for, and it is to be seen of whom that is.
+        """
+        if answers:
+            joining = _Joining(now + JOIN_S, None, now + ANSWER_S)
+        else:
+            joining = _Joining(now + JOIN_S, None if plane is Plane.MIRROR else frozenset(self._mirrored))
         if (before := self._joining.get(plane)) is not None:
             joining.take_over(before)
         self._joining[plane] = joining
@@ -125,6 +143,8 @@ class Planes:
         for plane, joining in list(self._joining.items()):
             if now >= joining.until or joining.over:
                 due += self._release(plane, now)
+            elif now >= joining.answer_until:
+                due += self._new(joining.wait_only_for(frozenset(self._mirrored)))
         return due
 
     def _one(self, plane: Plane, message: Message) -> list[Message]:

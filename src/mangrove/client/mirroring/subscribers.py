@@ -148,7 +148,7 @@ class MirroredSubscribers:
         for subscription in self._legs.at(wire):
             topic = self._topics.get(subscription)
             if topic is not None and topic.handles:
-                subscription.plane_joins(Plane.PRIMARY, now)
+                subscription.plane_joins(Plane.PRIMARY, now, answers=topic.mode is Mirror.STANDBY)
 
     def _ask(self, topic: HeardTopic, now: float) -> None:
         """Have publishers say again what they said last, if they say things once only."""

@@ -12,7 +12,7 @@ from mangrove.broker.message_heads import encode_head
 from mangrove.client.message import Message, MessageIds, stamped
 from mangrove.client.mirroring import planes
 from mangrove.client.mirroring.mirrored_ids import GENERATION_S, MIN_GENERATION, MirroredIds
-from mangrove.client.mirroring.planes import JOIN_S, Plane, Planes
+from mangrove.client.mirroring.planes import ANSWER_S, JOIN_S, Plane, Planes
 from mangrove.client.publishing import Outcome
 
 
@@ -78,6 +78,37 @@ def test_a_primary_that_comes_back_ahead_of_the_mirror_waits_for_it(data: st.Dat
     planes.joins(Plane.PRIMARY, 0.0)
     rest = _run(data, planes, {Plane.PRIMARY: [list(stream[back_at:])], Plane.MIRROR: [list(stream[1:])]})
     assert texts(handed) + rest == texts(stream)
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_primary_that_comes_back_waits_for_what_a_mirror_that_stood_by_will_bring(
+    data: st.DataObject,
+) -> None:
+    """Nothing has come by the mirror so far; publishers have been asked to say again what they said last."""
+    stream = Publisher().say(data.draw(st.integers(2, 15)))
+    lost_after = data.draw(st.integers(0, len(stream) - 1))
+    back_at = data.draw(st.integers(lost_after, len(stream)))
+    window_from = data.draw(st.integers(0, lost_after))
+    planes = Planes(one_subject=True)
+    handed = planes.came(Plane.PRIMARY, stream[:lost_after], 0.0)
+    handed += planes.lost(Plane.PRIMARY, 0.0)
+    planes.joins(Plane.PRIMARY, 0.0, answers=True)
+    ways = {Plane.PRIMARY: [list(stream[back_at:])], Plane.MIRROR: [list(stream[window_from:])]}
+    rest = _run(data, planes, ways)
+    assert texts(handed) + rest == texts(stream)
+
+
+def test_of_whom_nothing_comes_by_a_mirror_that_stood_by_nobody_waits_for_long() -> None:
+    answering, silent = Publisher("a").say(4), Publisher("b").say(2)
+    planes = Planes(one_subject=True)
+    planes.joins(Plane.PRIMARY, 0.0, answers=True)
+    assert planes.came(Plane.PRIMARY, [*answering[2:], *silent], 0.0) == []
+    assert texts(planes.came(Plane.MIRROR, answering[:1], 0.1)) == ["a 1"]
+    assert planes.handle_timer(ANSWER_S - 0.01) == []
+    assert texts(planes.handle_timer(ANSWER_S)) == ["b 1", "b 2"]
+    assert texts(planes.came(Plane.PRIMARY, Publisher("b").say(1), ANSWER_S)) == ["b 1"]
+    assert texts(planes.came(Plane.MIRROR, answering[1:], 0.5)) == ["a 2", "a 3", "a 4"]
 
 
 def _run(data: st.DataObject, planes: Planes, ways: dict[Plane, list[list[Message]]]) -> list[str]:
