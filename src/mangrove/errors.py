@@ -25,6 +25,11 @@ class MangroveError(Exception):
         self.hint = hint
 
 
+def system_words(error: OSError) -> str:
+    """What the system did not do, with the place if it names one."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
 class InputError(MangroveError):
     """What the user gave is malformed; nothing was started or changed."""
 

@@ -15,6 +15,7 @@ import nats
 import psutil
 import pytest
 from tests.kit import secured_runs
+from tests.kit.leaders import leader_after
 from tests.kit.registrations import SigningClient
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
@@ -59,16 +60,7 @@ class Here:
 
     async def leads(self, after: int = 0) -> AgentStatus:
         """Wait for a leader in a later term than `after`."""
-        found: list[AgentStatus] = []
-
-        async def leading() -> bool:
-            status = await self.management.agent_status()
-            if status is not None and status.leads and status.term > after:
-                found.append(status)
-            return bool(found)
-
-        await eventually(leading, f"an agent should lead in a term after {after}")
-        return found[-1]
+        return await leader_after(self.management, after)
 
     async def register(self, client: SigningClient, *subjects: str) -> Registered:
         """One request, as an SDK makes it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.kit.leaders import leader_after
 from tests.kit.management_broker import ManagementBroker, management_broker
 from tests.kit.waiting import eventually
 
@@ -67,16 +68,7 @@ class Agents:
 
     async def next_leader(self, after: int) -> AgentStatus:
         """Who leads in a term after this one."""
-        found: list[AgentStatus] = []
-
-        async def leading() -> bool:
-            status = await self.management.agent_status()
-            if status is not None and status.leads and status.term > after:
-                found.append(status)
-            return bool(found)
-
-        await eventually(leading, f"somebody should lead in a term after {after}")
-        return found[-1]
+        return await leader_after(self.management, after)
 
     async def leads(self, agent: str, after: int = 0) -> AgentStatus:
         found: list[AgentStatus] = []

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mangrove.errors import InputError, MangroveError
+from mangrove.errors import InputError, MangroveError, system_words
 
 MARKER = "_mangrove_job"
 UNFINISHED = ".mangrove-"
@@ -73,8 +73,7 @@ def disk_refused(error: OSError, *places: Path) -> bool:
 
 def unusable(path: Path, error: OSError) -> InputError:
     """What the system refused before anything was computed, in words."""
-    why = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-    return InputError(f"--output: {path} cannot be made: {why}", hint=WRITABLE)
+    return InputError(f"--output: {path} cannot be made: {system_words(error)}", hint=WRITABLE)
 
 
 def exchange(one: Path, other: Path) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mangrove import __version__
-from mangrove.errors import InputError, MangroveError
+from mangrove.errors import InputError, MangroveError, system_words
 from mangrove.evaluation.trials.experiment import Experiment, Played, Task, to_text
 from mangrove.evaluation.trials.source_code import code_digest
 
@@ -105,7 +105,7 @@ class ResultsDirectory:
                 pq.write_table(pa.table(columns, schema=SCHEMA), hidden, compression="zstd")
         except OSError as error:
             raise MangroveError(
-                f"--results: {len(kept)} results cannot be written to {self.path}: {_told(error)}",
+                f"--results: {len(kept)} results cannot be written to {self.path}: {system_words(error)}",
                 hint="see that there is room and that this user may write there, and run the same command"
                 " again: what was written before is not played again",
             ) from error
@@ -124,7 +124,7 @@ def results_directory(path: Path, experiment: Experiment[Any, Any]) -> Iterator[
             directory.read()
         except OSError as error:
             raise InputError(
-                f"--results: cannot make or use {path}: {_told(error)}",
+                f"--results: cannot make or use {path}: {system_words(error)}",
                 hint="give a directory that this user may write",
             ) from error
         try:
@@ -140,10 +140,6 @@ def _lock(file: IO[str], path: Path) -> None:
         raise InputError(
             f"--results: another run is writing to {path}", hint="wait for it, or give another directory"
         ) from None
-
-
-def _told(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 def _claim(path: Path, experiment: Experiment[Any, Any]) -> None:

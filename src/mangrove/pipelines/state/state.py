@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from mangrove.errors import InputError, MangroveError
+from mangrove.errors import InputError, MangroveError, system_words
 from mangrove.model.telemetry import Table
 from mangrove.pipelines.output import disk_refused
 from mangrove.pipelines.reading.lake_scan import Part
@@ -220,7 +220,7 @@ def open_state(
             state.clean()
         except OSError as error:
             raise InputError(
-                f"--state: {directory} cannot be used: {_told(error)}",
+                f"--state: {directory} cannot be used: {system_words(error)}",
                 hint="give a directory that this user may write; nothing was changed",
             ) from error
         try:
@@ -246,11 +246,7 @@ def _lock(file: IO[str], directory: Path) -> None:
 
 def _refused(directory: Path, error: OSError) -> MangroveError:
     return MangroveError(
-        f"--state: {directory} cannot be written: {_told(error)}",
+        f"--state: {directory} cannot be written: {system_words(error)}",
         hint="what was published before is as it was; see that there is room and that this user may write"
         " there, and run the same command again",
     )
-
-
-def _told(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
