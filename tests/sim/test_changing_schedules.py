@@ -40,6 +40,11 @@ def test_what_is_stuck_in_a_link_that_loses_packets_keeps_its_turn(seed: int) ->
     assert run_changing_schedule(seed).problems == ()
 
 
+def test_what_waited_for_a_gateway_that_was_away_keeps_its_turn() -> None:
+    """It had moved to a flow of which that gateway had never heard, and back; it goes round by others."""
+    assert run_changing_schedule(20_469).problems == ()
+
+
 @pytest.mark.parametrize("seed", [7050, 7250])
 def test_routes_come_to_rest_after_changes(seed: int) -> None:
     """One has a contract that another one before it hides; one is mended before it is improved."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
-from mangrove.overlay.protocol.frames import YOUNG, Frame, Name, Predecessor, most_frames
+from mangrove.overlay.protocol.frames import Frame, Name, Predecessor, most_frames
 
 MAX_FLOWS = 4096
 MAX_HELD_BYTES = 16 << 20
@@ -26,7 +26,7 @@ SETTLED_S = 1.0
 PAUSE_S = 0.15
 """Shorter than a link that failed is away: what is missing after such a pause may be on a detour."""
 ANYWHERE = -1
-"""Next sequence of a flow that is joined in the middle: whichever comes first."""
+"""Next sequence of a flow of which no frame has come yet, though another flow may wait for it."""
 MAX_LINKED = 64
 """So many flows does a frame wait for, and are followed from one to the next when a frame is given up."""
 
@@ -62,15 +62,19 @@ class _Flow:
 
     __slots__ = ("_due", "_order", "held", "key", "next", "waiters", "ways")
 
-    def __init__(self, key: FlowKey, first: int) -> None:
+    def __init__(self, key: FlowKey) -> None:
         self.key = key
-        self.next = first
+        self.next = ANYWHERE
         self.held: dict[int, _Held] = {}
         self._order: list[int] = []
         """A heap of what is held, and of some that is no more."""
         self._due: float | None = None
         self.ways: dict[int, _Way] = {}
         self.waiters: dict[FlowKey, _Flow] = {}
+
+    def join(self, frame: Frame) -> None:
+        """The first frame came: its flow is joined at the beginning if that may still be on its way."""
+        self.next = min(1, frame.sequence) if frame.begun_lately else frame.sequence
 
     def saw(self, frame: Frame, now: float) -> None:
         """A frame came, perhaps again."""
@@ -159,7 +163,7 @@ class Resequencer:
 
     def remember(self, name: Name) -> None:
         """A frame was delivered by an earlier life of this gateway: those after it are still to come."""
-        flow = self._flows.get(name[:3]) or self._begin(name[:3], 0, [])
+        flow = self._flows.get(name[:3]) or self._begin(name[:3], [])
         flow.next = max(flow.next, name.sequence + 1)
 
     def arrived(self, frame: Frame, now: float) -> list[Frame]:
@@ -168,10 +172,11 @@ class Resequencer:
         key = (frame.origin, frame.epoch, frame.flow_id)
         flow = self._flows.pop(key, None)
         if flow is None:
-            first = min(1, frame.sequence) if frame.begun_lately else ANYWHERE
-            flow = self._begin(key, first, ready)
+            flow = self._begin(key, ready)
         else:
             self._flows[key] = flow  # the one that was heard of last is the last to be forgotten
+        if flow.next == ANYWHERE:
+            flow.join(frame)
         flow.saw(frame, now)
         if frame.sequence < flow.next:
             self.out_of_turn += 1
@@ -181,8 +186,6 @@ class Resequencer:
             flow.next += 1
             ready.append(frame)
             return ready
-        if flow.next == ANYWHERE:
-            flow.next = frame.sequence
         flow.keep(_Held(frame, now, now + self._patience.hold_s(frame)))
         self._held_bytes += frame.weight_bytes
         self._held_frames += 1
@@ -234,7 +237,7 @@ class Resequencer:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _begin(self, key: FlowKey, first: int, ready: list[Frame]) -> _Flow:
+    def _begin(self, key: FlowKey, ready: list[Frame]) -> _Flow:
         """A flow that is not known here; the one that was not heard of for longest makes room."""
         if len(self._flows) >= MAX_FLOWS:
             forgotten = self._flows.pop(next(iter(self._flows)))
@@ -245,7 +248,7 @@ class Resequencer:
             for other in list(self._holding.values()):
                 if other.key[0] == origin and other.key[1] < epoch:  # the origin has started again since
                     ready += [self._take(other, sequence).frame for sequence in sorted(other.held)]
-        flow = self._flows[key] = _Flow(key, first)
+        flow = self._flows[key] = _Flow(key)
         return flow
 
     def _take(self, flow: _Flow, sequence: int) -> _Held:
@@ -288,14 +291,17 @@ class Resequencer:
         return [each for each in frame.predecessors if each.destinations & self._own_bit][:MAX_LINKED]
 
     def _must_wait(self, flow: _Flow, frame: Frame, ready: list[Frame]) -> bool:
-        """Whether a predecessor in another flow is still to come."""
+        """Whether a predecessor in another flow is still to come.
+
+        It may be the last of very many that nothing has been heard of here: all waited while no way led here.
+        """
         for flow_id, sequence, _ in self._own(frame):
             other = self._flows.get((frame.origin, frame.epoch, flow_id))
             if other is None:
-                if not 1 <= sequence <= YOUNG:  # below, nothing is waited for, and no flow need make room
+                if sequence < 1:  # nothing is waited for, and no flow need make room
                     continue
-                other = self._begin((frame.origin, frame.epoch, flow_id), 1, ready)
-            if ANYWHERE < other.next <= sequence and other is not flow:
+                other = self._begin((frame.origin, frame.epoch, flow_id), ready)
+            if other.next <= sequence and other is not flow:
                 other.waiters[flow.key] = flow
                 return True
         return False
@@ -318,7 +324,7 @@ class Resequencer:
 
     def _let_go(self, flow: _Flow, sequence: int, now: float, ready: list[Frame], moved: list[_Flow]) -> None:
         """Let out what is there up to a frame, each after its predecessors; `moved` are flows that did."""
-        if flow.next > sequence or flow.next == ANYWHERE or len(moved) > MAX_LINKED:
+        if flow.next > sequence or len(moved) > MAX_LINKED:
             return
         self.gaps += 1
         flow.next = sequence + 1  # first, so that flows which wait for each other come to an end

@@ -155,8 +155,31 @@ def test_a_flow_is_joined_in_the_middle_and_a_young_one_at_its_beginning() -> No
     young = [frame(b"%d" % number, flow_id=2, sequence=number, epoch=1) for number in (1, 2)]
     assert sequencer.arrived(young[1], 0.0) == []
     assert bodies(sequencer.arrived(young[0], 0.1)) == [1, 2]
-    unknown = frame(b"5", flow_id=3, sequence=1, epoch=1, predecessors=(Predecessor(4, 5000, 2),))
-    assert bodies(sequencer.arrived(unknown, 0.2)) == [5], "sent before this gateway was there"
+
+
+def test_what_was_sent_while_no_way_led_here_is_waited_for_however_much_it_is() -> None:
+    """Of the flow in between nothing has been heard here; then all of it comes, by a longer way."""
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    sequencer.remember(Name(0, 1, 1, 14))
+    moved = replace(flow_frame(15), predecessors=(Predecessor(4, 24, 2),))
+    assert sequencer.arrived(moved, 0.0) == []
+    parked = [frame(b"%d" % number, flow_id=4, sequence=number, epoch=1) for number in range(1, 25)]
+    assert bodies(sequencer.arrived(parked[1], 0.1)) == [], "the first may come by a third way"
+    assert bodies(sequencer.arrived(parked[0], 0.1)) == [1, 2]
+    delivered = [bodies(sequencer.arrived(each, 0.1)) for each in parked[2:]]
+    assert delivered == [*([number] for number in range(3, 24)), [24, 15]]
+    assert (sequencer.gaps, sequencer.out_of_turn, sequencer.problems()) == (0, 0, [])
+
+
+def test_what_was_sent_before_this_gateway_was_there_is_waited_for_once_and_not_for_long() -> None:
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    named = (Predecessor(4, 5000, 2),)
+    assert sequencer.arrived(frame(b"5", flow_id=3, sequence=1, epoch=1, predecessors=named), 0.0) == []
+    assert bodies(sequencer.expired(0.26)) == [5]
+    again = frame(b"6", flow_id=3, sequence=2, epoch=1, predecessors=named)
+    assert bodies(sequencer.arrived(again, 0.3)) == [6]
+    assert bodies(sequencer.arrived(frame(b"7", flow_id=4, sequence=5001, epoch=1), 0.3)) == [7]
+    assert not sequencer.problems()
 
 
 def test_of_a_flow_that_began_lately_the_first_frames_are_still_to_come() -> None:
