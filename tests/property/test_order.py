@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.flow_tables import flow_of, flow_table
 from tests.kit.frames import Seconds, frame
 
 from mangrove.model.topics import TopicRules
+from mangrove.overlay.delivery import resequencer
 from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
-from mangrove.overlay.protocol.frames import Frame
+from mangrove.overlay.protocol.frames import Frame, Predecessor
 
 ORDER = ("a", "b", "c", "d")
 SUBJECTS = ("x", "y")
@@ -123,6 +125,36 @@ def test_what_is_lost_or_very_late_costs_no_more_than_the_hold(
         later < earlier for numbers in by_subject(delivered).values() for earlier, later in pairwise(numbers)
     )
     assert inversions <= sequencer.out_of_turn, "only what was given up comes out of order"
+
+
+names = st.tuples(st.integers(0, 1), st.just(1), st.integers(1, 3), st.integers(0, 7))
+said = st.lists(st.builds(Predecessor, st.integers(1, 4), st.integers(0, 40), st.just(2)), max_size=2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 8), st.lists(st.tuples(names, said, st.floats(0.0, 0.05)), max_size=40))
+def test_whatever_origins_say_all_is_delivered_once_and_nothing_for_much_later_than_the_hold(
+    most_flows: int, told: list[tuple[tuple[int, int, int, int], list[Predecessor], float]]
+) -> None:
+    """Nonsense, of more flows than are kept."""
+    arrivals, now = [], 0.0
+    for (origin, epoch, flow_id, sequence), predecessors, pause in told:
+        now += pause
+        one = frame(
+            b"%d %d %d %d" % (origin, epoch, flow_id, sequence),
+            origin=origin,
+            epoch=epoch,
+            flow_id=flow_id,
+            sequence=sequence,
+            predecessors=tuple(predecessors),
+        )
+        arrivals.append((now, one))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resequencer, "MAX_FLOWS", most_flows)
+        delivered, _ = received(arrivals, 2)
+    first = {one.body: at for at, one in reversed(arrivals)}
+    assert sorted(body for _, body in delivered) == sorted(first)
+    assert all(at <= first[body] + HOLD_S + 1e-9 for at, body in delivered)
 
 
 def _by(one: Frame, way: int) -> Frame:

@@ -330,6 +330,8 @@ class Resequencer:
         flow.next = sequence + 1  # first, so that flows which wait for each other come to an end
         moved.append(flow)
         for number in sorted(number for number in flow.held if number <= sequence):
+            if number not in flow.held:
+                continue  # let out by another flow, which says that it comes after more of this one
             held = self._take(flow, number)
             for predecessor in self._own(held.frame):
                 other = self._flows.get((held.frame.origin, held.frame.epoch, predecessor.flow_id))

@@ -149,6 +149,16 @@ def test_flows_that_wait_for_each_other_come_to_an_end() -> None:
     assert not sequencer.problems()
 
 
+def test_flows_that_say_to_come_after_ever_more_of_each_other_come_to_an_end() -> None:
+    """When the first frame is given up, what it names lets out the second one."""
+    sequencer = Resequencer(Seconds(0.25), own_bit=2)
+    for flow_id, sequence, after in ((1, 3, 3), (1, 5, 3), (2, 3, 40)):
+        named = (Predecessor(3 - flow_id, after, 2),)
+        assert sequencer.arrived(frame(flow_id=flow_id, sequence=sequence, predecessors=named), 0.0) == []
+    assert len(sequencer.expired(0.3)) == 3
+    assert not sequencer.problems()
+
+
 def test_a_flow_is_joined_in_the_middle_and_a_young_one_at_its_beginning() -> None:
     sequencer = Resequencer(Seconds(0.25), own_bit=2)
     assert bodies(sequencer.arrived(flow_frame(1000), 0.0)) == [1000]
