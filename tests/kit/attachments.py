@@ -15,6 +15,7 @@ from mangrove.gateway.head.interest import Silence
 from mangrove.gateway.head.inward.lines import LetterBox
 from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.access.rules import AccessRules
 from mangrove.model.congestion.rate_limit import Limits as RateLimits
@@ -101,6 +102,7 @@ class Head:
         access: AccessRules | None = None,
         letters: LetterBox | None = None,
         audit: AuditLog | None = None,
+        names: SiteNames | None = None,
     ) -> None:
         """`attach` makes another broker than the fake one."""
         shape = federation(("a", "b"), ("a", "c"), topics=rules)
@@ -128,6 +130,7 @@ class Head:
             directions=directions,
             mirrors=None if mirrors is None else mirrors(self),
             border_book=self.border_book,
+            names=names,
             letters=letters,
         )
 

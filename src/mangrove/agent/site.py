@@ -345,6 +345,7 @@ class Site:
             audit_path=str(self._run.audit_of(name)),
             journal_path=str(self._run.journal_of(recorded_as)),
             versions_path=str(self._run.versions_of(recorded_as)),
+            reloaded_path=str(self._run.reloaded),
             stimuli_path=str(self._run.stimuli_of(recorded_as)) if self._record_stimuli else "",
         )
         path = self._run.settings(name)

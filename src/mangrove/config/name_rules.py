@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.errors import Mistake
-from mangrove.model.names.mapping import NameMapping, mapping_problems
-from mangrove.model.topics import overlaps
+from mangrove.model.names.mapping import NameMapping, mapping_problems, mirrored_problem
 
 
 def name_mistakes(domains: dict[str, Any], topics: Any) -> Iterator[Mistake]:
@@ -27,14 +26,9 @@ def name_mistakes(domains: dict[str, Any], topics: Any) -> Iterator[Mistake]:
             if not (isinstance(local, str) and isinstance(federation, str)):
                 break  # reported where it stands
             mappings.append(NameMapping(local=local, federation=federation))
-        for problem in mapping_problems(tuple(mappings)):
+        found = mapping_problems(tuple(mappings))
+        if not found and (reaching := mirrored_problem(tuple(mappings), mirrored)) is not None:
+            found.append(reaching)
+        for problem in found:
             place = f"domains.{domain}.names[{problem.position}].{problem.key}"
             yield Mistake(place, problem.found, problem.allowed)
-        for position, mapping in enumerate(mappings):
-            for match in mirrored:
-                if overlaps(match, mapping.federation):
-                    yield Mistake(
-                        f"domains.{domain}.names[{position}].federation",
-                        f"{mapping.federation!r} overlaps the mirrored topics {match!r}",
-                        "names of topics without `mirror`: second copies keep the names of the federation",
-                    )

@@ -112,6 +112,10 @@ class RetainedMirror:
         """Learn what is there."""
         self._enqueue(_Reload())
 
+    def names_changed(self) -> None:
+        """The same messages are of other subjects now."""
+        self._enqueue(_Reload())
+
     def retained(self, message: RetainedMessage) -> None:
         """A client of this domain has published: tell everybody."""
         if not self._may_travel(message.subject):

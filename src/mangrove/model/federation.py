@@ -139,7 +139,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agreed(self) -> Domain:
         """What all hosts must agree on: not where on each of them the secrets of external brokers are, nor
-        what agents take over while they run."""
+        what agents and gateways take over while they run."""
         external = self.external
         if external is not None:
             external = msgspec.structs.replace(external, credentials=None)
@@ -151,6 +151,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
             accept_load_from=(),
             move_plain_clients=False,
             failure_probability=None,
+            names=(),
             elastic=Elastic(enabled=bool(self.edge_slots), max_edges=self.edge_slots),
         )
 

@@ -55,6 +55,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where to record what the engine is told; empty: nowhere."""
     versions_path: str = ""
     """The folder where versions of the federation document are kept; empty: nowhere."""
+    reloaded_path: str = ""
+    """Where what the site has reloaded from a changed file is found; empty: nowhere."""
     head_kind: BrokerKind = BrokerKind.NATS
     head_client_url: str = ""
     """Where clients connect to the head broker; empty: retained messages stay in their domain."""

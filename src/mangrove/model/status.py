@@ -329,6 +329,8 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     version: int = 1
     """Of the federation document, in force here."""
+    names: str = ""
+    """Tells apart by which names of the domain's own (`model.names.mapping.names_digest`); empty: none."""
     versions: dict[str, int] = {}
     """In force at each domain, as far as is known here."""
     uptime_s: float

@@ -33,13 +33,15 @@ class TermsHeard:
     """What one connection knows of contracts. An older version never takes the place of a later one."""
 
     def __init__(self, link: ManagementLink, adopt: Callable[[TermsTold], None]) -> None:
-        """`adopt` is called with every version that is newer than the last."""
+        """`adopt` is called with every version that is newer than the last, and when names have changed."""
         self._link = link
         self._questions = GatewayQuestions(link)
         self._adopt = adopt
         self._asking: asyncio.Task[None] | None = None
         self.version = 0
         """Of the federation document; 0: not known yet."""
+        self.names = ""
+        """By which names of the domain's own contracts were told last."""
         self.ignored: Counter[str] = Counter()
         link.listen(terms_told_subject(link.domain), self._heard)
         link.greet(self._connected)
@@ -76,6 +78,7 @@ class TermsHeard:
         self._take(told)
 
     def _take(self, told: TermsTold) -> None:
-        if told.version > self.version:
-            self.version = told.version
+        renamed = told.version == self.version and told.names != self.names
+        if told.version > self.version or renamed:
+            self.version, self.names = told.version, told.names
             self._adopt(told)

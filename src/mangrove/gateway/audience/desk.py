@@ -14,8 +14,8 @@ from nats.aio.msg import Msg
 
 from mangrove.gateway.audience.leave_mark import LeaveMark
 from mangrove.gateway.audience.leaves import BAD_REQUEST, Leaves
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.model.agents.speakers import ANY_USER, speaker_of
-from mangrove.model.names.domain_names import DomainNames
 from mangrove.model.questions.audience import (
     MAX_QUESTION_BYTES,
     MAX_SILENT_CLIENTS,
@@ -48,14 +48,14 @@ class AudienceDesk:
         completeness: Callable[[], tuple[float, str]],
         *,
         users: bool = False,
-        names: DomainNames | None = None,
+        names: SiteNames | None = None,
     ) -> None:
         """`completeness` tells when the brokers were last seen to hang together, and what is wrong.
 
-        Where `users` log in, each asks on a subject of its own, and none can speak for another. With
-        `names`, publishers speak of subjects by those, and all else by the federation's.
+        Where `users` log in, each asks on a subject of its own, and none can speak for another. Publishers
+        speak of subjects by the `names` of the domain, and all else by the federation's.
         """
-        self._names = names
+        self._names = names or SiteNames()
         self._domain = domain
         self._leaves = leaves
         self._mark = mark
@@ -83,6 +83,11 @@ class AudienceDesk:
             if self._soon is None:
                 self._soon = asyncio.get_running_loop().call_soon(self._tell)
 
+    def before_names_change(self) -> None:
+        """Subjects will mean something else: all leave is taken back, told by the names of now."""
+        self.wanted((">",))
+        self._tell()
+
     def when_known(self, done: Callable[[], None]) -> None:
         """Call `done` when every publisher knows that it has no leave on what was wanted so far."""
         self._tell()
@@ -101,9 +106,9 @@ class AudienceDesk:
             self._look_later()
 
     def _local(self, wanted: Wanted) -> Wanted:
-        if self._names is None:
+        if self._names.plain:
             return wanted
-        found = (self._names.entering(subject) for subject in wanted.subjects)
+        found = (self._names.names.entering(subject) for subject in wanted.subjects)
         return msgspec.structs.replace(wanted, subjects=tuple(each for each in found if each is not None))
 
     # -- time ---------------------------------------------------------------------------------------------
@@ -186,11 +191,12 @@ class AudienceDesk:
             self._leaves.counts[BAD_REQUEST] += 1
             return AudienceAnswer(problem=BAD_REQUEST)
         now = monotonic()
-        renamed = {} if self._names is None else _by_federation_name(self._names, asked.subjects)
-        if self._names is not None:
+        if self._names.plain:
+            answer = self._leaves.ask(asked, now, *self._completeness())
+        else:
+            renamed = self._by_federation_name(asked.subjects)
             asked = msgspec.structs.replace(asked, subjects=tuple(renamed))
-        answer = self._leaves.ask(asked, now, *self._completeness())
-        if self._names is not None:
+            answer = self._leaves.ask(asked, now, *self._completeness())
             unwanted = tuple(renamed[subject] for subject in answer.unwanted)
             answer = msgspec.structs.replace(answer, unwanted=unwanted)
         if answer.unwanted:
@@ -209,15 +215,15 @@ class AudienceDesk:
             refused=dict(leaves.counts),
         )
 
+    def _by_federation_name(self, subjects: Iterable[str]) -> dict[str, str]:
+        """Local names by the federation's; without those that do not pass both ways.
 
-def _by_federation_name(names: DomainNames, subjects: Iterable[str]) -> dict[str, str]:
-    """Local names by the federation's; without those that do not pass both ways.
-
-    Who in the domain wants the others is not known by a name of the federation, so they are always sent.
-    """
-    found = {}
-    for subject in subjects:
-        there = names.leaving(subject)
-        if there is not None and names.entering(there) == subject:
-            found[there] = subject
-    return found
+        Who in the domain wants the others is not known by a name of the federation, so they are always sent.
+        """
+        names = self._names.names
+        found = {}
+        for subject in subjects:
+            there = names.leaving(subject)
+            if there is not None and names.entering(there) == subject:
+                found[there] = subject
+        return found

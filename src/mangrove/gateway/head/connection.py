@@ -33,6 +33,7 @@ from mangrove.gateway.line_table import LineTable
 from mangrove.gateway.mediation.mediation import Mediation
 from mangrove.gateway.mediation.way_tables import WayTables
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.naming.renamed_attachment import RenamedAttachment
 from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.selecting.selecting_subscribers import SelectingSubscribers
 from mangrove.model.subjects import REPLY_PREFIX, ingress_marker_subject, subject_problem
@@ -68,7 +69,7 @@ class HeadConnection:
 
         `directions` is the answer to clients that ask for them; empty, nobody is answered. Without `silence`,
         no publisher is ever silent; without `mirrors`, no topic has second copies. What the rules of access
-        refuse is entered in the `border_book`. With `names`, the domain calls things otherwise than the
+        refuse is entered in the `border_book`. By its `names` the domain may call things otherwise than the
         federation does; here all is in the federation's names, but for lines that come from the broker.
         Without `mediation`, no message is transformed.
         """
@@ -77,7 +78,7 @@ class HeadConnection:
         self._buffer_done = buffer_done
         self._silence: Silence = NobodySilent() if silence is None else silence
         self._mirrors = mirrors
-        self._names = names
+        self._names = names = names or SiteNames()
         self._mediation: Mediation | None = None
         border_book = border_book or BorderBook()
         federation = engine.federation
@@ -103,7 +104,7 @@ class HeadConnection:
             names=names,
         )
         self.sorter = LineTable(self._outward_lines.judge, self._forget_lines)
-        self._attachment = attach(self) if names is None else names.attach(attach, self)
+        self._attachment = RenamedAttachment(names, attach, self)
         self._questions.join(self._attachment)
 
         absent = ForAbsent(queue_bytes, lambda body: ledger.drop_body(body, NOT_BACK))
@@ -334,6 +335,16 @@ class HeadConnection:
         if self._mediation is not None:
             self._mediation.contracts_changed()
 
+    async def before_names_change(self) -> None:
+        """Learn what only names of the domain's own need to be known."""
+        await self._attachment.learn_members()
+
+    def names_changed(self, directions: bytes) -> None:
+        """The domain calls things otherwise from the next buffer on; clients are told contracts by that."""
+        self._questions.directions = directions
+        self._forget_lines()
+        self._attachment.translate_anew()
+
     def mediate(self, mediation: Mediation) -> None:
         """Messages may be transformed from now on."""
         self._mediation = self._outward_lines.mediation = self._inward.mediation = mediation
@@ -343,8 +354,7 @@ class HeadConnection:
 
     def forget_routes(self, subjects: tuple[str, ...]) -> None:
         """Other domains want these subjects than did before."""
-        at_broker = subjects if self._names is None else self._names.at_broker(subjects)
-        self.sorter.forget_some(at_broker, self._ledger.sent)
+        self.sorter.forget_some(self._names.at_broker(subjects), self._ledger.sent)
         if self._mirrors is not None:
             self._mirrors.forget_routes(subjects)
 

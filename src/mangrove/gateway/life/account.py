@@ -12,6 +12,7 @@ from mangrove.gateway.life.security import Security
 from mangrove.gateway.links.links import Links
 from mangrove.gateway.mediation.transforms import Transforms
 from mangrove.gateway.mirroring.mirror_plane import MirrorPlane
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.pair.pair import Pair
 from mangrove.gateway.probing.site_probe import SiteProbe
 from mangrove.gateway.report import gateway_report
@@ -22,6 +23,7 @@ from mangrove.host.web.health import Readiness
 from mangrove.model.metrics.families import Families
 from mangrove.model.metrics.gateway import put_gateway
 from mangrove.model.metrics.topics import TopicMetrics
+from mangrove.model.names.mapping import names_digest
 from mangrove.model.status import GatewayStatus, LimitFigures
 from mangrove.model.stream.messages import GATEWAY_PART, TOPICS_PART
 from mangrove.model.topic_counts import TopicTotals
@@ -47,6 +49,7 @@ class Account:
         border_book: BorderBook,
         audit: AuditLog,
         transforms: Transforms,
+        names: SiteNames,
         mirrors: MirrorPlane | None,
         probe: SiteProbe | None,
         pair: Pair | None,
@@ -64,6 +67,7 @@ class Account:
         self._border_book = border_book
         self._audit = audit
         self._transforms = transforms
+        self._names = names
         self._mirrors = mirrors
         self._probe = probe
         self._pair = pair
@@ -107,6 +111,7 @@ class Account:
             head_connected=head.connected,
             head_follows=head.follows,
             head_broker=head.broker,
+            names=names_digest(self._names.names.mappings),
             inside=None if self._probe is None else self._probe.latency(),
             limits=LimitFigures(
                 subjects=len(head.departures),

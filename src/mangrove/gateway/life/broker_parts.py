@@ -36,7 +36,7 @@ class BrokerParts:
         engine: OverlayEngine,
         ledger: Ledger,
         border_book: BorderBook,
-        names: SiteNames | None,
+        names: SiteNames,
     ) -> None:
         """`name` is what the gateway calls itself at brokers."""
         self._settings = settings
@@ -113,7 +113,7 @@ class BrokerParts:
                 login=self._client_login(HEAD),
             )
 
-        return store(owner) if self._names is None else RenamedStore(self._names.names, store, owner)
+        return RenamedStore(self._names, store, owner)
 
     def probe(self, measured: Callable[[float, float], None]) -> SiteProbe | None:
         """Who measures how long messages are inside this domain."""

@@ -36,6 +36,8 @@ from mangrove.gateway.management.broker_connection import ManagementConnection
 from mangrove.gateway.management.terms_in_force import TermsInForce
 from mangrove.gateway.management.terms_teller import TermsTeller
 from mangrove.gateway.mediation.transforms import Transforms
+from mangrove.gateway.naming.names_in_force import NamesInForce
+from mangrove.gateway.naming.renaming import Renaming
 from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.pair.announcement import Announcement
 from mangrove.gateway.pair.pair import Pair
@@ -85,9 +87,8 @@ class Gateway:
         """What this gateway calls itself at brokers."""
         self._ledger = Ledger(domain, epoch)
         border_book = BorderBook(audit)
-        mappings = federation.domains[domain].names
-        names = SiteNames(mappings) if mappings else None
-        self._names = None if names is None else names.names
+        names_in_force = NamesInForce(settings)
+        self._names = names = SiteNames(names_in_force.read())
         event_file = EventFile(Path(settings.events_path) if settings.events_path else None, tracer)
         self._versions = Versions(settings.versions_path, audit)
         self._security = Security(federation, domain, keys)
@@ -120,10 +121,10 @@ class Gateway:
             mark,
             Completeness(settings, self._probe, lambda: self._head.subscribers_unknown).seen,
             users=bool(settings.keys),
-            names=self._names,
+            names=names,
         )
         self._transforms = Transforms(engine, self._ledger)
-        terms = TermsInForce(settings, engine)
+        terms = TermsInForce(settings, engine, names)
         self._teller = TermsTeller(domain, terms.terms)
         self._head = HeadConnection(
             engine,
@@ -174,6 +175,7 @@ class Gateway:
             border_book=border_book,
             audit=audit,
             transforms=self._transforms,
+            names=names,
             mirrors=self._mirrors,
             probe=self._probe,
             pair=pair,
@@ -193,6 +195,18 @@ class Gateway:
             teller=self._teller,
             versions=self._versions,
             told=self._publisher.poke,
+        )
+        self._renaming = Renaming(
+            names_in_force,
+            names,
+            self._head,
+            self._desk,
+            self._retained,
+            rules=lambda: engine.federation.topics,
+            terms=terms,
+            teller=self._teller,
+            told=self._publisher.poke,
+            audit=audit,
         )
         self._executor.join(self._head, self._links, self._mail, self._timer, self._tables, adoption)
         self._turns: Turns | None = None
@@ -244,6 +258,7 @@ class Gateway:
                 tasks.create_task(self._links.run(), name="links")
                 if self._mirrors is not None:
                     tasks.create_task(self._mirrors.run(), name="mirrors")
+                tasks.create_task(self._renaming.run(), name="names")
                 self._transforms.begin(tasks)
                 self._timer.tick()
                 if self._turns is None:

@@ -13,11 +13,11 @@ from mangrove.gateway.ledger import Ledger
 from mangrove.gateway.management.broker_connection import Answer
 from mangrove.gateway.management.terms_teller import TermsTeller
 from mangrove.gateway.management.voucher import Voucher
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.versions import Versions
 from mangrove.model.agents.names import gateway_limits_subject
 from mangrove.model.agents.speakers import ANY_USER
 from mangrove.model.agents.usefulness import GatewayLimited, GatewayLimits
-from mangrove.model.names.domain_names import DomainNames
 from mangrove.model.questions.access_question import AccessAnswer, AccessRequest, gateway_access_subject
 from mangrove.model.questions.endangered import AvoidAnswer, AvoidRequest, gateway_avoid_subject
 from mangrove.model.questions.interest_question import InterestAnswer, InterestRequest
@@ -54,10 +54,10 @@ class Answers:
         voucher: Voucher,
         versions: Versions,
         teller: TermsTeller,
-        names: DomainNames | None = None,
+        names: SiteNames | None = None,
     ) -> None:
-        """With `names`, who asks speaks of subjects by those."""
-        self._names = names
+        """Who asks speaks of subjects by the `names` of the domain."""
+        self._names = names or SiteNames()
         self._teller = teller
         self._engine = engine
         self._head = head
@@ -109,9 +109,9 @@ class Answers:
         return AskAnswer()
 
     def _renamed(self, asked: AskRequest) -> AskRequest:
-        if self._names is None or asked.end or not asked.subject:
+        if asked.end or not asked.subject:
             return asked
-        found = self._names.called_there(asked.subject)
+        found = self._names.names.called_there(asked.subject)
         if len(found) != 1:
             raise AskRefusedError(
                 f"{asked.subject} has {len(found) or 'no'} names outside of {self._engine.domain}",
@@ -139,7 +139,7 @@ class Answers:
             return AccessAnswer(problem=f"the question cannot be read: {error}")
         if problem := subject_problem(subject, wildcards=False):
             return AccessAnswer(problem=f"that is no subject: {problem}")
-        there = subject if self._names is None else self._names.leaving(subject)
+        there = self._names.names.leaving(subject)
         if there is None:
             return AccessAnswer(problem=f"{subject} has no name outside of {self._engine.domain}")
         return AccessAnswer(refused=self._engine.refusals(there))
@@ -167,17 +167,19 @@ class Answers:
 
     def _renamed_limits(self, limits: GatewayLimits) -> GatewayLimits:
         """The agent speaks the domain's names; limits hold for what enters, by the federation's."""
-        if self._names is None:
+        if self._names.plain:
             return limits
         found = {
-            there: each for local, each in limits.limits.items() for there in self._names.wanted_here(local)
+            there: each
+            for local, each in limits.limits.items()
+            for there in self._names.names.wanted_here(local)
         }
         return msgspec.structs.replace(limits, limits=found)
 
     def _stamp(self, subject: str, group: str) -> tuple[int, int] | None:
         """A version of the own interest that holds all that a local pattern asks for."""
         group = self._head.selecting.told_as(group)
-        wanted = (subject,) if self._names is None else self._names.wanted_here(subject)
+        wanted = self._names.names.wanted_here(subject)
         stamps = [self._engine.interest_stamp(each, group) for each in wanted]
         told = [stamp for stamp in stamps if stamp is not None]
         if len(told) < len(stamps):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.model.gateway_settings import GatewaySettings
-from mangrove.model.names.local_view import local_rules
+from mangrove.model.names.local_view import rules_by
+from mangrove.model.names.mapping import names_digest
 from mangrove.model.questions.terms_question import TermsTold
 from mangrove.overlay.engine import OverlayEngine
 
@@ -13,16 +15,18 @@ from mangrove.overlay.engine import OverlayEngine
 class TermsInForce:
     """Read from the engine whenever somebody asks."""
 
-    def __init__(self, settings: GatewaySettings, engine: OverlayEngine) -> None:
+    def __init__(self, settings: GatewaySettings, engine: OverlayEngine, names: SiteNames) -> None:
         self._settings = settings
         self._engine = engine
+        self._names = names
 
     def terms(self) -> TermsTold:
         """What clients keep."""
         federation = self._engine.federation
         return TermsTold(
             version=self._engine.document.version,
-            terms=local_rules(federation, self._settings.domain).terms(),
+            names=names_digest(self._names.names.mappings),
+            terms=rules_by(self._names.names, federation.topics).terms(),
             client_limits=federation.limits.client,
         )
 

@@ -11,18 +11,22 @@ from mangrove.model.topics import BEST_EFFORT, Contract, TopicRules, overlaps
 
 
 def local_rules(federation: Federation, domain: str) -> TopicRules:
-    """The contracts by the names of a domain, each subject under the one that governs it in the federation.
+    """The contracts by the names of a domain."""
+    return rules_by(DomainNames(federation.domains[domain].names), federation.topics)
+
+
+def rules_by(names: DomainNames, topics: TopicRules) -> TopicRules:
+    """The contracts by some names, each subject under the one that governs it in the federation.
 
     What is renamed comes first: the wildcard of a contract may reach over a local name by its letters, and
     speaks of something else. Where it does, and no contract governs what is renamed, that is said.
     """
-    names = names_of(federation, domain)
-    if names is None:
-        return federation.topics
+    if not names.mappings:
+        return topics
     spaces = [each.local for each in names.mappings]
     renamed: list[tuple[Contract, str]] = []
     others: list[tuple[Contract, str]] = []
-    for contract in federation.topics.contracts:
+    for contract in topics.contracts:
         for match in names.called_here(contract.match):
             inside = any(covers(space, match) for space in spaces)
             (renamed if inside else others).append((contract, match))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
 from mangrove.model.subjects import is_internal, subject_problem
+from mangrove.model.topics import overlaps
 
 
 class Direction(StrEnum):
@@ -97,3 +100,25 @@ def spaces_overlap(one: str, other: str) -> bool:
         if left != right:
             return False
     return len(first) == len(second)
+
+
+def names_digest(mappings: tuple[NameMapping, ...]) -> str:
+    """Tells the names of a domain apart from those that it had before; empty if it has none of its own."""
+    if not mappings:
+        return ""
+    return hashlib.blake2b(msgspec.json.encode(mappings), digest_size=6).hexdigest()
+
+
+def mirrored_problem(mappings: tuple[NameMapping, ...], mirrored: Iterable[str]) -> NameProblem | None:
+    """Which mapping reaches over mirrored topics, whose second copies keep the names of the federation."""
+    for match in mirrored:
+        for position, each in enumerate(mappings):
+            for key, text in (("local", each.local), ("federation", each.federation)):
+                if overlaps(match, text):
+                    return NameProblem(
+                        position,
+                        key,
+                        f"{text!r} overlaps the mirrored topics {match!r}",
+                        "names of topics without `mirror`: second copies keep the names of the federation",
+                    )
+    return None

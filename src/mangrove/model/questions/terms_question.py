@@ -17,6 +17,8 @@ class TermsTold(msgspec.Struct, frozen=True, kw_only=True):
     """What holds, by one version of the federation document."""
 
     version: int
+    names: str = ""
+    """Tells apart by which names of the domain's own (`model.names.mapping.names_digest`)."""
     terms: tuple[TopicTerms, ...] = ()
     """Of contracts, in the order in which the first that matches counts."""
     client_limits: Limits = Limits()

@@ -16,8 +16,8 @@ from mangrove.model.versions.document import SETTINGS
 
 TAKEN = ("balancing", "plans")
 """Keys of the federation that agents take over."""
-TAKEN_OF_DOMAINS = ("accept_load_from", "move_plain_clients", "failure_probability")
-"""Keys of a domain that agents, and the brokers' lists of users, take over."""
+TAKEN_OF_DOMAINS = ("accept_load_from", "move_plain_clients", "failure_probability", "names")
+"""Keys of a domain that agents, gateways, and the brokers' lists of users take over."""
 
 
 class Effect(StrEnum):

@@ -6,7 +6,7 @@ import pytest
 from tests.kit.attachments import FakeAttachment, Head
 
 from mangrove.broker.attachment import AttachmentOwner
-from mangrove.gateway.naming.site_names import RenamedAttachment, SiteNames
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.model.names.mapping import Direction, NameMapping
 from mangrove.model.selectors.group_names import selecting_group
 from mangrove.model.selectors.selector import Selector
@@ -23,7 +23,7 @@ class Renamed:
 
     def __init__(self) -> None:
         self.site = SiteNames(MAPPINGS)
-        self.head = Head(attach=lambda owner: RenamedAttachment(self.site, self._attach, owner))
+        self.head = Head(names=self.site, attach=self._attach)
 
     def _attach(self, owner: AttachmentOwner) -> FakeAttachment:
         self.broker = FakeAttachment(owner)

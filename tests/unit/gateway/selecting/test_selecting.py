@@ -7,7 +7,7 @@ from tests.kit.attachments import FakeAttachment, Head, message
 from tests.kit.leaf_nodes import INFO, Attached
 
 from mangrove.broker.attachment import AttachmentOwner
-from mangrove.gateway.naming.site_names import RenamedAttachment, SiteNames
+from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.model.congestion.rate_limit import Limits
 from mangrove.model.names.mapping import NameMapping
 from mangrove.model.selectors.group_names import selecting_group
@@ -141,7 +141,7 @@ async def test_under_other_names_who_selects_is_asked_for_like_any_subscriber() 
         return brokers[-1]
 
     def told(group: str) -> set[str]:
-        head = Head(attach=lambda owner: RenamedAttachment(site, attach, owner))
+        head = Head(names=site, attach=attach)
         brokers[-1].owner.attached()
         brokers[-1].subscribers((">", group, True))
         return {want.partition(" ")[0] for want in head.interest[-1][0]}

@@ -63,7 +63,7 @@ class InwardLines:
         absent: ForAbsent,
         departed: Flow,
         letters: LetterBox | None,
-        names: SiteNames | None,
+        names: SiteNames,
     ) -> None:
         """`absent` takes what waits for its subscribers, `departed` what is for groups that have left."""
         self._engine = engine
@@ -107,10 +107,9 @@ class InwardLines:
                 refused = MayNotEnter(self._border_book, line, message, decision, self._arriving_from)
                 return Entry(message.skip, refused, once=bool(message.reply), booked=False)
         groups = self._engine.queue_groups(message.subject)
-        if self._names is not None:
-            if self._names.entering(message) is None:
-                return Entry(message.skip, self._nameless)
-            groups = self._names.served(message.subject, groups)
+        if self._names.entering(message) is None:
+            return Entry(message.skip, self._nameless)
+        groups = self._names.served(message.subject, groups)
         missing: tuple[str, ...] = ()
         named = [group for group in message.groups if selector_in(group) is None]
         if named or not manner.each:

@@ -55,7 +55,7 @@ class OutwardLines:
         max_message_bytes: int,
         markers: Flow | None,
         mirrors: MirrorPlane | None,
-        names: SiteNames | None,
+        names: SiteNames,
     ) -> None:
         """`markers` takes what the site's probe publishes."""
         self._engine = engine
@@ -91,11 +91,10 @@ class OutwardLines:
             return Entry(skip, Unreadable(self._ledger, line, len(line) + skip))
         if message.groups:
             raise WireError(f"the broker names queue groups that were never asked for: {line[:80]!r}")
-        if self._names is not None:
-            renamed = self._names.leaving(message)
-            if renamed is None:  # what it is called there is something else's name
-                return Entry(message.skip, DISCARD)
-            message = renamed
+        renamed = self._names.leaving(message)
+        if renamed is None:  # what it is called there is something else's name
+            return Entry(message.skip, DISCARD)
+        message = renamed
         subject, reply = message.subject, message.reply
         if message.size_bytes > self._max_message_bytes:
             return Entry(message.skip, self._too_large)
