@@ -16,6 +16,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
+from mangrove.overlay.delivery.kept_flows import FlowKey, KeptFlows
 from mangrove.overlay.protocol.frames import Frame, Name, Predecessor, most_frames
 
 MAX_FLOWS = 4096
@@ -29,8 +30,6 @@ ANYWHERE = -1
 """Next sequence of a flow of which no frame has come yet, though another flow may wait for it."""
 MAX_LINKED = 64
 """So many flows does a frame wait for, and are followed from one to the next when a frame is given up."""
-
-FlowKey = tuple[int, int, int]
 
 
 class Holding(Protocol):
@@ -151,7 +150,7 @@ class Resequencer:
     def __init__(self, patience: Holding, own_bit: int = -1) -> None:
         self._patience = patience
         self._own_bit = own_bit
-        self._flows: dict[FlowKey, _Flow] = {}
+        self._flows: KeptFlows[_Flow] = KeptFlows(MAX_FLOWS)
         self._holding: dict[FlowKey, _Flow] = {}
         self._newest: dict[int, int] = {}
         """The latest life of each origin of which a flow is known."""
@@ -170,11 +169,7 @@ class Resequencer:
         """A new frame; the frames that can be delivered now, in order."""
         ready: list[Frame] = []
         key = (frame.origin, frame.epoch, frame.flow_id)
-        flow = self._flows.pop(key, None)
-        if flow is None:
-            flow = self._begin(key, ready)
-        else:
-            self._flows[key] = flow  # the one that was heard of last is the last to be forgotten
+        flow = self._flows.use(key) or self._begin(key, ready)
         if flow.next == ANYWHERE:
             flow.join(frame)
         flow.saw(frame, now)
@@ -224,7 +219,7 @@ class Resequencer:
 
     def problems(self) -> list[str]:
         """Invariants that do not hold."""
-        weights = [each.frame.weight_bytes for flow in self._flows.values() for each in flow.held.values()]
+        weights = [each.frame.weight_bytes for _, flow in self._flows.items() for each in flow.held.values()]
         held, counted = (sum(weights), len(weights)), (self._held_bytes, self._held_frames)
         found = [] if held == counted else [f"{held} bytes and frames held, {counted} are counted"]
         if {key for key, flow in self._flows.items() if flow.held} != self._holding.keys():
@@ -238,9 +233,10 @@ class Resequencer:
     # -- inside -------------------------------------------------------------------------------------------
 
     def _begin(self, key: FlowKey, ready: list[Frame]) -> _Flow:
-        """A flow that is not known here; the one that was not heard of for longest makes room."""
-        if len(self._flows) >= MAX_FLOWS:
-            forgotten = self._flows.pop(next(iter(self._flows)))
+        """A flow that is not known here; what the one that makes room for it has held goes on."""
+        flow = _Flow(key)
+        forgotten = self._flows.add(key, flow)
+        if forgotten is not None:
             ready += [self._take(forgotten, sequence).frame for sequence in sorted(forgotten.held)]
         origin, epoch, _ = key
         if epoch > self._newest.get(origin, -1):
@@ -248,7 +244,6 @@ class Resequencer:
             for other in list(self._holding.values()):
                 if other.key[0] == origin and other.key[1] < epoch:  # the origin has started again since
                     ready += [self._take(other, sequence).frame for sequence in sorted(other.held)]
-        flow = self._flows[key] = _Flow(key)
         return flow
 
     def _take(self, flow: _Flow, sequence: int) -> _Held:

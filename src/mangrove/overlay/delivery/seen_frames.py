@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from mangrove.overlay.delivery.kept_flows import KeptFlows
 from mangrove.overlay.protocol.frames import Name
 
 WINDOW = 1 << 16
@@ -62,7 +63,7 @@ class SeenSequences:
 
 
 class SeenFrames:
-    """Remembers the last WINDOW sequence numbers of each flow, of the flows that were heard of last.
+    """Remembers the last WINDOW sequence numbers of each flow, of as many flows as are kept (`kept_flows`).
 
     One below the window cannot be told from a duplicate, and is refused as too old. Memory is bounded by
     one bit for each.
@@ -70,16 +71,13 @@ class SeenFrames:
 
     def __init__(self, window: int = WINDOW, flows: int = MAX_FLOWS) -> None:
         self._window = window
-        self._most_flows = flows
-        self._flows: dict[tuple[int, int, int], SeenSequences] = {}
+        self._flows: KeptFlows[SeenSequences] = KeptFlows(flows)
 
     def check(self, name: Name) -> Verdict:
         """Judge a frame and remember it if it is new."""
         key = name[:3]
-        flow = self._flows.pop(key, None)
+        flow = self._flows.use(key)
         if flow is None:
             flow = SeenSequences(self._window)
-            if len(self._flows) >= self._most_flows:
-                del self._flows[next(iter(self._flows))]
-        self._flows[key] = flow  # the one that was heard of last is the last to be forgotten
+            self._flows.add(key, flow)
         return flow.check(name.sequence)

@@ -59,6 +59,20 @@ def test_the_flow_that_was_heard_of_last_is_forgotten_last(monkeypatch: pytest.M
     assert not sequencer.problems()
 
 
+def test_an_origin_that_names_ever_other_flows_costs_others_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resequencer, "MAX_FLOWS", 8)
+    sequencer = Resequencer(patience=Seconds(10.0))
+    sequencer.arrived(flow_frame(1), 0.0)
+    assert sequencer.arrived(flow_frame(3), 0.1) == []
+    for flow_id in range(1, 100):
+        named = tuple(Predecessor(1000 * flow_id + number, 7, 1) for number in range(10))
+        for origin in (1, 2):
+            hostile = frame(b"0", origin=origin, flow_id=flow_id, sequence=1, predecessors=named)
+            assert 3 not in bodies(sequencer.arrived(hostile, 0.2))
+    assert bodies(sequencer.arrived(flow_frame(2), 0.3)) == [2, 3]
+    assert not sequencer.problems()
+
+
 def test_what_an_earlier_life_left_waiting_goes_when_a_later_one_is_heard_of() -> None:
     sequencer = Resequencer(patience=Seconds(10.0))
     sequencer.arrived(flow_frame(1), 0.0)

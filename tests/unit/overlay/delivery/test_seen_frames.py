@@ -26,6 +26,13 @@ def test_duplicates_restarts_and_old_frames() -> None:
     assert seen.check(Name(0, 2, 1, 100)) is Verdict.DUPLICATE, "the flow heard of longest ago is forgotten"
 
 
+def test_an_origin_that_names_ever_other_flows_does_not_bring_back_what_others_have_sent() -> None:
+    seen = SeenFrames(window=8, flows=4)
+    assert seen.check(Name(0, 1, 1, 1)) is Verdict.NEW
+    assert {seen.check(Name(1, 1, flow_id, 1)) for flow_id in range(100)} == {Verdict.NEW}
+    assert seen.check(Name(0, 1, 1, 1)) is Verdict.DUPLICATE
+
+
 WINDOWS = st.sampled_from([8, 16, 64])
 
 
