@@ -162,14 +162,14 @@ class Resequencer:
 
     def remember(self, name: Name) -> None:
         """A frame was delivered by an earlier life of this gateway: those after it are still to come."""
-        flow = self._flows.get(name[:3]) or self._begin(name[:3], [])
+        flow = self._flows.get(name[:3]) or self._begin(name[:3], 0.0, [])
         flow.next = max(flow.next, name.sequence + 1)
 
     def arrived(self, frame: Frame, now: float) -> list[Frame]:
         """A new frame; the frames that can be delivered now, in order."""
         ready: list[Frame] = []
         key = (frame.origin, frame.epoch, frame.flow_id)
-        flow = self._flows.use(key) or self._begin(key, ready)
+        flow = self._flows.use(key) or self._begin(key, now, ready)
         if flow.next == ANYWHERE:
             flow.join(frame)
         flow.saw(frame, now)
@@ -232,19 +232,23 @@ class Resequencer:
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _begin(self, key: FlowKey, ready: list[Frame]) -> _Flow:
+    def _begin(self, key: FlowKey, now: float, ready: list[Frame]) -> _Flow:
         """A flow that is not known here; what the one that makes room for it has held goes on."""
         flow = _Flow(key)
         forgotten = self._flows.add(key, flow)
         if forgotten is not None:
-            ready += [self._take(forgotten, sequence).frame for sequence in sorted(forgotten.held)]
+            self._empty(forgotten, now, ready)
         origin, epoch, _ = key
         if epoch > self._newest.get(origin, -1):
             self._newest[origin] = epoch
             for other in list(self._holding.values()):
                 if other.key[0] == origin and other.key[1] < epoch:  # the origin has started again since
-                    ready += [self._take(other, sequence).frame for sequence in sorted(other.held)]
+                    self._empty(other, now, ready)
         return flow
+
+    def _empty(self, flow: _Flow, now: float, ready: list[Frame]) -> None:
+        """Nothing more is waited for: let out all that is held."""
+        ready += [_aged(self._take(flow, sequence), now) for sequence in sorted(flow.held)]
 
     def _take(self, flow: _Flow, sequence: int) -> _Held:
         held = flow.take(sequence)
@@ -273,7 +277,7 @@ class Resequencer:
                     break
                 self.gaps += 1
                 flow.next = flow.first_held
-            elif self._must_wait(flow, held.frame, ready):
+            elif self._must_wait(flow, held.frame, now, ready):
                 break
             else:
                 self._take(flow, flow.next)
@@ -285,7 +289,7 @@ class Resequencer:
     def _own(self, frame: Frame) -> list[Predecessor]:
         return [each for each in frame.predecessors if each.destinations & self._own_bit][:MAX_LINKED]
 
-    def _must_wait(self, flow: _Flow, frame: Frame, ready: list[Frame]) -> bool:
+    def _must_wait(self, flow: _Flow, frame: Frame, now: float, ready: list[Frame]) -> bool:
         """Whether a predecessor in another flow is still to come.
 
         It may be the last of very many that nothing has been heard of here: all waited while no way led here.
@@ -295,7 +299,7 @@ class Resequencer:
             if other is None:
                 if sequence < 1:  # nothing is waited for, and no flow need make room
                     continue
-                other = self._begin((frame.origin, frame.epoch, flow_id), ready)
+                other = self._begin((frame.origin, frame.epoch, flow_id), now, ready)
             if other.next <= sequence and other is not flow:
                 other.waiters[flow.key] = flow
                 return True

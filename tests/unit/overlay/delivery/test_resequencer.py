@@ -266,6 +266,9 @@ def test_a_frame_that_was_held_is_older() -> None:
     sequencer.arrived(flow_frame(1), 0.0)
     sequencer.arrived(flow_frame(3), 0.25)
     assert [each.age_us for each in sequencer.arrived(flow_frame(2), 0.5)] == [0, 250_000]
+    sequencer.arrived(flow_frame(5), 0.5)
+    restarted = sequencer.arrived(replace(flow_frame(1), epoch=2), 0.75)
+    assert [each.age_us for each in restarted] == [250_000, 0]
 
 
 def test_what_is_held_is_bounded_and_forgotten_flows_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
