@@ -9,7 +9,8 @@ from mangrove.model.federation import Federation
 from mangrove.model.topics import Late, Order
 from mangrove.model.versions.rules_in_force import Rules
 from mangrove.overlay.delivery.delay_record import DelayRecord
-from mangrove.overlay.delivery.resequencer import Holding, Resequencer
+from mangrove.overlay.delivery.ordered_flow import Holding
+from mangrove.overlay.delivery.resequencer import Resequencer
 from mangrove.overlay.delivery.seen_frames import SeenFrames, Verdict
 from mangrove.overlay.instructions import DeliverMessages, DropMessages, Instruction, ResetTimer
 from mangrove.overlay.protocol.frames import Frame, Name

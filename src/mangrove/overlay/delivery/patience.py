@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mangrove.model.topics import Late
 from mangrove.model.versions.rules_in_force import Rules
-from mangrove.overlay.delivery.resequencer import SETTLED_S
+from mangrove.overlay.delivery.ordered_flow import SETTLED_S
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.live_map import LiveMap
 from mangrove.overlay.protocol.frames import Frame

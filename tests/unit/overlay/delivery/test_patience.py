@@ -7,8 +7,8 @@ from tests.kit.engines import federation
 from tests.kit.frames import frame
 
 from mangrove.model.topics import Contract, Late, TopicRules
+from mangrove.overlay.delivery.ordered_flow import SETTLED_S
 from mangrove.overlay.delivery.patience import MARGIN_S, MIN_HOLD_S, Patience
-from mangrove.overlay.delivery.resequencer import SETTLED_S
 from mangrove.overlay.links.liveness import LinkCondition, Timing
 from mangrove.overlay.links.neighbours import Neighbours
 from mangrove.overlay.network.link_state import LinkMeasurements
