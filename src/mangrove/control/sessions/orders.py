@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 
 from mangrove.control.clients.placements import WishId
@@ -19,6 +19,8 @@ class OrderBook:
 
     def __init__(self) -> None:
         self._topics: dict[WishId, str] = {}
+        self._waiting: Counter[str] = Counter()
+        """How many wishes of each topic there are."""
         self._first: deque[WishId] = deque()
         self._again: deque[tuple[float, WishId]] = deque()
         self._next = -math.inf
@@ -37,16 +39,22 @@ class OrderBook:
         if wish in self._topics:
             return False
         self._topics[wish] = topic
+        self._waiting[topic] += 1
         self._first.append(wish)
         return True
 
     def drop(self, wish: WishId) -> str | None:
         """Nothing more is to be told of a wish; its topic, if it was in the book."""
-        return self._topics.pop(wish, None)
+        topic = self._topics.pop(wish, None)
+        if topic is not None:
+            self._waiting[topic] -= 1
+            if not self._waiting[topic]:
+                del self._waiting[topic]
+        return topic
 
     def waiting(self, topic: str) -> int:
         """How many of a topic have not moved yet."""
-        return sum(each == topic for each in self._topics.values())
+        return self._waiting[topic]
 
     def timer(self) -> float:
         """When somebody is to be told."""

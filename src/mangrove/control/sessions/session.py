@@ -144,7 +144,6 @@ class Session(msgspec.Struct):
 
     def status(self, now: float, outcome: str = "") -> SessionStatus:
         """What `mangrove load` shows of it."""
-        waiting = self._waiting()
         return SessionStatus(
             id=self.id,
             broker=self.broker,
@@ -156,7 +155,7 @@ class Session(msgspec.Struct):
                 MoveStatus(
                     topic=topic,
                     to=move.stored.to,
-                    subscriptions=move.answered + waiting.get(topic, 0),
+                    subscriptions=move.answered + self.orders.waiting(topic),
                     confirmed=move.moved,
                     domain=move.stored.domain,
                     held_ms=move.held_ms,
@@ -165,9 +164,6 @@ class Session(msgspec.Struct):
             ),
             outcome=outcome,
         )
-
-    def _waiting(self) -> dict[str, int]:
-        return {topic: self.orders.waiting(topic) for topic in self.moves}
 
 
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
