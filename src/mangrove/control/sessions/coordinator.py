@@ -137,11 +137,13 @@ class Coordinator:
             self._patience.measured(load, now)
         if not self._balancing.enabled or not opening or self._paused():
             return told
-        while True:
-            resting = self._patience.resting(loads.values(), now)
+        opened: set[str] = set()
+        while True:  # once for each broker: one that sheds at once, without a cool-down, is measured first
+            resting = self._patience.resting(loads.values(), now) | opened
             start = next_start(self._method.started_by, loads.values(), self._balancing, resting=resting)
             if start is None:
                 return told
+            opened.add(start.source)
             told += self._open(start, loads[start.source], now)
             loads = self._around.loads(now)
 
@@ -268,9 +270,12 @@ class Coordinator:
 
     def _admitted(self, session: Session, now: float) -> list[Instruction]:
         """All neighbours have said what they take, or had their time."""
+        silent, session.asked = tuple(session.asked), {}
         taken = tuple(move for move in session.chosen if move.topic in session.admitted)
         if taken:
-            return self._prepare(session, taken, Step.ADMITTED, now)
+            # Who said nothing may have its brokers BUSY for what now goes elsewhere, or stays.
+            told = self._closing.tell(session.id, silent, now)
+            return told + self._prepare(session, taken, Step.ADMITTED, now)
         session.tried.append("the neighbours took nothing")
         return self._fail(session, Step.REFUSED, now)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from tests.kit.small_domain import SmallDomain
 
-from mangrove.control.instructions import Store, TellClient, TellPeer
+from mangrove.control.instructions import Instruction, KickClient, Store, TellClient, TellPeer
+from mangrove.control.sessions.coordinator import Coordinator
 from mangrove.control.sessions.session import StoredSession, decode
 from mangrove.model.agents.load import ClusterLoad, LoadState, Metric
 from mangrove.model.agents.peers import (
@@ -18,6 +21,7 @@ from mangrove.model.agents.peers import (
     SessionEnded,
 )
 from mangrove.model.agents.registration import Migrated, Order
+from mangrove.model.balancing import Balancing
 
 LOW = ClusterLoad(head=LoadState.LOW, edges=LoadState.LOW)
 
@@ -84,6 +88,30 @@ def test_the_cool_down_counts_from_the_last_move() -> None:
     domain.rates["c"] = 700.0
     assert sessions.consider(4.4) == []
     assert sessions.consider(4.6), "three seconds after the client had moved"
+
+
+def test_without_a_cool_down_a_broker_sheds_once_for_each_measurement() -> None:
+    domain = SmallDomain({"a": 1000.0, "b": 1000.0}, {"a": "edge1", "b": "edge2"})
+    numbers, brokers = count(), list[str]()
+
+    def disconnect(session: str, broker: str, *_: object) -> list[Instruction]:
+        brokers.append(broker)
+        assert len(brokers) < 10, "it goes on for ever"
+        return [KickClient(broker, 7, "too much")]
+
+    sessions = Coordinator(
+        "oslo",
+        Balancing(cooldown_s=0.0),
+        domain,
+        domain.log,
+        number=lambda: next(numbers),
+        clock_shift_s=1e9,
+        disconnect=disconnect,
+    )
+    assert len(sessions.consider(1.0)) == 2
+    assert sorted(brokers) == ["edge1", "edge2"]
+    sessions.consider(2.0)
+    assert sorted(brokers) == ["edge1", "edge1", "edge2", "edge2"]
 
 
 def test_orders_are_repeated_until_they_are_confirmed() -> None:
@@ -322,6 +350,40 @@ def test_neighbours_that_do_not_answer_or_refuse_leave_congestion(answers: int) 
             sessions.handle_timer(sessions.timer())
     assert not domain.busy
     assert sessions.congested == ("edge1",)
+
+
+def test_a_neighbour_that_says_nothing_is_asked_no_more_once_others_have_taken_something() -> None:
+    domain = overloaded(b=50.0)
+    domain.rates |= {"a": 60.0, "c": 60.0, "b": 880.0, "d": 940.0, "e": 940.0}
+    domain.peers = {"bonn": LOW, "rome": LOW}
+    sessions = domain.coordinator
+    sessions.consider(1.0)
+    (name,) = domain.busy.values()
+    sessions.heard("bonn", room(name, 65.0), 1.1)
+    told = sessions.heard("rome", room(name, 65.0), 1.1)
+    asked = {each.peer: each.message for each in told if isinstance(each, TellPeer)}
+    assert set(asked) == {"bonn", "rome"}
+    message = asked["bonn"]
+    assert isinstance(message, AdmissionAsked)
+    urls = {move.topic: (move.broker, "nats://bonn:1") for move in message.moves}
+    answer = AdmissionTold(session=name, urls=urls, management_url="nats://bonn:9")
+    assert sessions.heard("bonn", answer, 1.2) == []
+    sessions.handle_timer(2.9)
+    told = sessions.handle_timer(3.1)
+    assert [each for each in told if isinstance(each, TellPeer)] == [
+        TellPeer("rome", SessionEnded(session=name))
+    ]
+    (order,) = domain.store(told, 3.2)
+    assert isinstance(order, TellClient)
+    sessions.heard("rome", SessionClosed(session=name), 3.2)
+    now = 3.2
+    while domain.busy:
+        now = max(now, sessions.timer())
+        told = sessions.handle_timer(now)
+        assert not any(isinstance(each, TellPeer) for each in told) or not domain.busy
+    ended = [each for each in told if isinstance(each, TellPeer)]
+    assert {each.peer for each in ended} == {"bonn", "rome"}, "a question may have come late"
+    assert all(each.message == SessionEnded(session=name) for each in ended)
 
 
 def test_answers_that_nobody_asked_for_change_nothing() -> None:
