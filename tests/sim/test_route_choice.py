@@ -13,6 +13,9 @@ from mangrove.model.events.event_log import Event
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.status import RouteStatus
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.model.versions.document import WrittenDocument
+from mangrove.model.versions.network import network_of
+from mangrove.model.versions.succession import successor
 from mangrove.simulation.overlay_network import SimulatedOverlay
 
 
@@ -136,6 +139,38 @@ def test_of_two_contracts_that_avoid_each_other_the_later_one_moves() -> None:
     events_of(net, "s")
     net.run(90.0)
     assert events_of(net, "s") == []
+    net.validate()
+
+
+@pytest.mark.parametrize("gone", ["z", "m"])
+def test_contracts_keep_apart_also_after_a_site_has_left(gone: str) -> None:
+    """Its number stays in the network without a place and without links: one beside all paths, or on one."""
+    places = {
+        "s": (0.0, 0.0),
+        "t": (0.0, 20.0),
+        "m": (0.0, 10.0),
+        "n": (6.0, 10.0),
+        "p": (-9.0, 10.0),
+        "z": (40.0, 10.0),
+    }
+    contracts = [Contract(match="x", separation_km=300, apart_from=("y",)), Contract(match="y", rate_mbps=5)]
+    net = SimulatedOverlay(federation({**THREE_WAYS, ("t", "z"): 5.0}, contracts, places=places), seed=1)
+    net.subscribe("t", "x", "y")
+    net.run(5.0)
+    assert {route.topic: route.path[1] for route in routes_of(net, "s")} == {"x": "n", "y": "m"}
+    engine = net.engines["s"]
+    without = network_of(engine.federation).without(gone)
+    contracts_stay = engine.document.topics.contracts
+    after = successor(engine.document, contracts_stay, by="operator", at="", network=without)
+    net.propose("s", WrittenDocument(text=after.text()))
+    net.run(net.now + 30)
+    assert gone not in engine.federation.domains
+    if gone != "m":
+        net.black_hole("s", "m", True)
+    net.run(net.now + 60)
+    found = routes_of(net, "s")
+    assert {route.topic: route.path[1] for route in found} == {"x": "p", "y": "n"}
+    assert not any(route.unmet for route in found)
     net.validate()
 
 

@@ -235,6 +235,22 @@ def test_without_places_only_what_needs_none() -> None:
         plan_paths(graph, 0, 1, PathRequest(Method.GAP_DIV))
 
 
+@pytest.mark.parametrize("method", list(Method))
+def test_a_node_that_no_link_leads_to_needs_no_place(method: Method) -> None:
+    """Nothing that is planned depends on it: a federation keeps the numbers of those who have left."""
+    graph, nowhere = ladder(), (np.nan, np.nan)
+    more = make_graph([*graph.names, "gone"], [*map(tuple, graph.points), nowhere], graph.ends)
+    assert (graph.unplaced, more.unplaced) == ((), ())
+    assert default_separation(more) == default_separation(graph)
+    for separation in (None, 2.0):
+        request = PathRequest(method, separation=separation)
+        assert plan_paths(more, 0, 3, request) == plan_paths(graph, 0, 3, request)
+    linked = make_graph(more.names, more.points, [*map(tuple, graph.ends), (7, 8)], weights=np.ones(11))
+    assert linked.unplaced == ("gone",)
+    with pytest.raises(InputError, match="no place: gone"):
+        plan_paths(linked, 0, 3, PathRequest(Method.GAP_DIV))
+
+
 def test_default_separation_is_the_thesis_proportion() -> None:
     square = make_graph(list("abcd"), [(0, 0), (100, 0), (100, 100), (0, 100)], [(0, 1), (1, 2), (2, 3)])
     assert default_separation(square) == pytest.approx(20)

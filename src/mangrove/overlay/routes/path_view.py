@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 
 import msgspec
-import numpy as np
 from msgspec import structs
 
+from mangrove.errors import InputError
 from mangrove.model.federation import Region
 from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement
@@ -76,10 +76,10 @@ class PathView(msgspec.Struct, frozen=True, dict=True):
         """Source and destination as nodes of the graph."""
         return self.graph.index(self.source), self.graph.index(self.destination)
 
-    @cached_property
+    @property
     def placed(self) -> bool:
-        """Whether all sites have a place; if not, no distance can be told."""
-        return not bool(np.isnan(self.graph.points).any())
+        """Whether all sites that links lead to have a place; if not, no distance can be told."""
+        return not self.graph.unplaced
 
     def delay_ms(self, path: SitePath) -> float:
         """Predicted delay of a path."""
@@ -149,7 +149,7 @@ class PathView(msgspec.Struct, frozen=True, dict=True):
         if not self.placed:
             return math.inf
         # The second path may be of another topic, with links that the live graph no longer has.
-        if any(not self._has_link(*hop) for hop in pairwise(second)):
+        if not self.has_links(second):
             return math.inf
         key = (first, second) if first < second else (second, first)
         if key not in self.distances:
@@ -159,10 +159,11 @@ class PathView(msgspec.Struct, frozen=True, dict=True):
             self.distances[key] = math.inf if found is None else found
         return self.distances[key]
 
-    def _has_link(self, first: str, second: str) -> bool:
+    def has_links(self, path: SitePath) -> bool:
+        """Whether a path leads over links of the graph alone; it may lead through a site that has left."""
         try:
-            self.graph.link(self.graph.index(first), self.graph.index(second))
-        except KeyError:
+            self.graph.indices(path)
+        except InputError:
             return False
         return True
 

@@ -107,6 +107,13 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
         return bool(np.isnan(self.points).all())
 
     @cached_property
+    def unplaced(self) -> tuple[str, ...]:
+        """Nodes that links lead to and of which it is not known where they are."""
+        linked = np.zeros(self.size, dtype=bool)
+        linked[self.ends] = True
+        return self.named(np.flatnonzero(linked & np.isnan(self.points).any(axis=1)))
+
+    @cached_property
     def pairs(self) -> list[list[int]]:
         """The ends of each link, for what looks at one after the other."""
         found: list[list[int]] = self.ends.tolist()
@@ -236,6 +243,7 @@ _OF_STRUCTURE = (
     "has_waypoints",
     "fibres",
     "without_places",
+    "unplaced",
     "pairs",
     "_index",
     "_link_index",

@@ -105,8 +105,8 @@ def _find(
     needs_places = request.method is not Method.RESILIENT and request.method is not Method.DISJOINT
     separation = request.separation
     if needs_places or separation is not None:
-        require_places(graph)
-    if separation is None and not graph.without_places and not np.isnan(graph.points).any():
+        require_places(graph, linked=True)
+    if separation is None and not graph.without_places and not graph.unplaced:
         separation = default_separation(graph)
     if primary is None:
         primary = best_primary(graph, source, destination, request.limits)
@@ -132,16 +132,19 @@ def best_primary(graph: Graph, source: int, destination: int, limits: PathLimits
 def default_separation(graph: Graph) -> float:
     """A fifth of the topology's width, the proportion of the thesis's experiment (2000 on a side of 10,000).
 
-    The width is the distance between two far nodes, found in two sweeps, over the square root of two.
+    The width is the distance between two far nodes, found in two sweeps, over the square root of two. Nodes
+    without a place do not count.
     """
-    far = int(distances(graph.plane, graph.positions[:1], graph.positions)[0].argmax())
-    widest = float(distances(graph.plane, graph.positions[far : far + 1], graph.positions).max())
+    placed = graph.positions[~np.isnan(graph.points).any(axis=1)]
+    far = int(distances(graph.plane, placed[:1], placed)[0].argmax())
+    widest = float(distances(graph.plane, placed[far : far + 1], placed).max())
     return widest / math.sqrt(2.0) / 5.0 or 1.0
 
 
-def require_places(graph: Graph) -> None:
-    """Methods that keep paths apart need to know where every node is."""
-    missing = [name for name, (x, _) in zip(graph.names, graph.points, strict=True) if math.isnan(x)]
+def require_places(graph: Graph, *, linked: bool = False) -> None:
+    """What looks at a whole map needs to know where every node is; what keeps paths apart, where those are
+    that are `linked`."""
+    missing = graph.unplaced if linked else graph.named(np.flatnonzero(np.isnan(graph.points).any(axis=1)))
     if missing:
         raise InputError(
             f"these nodes have no place: {', '.join(missing[:12])}{', …' if len(missing) > 12 else ''}",
