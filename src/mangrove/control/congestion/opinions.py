@@ -23,7 +23,7 @@ FORGET_S = VALID_S + DECAY_S
 NEUTRAL = 0.5
 """The utility of a publisher of whom, and of whose like, nothing is known."""
 MAX_KEPT = 1_000_000
-"""Votes and told sums that are kept in all."""
+"""Votes and told sums that are kept in all; what other domains told takes half of it at most."""
 SWEEP_S = 10.0
 """So often votes that count no more are looked for."""
 
@@ -71,11 +71,13 @@ class Opinions:
         self._known = known
         self._topics: dict[str, _Topic] = {}
         self._by_client: Counter[str] = Counter()
-        self._kept = 0
+        self._votes = 0
+        self._told = 0
+        """What is kept of other domains' opinions; each counts besides its sums."""
         self._swept = NEVER
 
     def __len__(self) -> int:
-        return self._kept
+        return self._votes + self._told
 
     def heard(self, client: str, weight: float, topic: str, votes: Mapping[str, Vote], now: float) -> None:
         """A client's votes on the publishers of a topic, by origin; they replace its earlier ones.
@@ -121,6 +123,8 @@ class Opinions:
 
     def told(self, opinion: TopicOpinion, now: float) -> None:
         """What the subscribers of another domain think, summed up, in place of what they thought before."""
+        if now - self._swept >= SWEEP_S:
+            self.sweep(now)
         votes = {}
         most = max(0, opinion.subscribers) * self._max_weight
         for origin, (weight, utility) in opinion.votes.items():
@@ -135,12 +139,13 @@ class Opinions:
         entry = self._topics.get(opinion.topic)
         before = entry.told.get(opinion.domain) if entry is not None else None
         more = len(votes) + 1 - (len(before[1].votes) + 1 if before is not None else 0)
-        if len(votes) > MAX_VOTES or self._kept + more > MAX_KEPT:
+        room = min(MAX_KEPT // 2, MAX_KEPT - self._votes) - self._told
+        if len(votes) > MAX_VOTES or more > room:
             self.refused["too many votes"] += 1
             return
         if entry is None:
             entry = self._topics[opinion.topic] = _Topic()
-        self._kept += more
+        self._told += more
         believed = TopicOpinion(
             opinion.topic, opinion.source, opinion.domain, max(0, opinion.subscribers), votes
         )
@@ -233,7 +238,7 @@ class Opinions:
                 if not clients:
                     del entry.clients[origin]
             for domain in [domain for domain, (at, _) in entry.told.items() if at <= oldest]:
-                self._kept -= len(entry.told.pop(domain)[1].votes) + 1
+                self._told -= len(entry.told.pop(domain)[1].votes) + 1
             self._drop_if_empty(topic, entry)
 
     def _weight(self, weight: float) -> float:
@@ -246,18 +251,18 @@ class Opinions:
         return min(max(weight, least), self._max_weight)
 
     def _room_for(self, client: str) -> bool:
-        if self._kept >= MAX_KEPT:
+        if self._votes + self._told >= MAX_KEPT:
             self.refused["too many votes"] += 1
             return False
         if self._by_client[client] >= MAX_VOTES:
             self.refused["too many votes of one client"] += 1
             return False
-        self._kept += 1
+        self._votes += 1
         self._by_client[client] += 1
         return True
 
     def _dropped(self, client: str) -> None:
-        self._kept -= 1
+        self._votes -= 1
         self._by_client[client] -= 1
         if not self._by_client[client]:
             del self._by_client[client]

@@ -139,6 +139,27 @@ def test_votes_are_bounded_by_client_and_in_all(monkeypatch: pytest.MonkeyPatch)
     assert votes.utility("b", "q", FORGET_S) == 1.0
 
 
+def test_what_other_domains_told_is_forgotten_where_nobody_votes() -> None:
+    votes = opinions()
+    for second in range(200):
+        votes.told(TopicOpinion(f"t.{second}", "here", "there", 3, {"p": (1.0, 0.9)}), float(second))
+    assert len(votes) <= 2 * (FORGET_S + module.SWEEP_S)
+    assert votes.utility("t.199", "p", 199.0) == 0.9
+
+
+def test_what_other_domains_tell_leaves_room_for_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_KEPT", 100)
+    votes = opinions()
+    for number in range(100):
+        votes.told(TopicOpinion(f"t.{number}", "here", "there", 3, {}), 0.0)
+    assert len(votes) == votes.refused["too many votes"] == 50
+    votes.heard("one", 1.0, "a", {str(number): Vote(1, 0.1) for number in range(60)}, 0.0)
+    assert votes.utility("a", "49", 0.0) == 0.1
+    assert len(votes) == 100
+    votes.told(TopicOpinion("t.0", "here", "there", 4, {}), 0.0)
+    assert votes.remote_subscribers("t.0", 0.0) == 4, "what is known may change"
+
+
 def test_other_domains_count_as_many_subscribers_as_spoke_there() -> None:
     """(1 · 0.2 + 3 · 0.6) / 4 = 0.5; what a domain tells later replaces what it told."""
     votes = opinions()
