@@ -107,7 +107,7 @@ class DomainFollower:
 
     @property
     def rates(self) -> dict[str, TopicRate]:
-        """What its gateway carries."""
+        """What its gateway carries; nothing while that is not heard."""
         return self._rates.present
 
     def _assembled(self) -> DomainStatus:
@@ -266,6 +266,8 @@ class DomainFollower:
 
     def _judge(self) -> None:
         """What has fallen silent is away, also while the connection holds."""
+        if not self._fresh(TOPICS_PART):
+            self._forget_rates()
         if any(self._fresh(part) for part in self._heard_at):
             if self._known is not None and self._known != (present := self._assembled()):
                 self._known = present
@@ -275,8 +277,15 @@ class DomainFollower:
 
     def _away(self, problem: str) -> None:
         self._asked_at.clear()
+        self._forget_rates()
         if self.presence.connected or self.presence.problem != problem:
             self.presence = msgspec.structs.replace(self.presence, connected=False, problem=problem)
+            self._changed()
+
+    def _forget_rates(self) -> None:
+        shown = bool(self._rates.present)
+        self._rates.forget()
+        if shown:
             self._changed()
 
     async def _look_outside(self) -> None:

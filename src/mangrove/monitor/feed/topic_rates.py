@@ -32,6 +32,11 @@ class TopicRates:
         span_s = totals.uptime_s - before.uptime_s
         self.present = {} if span_s <= 0 else _rates(before, totals, span_s)
 
+    def forget(self) -> None:
+        """The gateway is not heard; when it is again, what it counted meanwhile is no rate of that moment."""
+        self._kept.clear()
+        self.present = {}
+
 
 def _rates(before: TopicTotals, after: TopicTotals, span_s: float) -> dict[str, TopicRate]:
     sent, delivered, dropped = (
