@@ -132,7 +132,7 @@ class NeighbourTalk:
             name, url = message.urls.get(move.topic, ("", ""))
             if name != move.to.broker or not url or not message.management_url:
                 refused.setdefault(NO_ROOM, []).append(move.topic)
-            elif not (_names_a_place(url) and _names_a_place(message.management_url)):
+            elif not (names_a_place(url) and names_a_place(message.management_url)):
                 refused.setdefault(NO_PLACE, []).append(move.topic)
             else:
                 session.admitted[move.topic] = (url, message.management_url)
@@ -145,7 +145,7 @@ class NeighbourTalk:
         return True
 
 
-def _names_a_place(url: str) -> bool:
+def names_a_place(url: str) -> bool:
     """Whether clients can be sent there: to a host, and a port that there can be."""
     found = _URL.fullmatch(url)
     return found is not None and 0 < int(found["port"] or MAX_PORT) <= MAX_PORT

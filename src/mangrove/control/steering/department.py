@@ -26,6 +26,7 @@ from mangrove.control.events.steering_happenings import (
 from mangrove.control.instructions import Instruction, TellClient, TellPeer
 from mangrove.control.profile.profile import LoadProfile
 from mangrove.control.sessions.closing import Closing
+from mangrove.control.sessions.neighbour_talk import NO_PLACE, names_a_place
 from mangrove.control.sessions.states import settling_s
 from mangrove.control.site import Site
 from mangrove.control.steering.choice import Verdict, choose
@@ -239,14 +240,19 @@ class Steering:
         return Demand(clients, Amounts(bytes_s, 0.0, messages_s), sum(rate for _, rate in rates))
 
     def _admitted(self, errand: Errand, told: AdmissionTold, now: float) -> list[Instruction]:
+        why = "it took nothing"
         for topic, incoming in errand.chosen.items():
             name, url = told.urls.get(topic, ("", ""))
-            if name == incoming.broker and url and told.management_url:
+            if name != incoming.broker or not url or not told.management_url:
+                continue
+            if not (names_a_place(url) and names_a_place(told.management_url)):
+                why = NO_PLACE
+            else:
                 group = errand.groups[topic]
                 group.to = msgspec.structs.replace(self._view.assignment(topic, ""), broker=name, url=url)
         groups = {topic: group for topic, group in errand.groups.items() if group.to is not None}
         if not groups:
-            return self._nothing_taken(errand, "it took nothing", now)
+            return self._nothing_taken(errand, why, now)
         errand.groups, errand.management_url = groups, told.management_url
         for group in groups.values():
             self._decided(errand, group, now)

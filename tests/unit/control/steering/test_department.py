@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from mangrove.control.events.steering_happenings import (
     GuestsRecalled,
@@ -16,6 +17,7 @@ from mangrove.evaluation.steering.trial import Playing
 from mangrove.evaluation.steering.workload import Setting, Subscriber, Topic, Workload
 from mangrove.model.agents.directory import DirectoryQuestion, ServedTopic
 from mangrove.model.agents.operations import PauseAsked
+from mangrove.model.agents.peers import AdmissionTold, PeerMessage
 from mangrove.model.events.happening import Happening
 
 HERE, THERE = "here", "there"
@@ -92,6 +94,27 @@ def test_nobody_is_led_to_an_edge_that_would_lose_its_reserve() -> None:
     assert playing.served_in(near("c1")) == HERE
     refused = happenings(playing, SteeringRefused)
     assert 0 < len(refused) <= 3, "a domain that takes nothing is left alone for a while"
+
+
+@pytest.mark.parametrize("lie", [{"url": "nats://[there"}, {"management_url": "nats://there:99999"}])
+def test_nobody_is_led_to_what_is_no_place(monkeypatch: pytest.MonkeyPatch, lie: dict[str, str]) -> None:
+    playing = two(near("c1"))
+    domain = playing.domains[HERE]
+    listen = domain.tell_from
+
+    def tell_from(peer: str, message: PeerMessage) -> None:
+        if isinstance(message, AdmissionTold):
+            urls = {topic: (broker, lie.get("url", url)) for topic, (broker, url) in message.urls.items()}
+            management_url = lie.get("management_url", message.management_url)
+            message = msgspec.structs.replace(message, urls=urls, management_url=management_url)
+        listen(peer, message)
+
+    monkeypatch.setattr(domain, "tell_from", tell_from)
+    playing.world.run(15.0)
+    assert playing.served_in(near("c1")) == HERE
+    (refused,) = happenings(playing, SteeringRefused)
+    assert isinstance(refused, SteeringRefused)
+    assert refused.why == "it gives no URL that clients can connect to"
 
 
 def test_who_was_led_to_a_domain_that_is_overloaded_comes_home_for_good() -> None:
