@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -110,9 +111,12 @@ def _seconds(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
     bounds = [metadata.row_group(n).column(place).statistics for n in range(metadata.num_row_groups)]
     if not bounds or not all(each is not None and each.has_min_max for each in bounds):
         return None, None
-    return int(min(each.min for each in bounds).timestamp()), int(
-        max(each.max for each in bounds).timestamp()
-    )
+    return _second(min(each.min for each in bounds)), _second(max(each.max for each in bounds))
+
+
+def _second(moment: datetime) -> int:
+    """Since 1970; a moment without a zone is in UTC, as everything in a lake is."""
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def _narrow(metadata: pq.FileMetaData, schema: pa.Schema, table: Table) -> tuple[str, ...]:

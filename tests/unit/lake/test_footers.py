@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,14 +20,25 @@ START = datetime(2026, 3, 2, 10, tzinfo=UTC)
 START_S = int(START.timestamp())
 
 
-def footer_of(path: Path, seconds: list[int], unit: str = "us", **how: object) -> Footer:
+@pytest.fixture
+def far_from_utc() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def footer_of(
+    path: Path, seconds: list[int], unit: str = "us", zone: str | None = "UTC", **how: object
+) -> Footer:
     """Of a file with a row for each of these seconds after the start."""
     schema = arrow_schema(TOPIC_RATES)
     values: dict[str, list[object]] = {name: [0] * len(seconds) for name in schema.names}
     values |= {name: ["x"] * len(seconds) for name in ("broker", "topic", "domain")}
     values["ts"] = [START + timedelta(seconds=each) for each in seconds]
     rows = pa.Table.from_pydict(values, schema=schema)
-    rows = rows.set_column(0, "ts", rows["ts"].cast(pa.timestamp(unit, tz="UTC")))
+    rows = rows.set_column(0, "ts", rows["ts"].cast(pa.timestamp(unit, tz=zone)))
     pq.write_table(rows, path, row_group_size=2, **how)
     return read_footer(pafs.LocalFileSystem(), str(path), TOPIC_RATES, has_domain=True)
 
@@ -35,6 +48,15 @@ def test_the_seconds_of_all_groups(tmp_path: Path, unit: str) -> None:
     found = footer_of(tmp_path / "a.parquet", [7, 3, 900, 5, 4], unit)
     assert not found.problem
     assert (found.first_s, found.last_s) == (START_S + 3, START_S + 900)
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_the_zone_of_the_machine_does_not_matter(tmp_path: Path, unit: str, zone: str | None) -> None:
+    found = footer_of(tmp_path / "a.parquet", [7, 900], unit, zone)
+    assert not found.problem
+    assert (found.first_s, found.last_s) == (START_S + 7, START_S + 900)
 
 
 def test_a_file_may_not_tell(tmp_path: Path) -> None:
