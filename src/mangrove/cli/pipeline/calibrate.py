@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +11,10 @@ import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
 from mangrove.cli.running import run_async
-from mangrove.errors import InputError
+from mangrove.errors import InputError, MangroveError, system_words
 
 if TYPE_CHECKING:
+    from mangrove.lake.writer import LakeWriter
     from mangrove.testbed.calibration_load import Combination
 
 DOMAIN = "calibration"
@@ -32,15 +34,44 @@ def calibrate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure the broker at saturation over subscribers × filters × message size."""
-    from mangrove.lake.writer import LakeWriter  # what is missing is missed before anything is measured
     from mangrove.model.telemetry import CALIBRATION_RUNS
 
     grid = combinations(subscribers, filters, sizes)
+    # What is missing, or may not be written, is missed before anything is measured.
+    writer = open_lake(lake)
     rows = run_async(measure_grid(grid * repeats, messages, broker_type, seed))
-    writer = LakeWriter(lake)
     writer.add(CALIBRATION_RUNS, rows)
-    writer.flush()
+    try:
+        writer.flush()
+    except OSError as error:
+        _show(rows, lake, seed, as_json)
+        raise MangroveError(
+            f"--lake: {lake} does not take the runs: {system_words(error)}",
+            hint="what was measured stands above, and is nowhere else; make room, or give another lake",
+        ) from error
     _show(rows, lake, seed, as_json)
+    if not as_json:
+        stderr_console().print(
+            f"seed {seed}; next: mangrove pipeline calibrate --input {lake} --output DIR", soft_wrap=True
+        )
+
+
+def open_lake(directory: Path) -> LakeWriter:
+    """A writer of the lake's runs; `InputError` if it could write none."""
+    from mangrove.lake.writer import LakeWriter
+    from mangrove.model.telemetry import CALIBRATION_RUNS
+
+    hint = "give a directory that this user may write"
+    table = directory.absolute() / CALIBRATION_RUNS.name
+    try:
+        there = next(place for place in (table, *table.parents) if place.exists())
+        if not there.is_dir():
+            raise InputError(f"--lake: {directory}: {there} is a file", hint=hint)
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise InputError(f"--lake: {directory}: nothing may be written in {there}", hint=hint)
+        return LakeWriter(directory)
+    except OSError as error:
+        raise InputError(f"--lake: {directory}: {system_words(error)}", hint=hint) from error
 
 
 async def measure_grid(
@@ -159,6 +190,3 @@ def _show(rows: list[dict[str, Any]], lake: Path, seed: int, as_json: bool) -> N
             f"{row['cpu_time_s'] * 1e6:.2f}",
         )
     table.show(stdout_console())
-    stderr_console().print(
-        f"seed {seed}; next: mangrove pipeline calibrate --input {lake} --output DIR", soft_wrap=True
-    )
