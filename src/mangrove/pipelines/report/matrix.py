@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mangrove.pipelines.report.page import data
+from mangrove.pipelines.report.page import data, text
 
 # Correlation from which topics may be of one group, and from which all are of one.
 TOGETHER = 0.5
@@ -53,12 +53,14 @@ def _cut(heights: NDArray[np.float64]) -> float:
     return min(UNDER_THE_TOP * highest, 1.0 - TOGETHER)
 
 
-def picture(names: Sequence[str], correlation: NDArray[np.float64], order: Sequence[int]) -> str:
-    """A canvas, and the values that its script draws and names."""
+def picture(
+    own_name: str, names: Sequence[str], correlation: NDArray[np.float64], order: Sequence[int]
+) -> str:
+    """A canvas, and the values that its script draws and names; no other on the page has its `own_name`."""
     places = list(order)
     values = np.rint(100 * correlation[np.ix_(places, places)]).astype(np.int8)
     document = {
         "names": [names[place] for place in places],
         "values": base64.b64encode(values.tobytes()).decode(),
     }
-    return '<canvas data-matrix="correlation" role="img"></canvas>' + data("correlation", document)
+    return f'<canvas data-matrix="{text(own_name)}" role="img"></canvas>' + data(own_name, document)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from mangrove.pipelines.report import history, matrix
-from mangrove.pipelines.report.charts import Bar, columns, lines, rows, tiles
+from mangrove.pipelines.report import history, levels, matrix
+from mangrove.pipelines.report.charts import Bar, columns, lines, rows
 from mangrove.pipelines.report.page import Section, figure, number, table, text
 from mangrove.pipelines.report.summary import read_summary
 
 MAX_TOPICS = 400
 MAX_BARS = 120
-MAX_ROUTES = 30
-MAX_HOURS = 24 * 14
 MAX_GROUPS = 12
 MAX_CURVES = 5
 
@@ -64,7 +61,7 @@ def workload(directory: Path) -> Section:
         )
         + "<h3>Which topics move together</h3>"
         + figure(
-            matrix.picture(names, correlation, order),
+            matrix.picture(f"correlation-{directory.resolve().name}", names, correlation, order),
             "Correlation of rates, topics ordered by cluster: red together, blue against each other; names "
             f"on hover.{left_out}",
         )
@@ -76,63 +73,6 @@ def workload(directory: Path) -> Section:
         )
     )
     return Section("Workload", body)
-
-
-def service_levels(directory: Path) -> Section:
-    """`slo`: hours and routes in time, the worst, and what was unusual."""
-    summary = read_summary(directory)
-    windows = pq.read_table(directory / "windows.parquet").to_pylist()
-    target = summary["target"]
-    by_route: dict[tuple[str, str], dict[datetime, Any]] = {}
-    for window in windows:
-        by_route.setdefault((window["domain"], window["topic"]), {})[window["start"]] = window
-    worst = sorted(by_route, key=lambda route: min(_in_time(w) for w in by_route[route].values()))[
-        :MAX_ROUTES
-    ]
-    hours = sorted({window["start"] for window in windows})[-MAX_HOURS:]
-
-    def share(window: Any) -> float | None:
-        if window is None or window["in_time_ratio"] is None:
-            return None
-        late, allowed = 1.0 - window["in_time_ratio"], max(1.0 - target, 1e-9)
-        return 1.0 if late <= allowed else max(0.0, 1.0 - np.log10(late / allowed) / 3.0)
-
-    def hover(route: tuple[str, str], hour: datetime) -> str:
-        window = by_route[route].get(hour)
-        if window is None:
-            return ""
-        ratio = window["in_time_ratio"]
-        in_time = "nothing measured" if ratio is None else f"{ratio:.3%} in time"
-        return f"{route[1]} in {route[0]}\n{_when(hour)}: {in_time}, {window['delivered']:,} delivered"
-
-    drawing = tiles(
-        [f"{topic} · {domain}" for domain, topic in worst],
-        [_when(hour) for hour in hours],
-        [[share(by_route[route].get(hour)) for hour in hours] for route in worst],
-        [[hover(route, hour) for hour in hours] for route in worst],
-    )
-    more = f" {len(worst)} of {len(by_route)} routes, worst first." if len(worst) < len(by_route) else ""
-    body = (
-        f"<p>Target: {target:.3%} in time.</p>"
-        + figure(
-            drawing, f"Each hour of each topic in a domain: red misses the target, darker by more.{more}"
-        )
-        + table(
-            summary["routes"],
-            ["domain", "topic", "route", "delivered", "in_time_ratio", "budget_burn", "p50_ms", "p99_ms"],
-        )
-        + "<h3>Worst hours</h3>"
-        + table(
-            summary["worst_hours"], ["start", "domain", "topic", "in_time_ratio", "budget_burn", "p99_ms"]
-        )
-        + "<h3>Anomalies</h3>"
-        + table(
-            summary["anomalies"],
-            ["start", "minutes", "kind", "domain", "subject", "value", "usual"],
-            limit=30,
-        )
-    )
-    return Section("Service levels", body)
 
 
 def availability(directory: Path) -> Section:
@@ -286,20 +226,11 @@ def run_steps(run: Mapping[str, Any]) -> Section:
     return Section("Run", f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>')
 
 
-def _in_time(window: Mapping[str, Any]) -> float:
-    ratio = window["in_time_ratio"]
-    return 1.0 if ratio is None else float(ratio)
-
-
-def _when(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}"
-
-
 # Shown where there are results; nobody misses them.
 MORE: dict[str, Callable[[Path], Section]] = {"risk": history.risk, "utility": history.utility}
 SECTIONS: dict[str, Callable[[Path], Section]] = {
     "profile": workload,
-    "slo": service_levels,
+    "slo": levels.service_levels,
     "availability": availability,
     "calibrate": broker_model,
     "cases": case_base,

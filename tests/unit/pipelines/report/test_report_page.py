@@ -6,16 +6,14 @@ import base64
 import itertools
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.job_outputs import Elements, marked, plan_file, profile_output
 
 from mangrove.errors import InputError
 from mangrove.pipelines.jobs import report
@@ -31,61 +29,6 @@ HOSTILE = [
     "&lt;b&gt; \u2028 \x00 {{7*7}}",
     "a" * 300,
 ]
-
-
-class Elements(HTMLParser):
-    """Every element with its attributes, as a browser would see them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-
-def profile_output(directory: Path, topics: list[str]) -> None:
-    directory.mkdir(parents=True)
-    count = len(topics)
-    rows = [
-        {
-            "topic": topic,
-            "mean_rate": 10.0 * (place + 1),
-            "variance": 4.0,
-            "burst_factor": 1.5,
-            "replication": 1.0,
-            "filters": 0.0,
-            "message_bytes": 64.0,
-        }
-        for place, topic in enumerate(topics)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), directory / "topics.parquet")
-    np.save(directory / "covariance.npy", 4.0 * np.eye(count))
-    problem: dict[str, Any] = {
-        "items": topics,
-        "mean_rate": [row["mean_rate"] for row in rows],
-        "covariance": (4.0 * np.eye(count)).tolist(),
-        "brokers": ["<b>one</b>", "two"],
-        "capacity": [200.0, 100.0],
-    }
-    write_json(directory / "problem.json", problem)
-    summary = {"topics": count, "windows": 100, "window_s": 1, "peaks": {"<i>north</i>": ["<u>09:00</u>"]}}
-    write_json(directory / "summary.json", summary)
-    (directory / MARKER).write_text("profile\n")
-
-
-def plan_file(path: Path, allocation: dict[str, list[str]], risk: float) -> Path:
-    write_json(
-        path,
-        {
-            "allocation": allocation,
-            "risk": dict.fromkeys(allocation, risk),
-            "joint_ok": 1 - risk,
-            "round_robin": {"joint_ok": 0.5, "risk": dict.fromkeys(allocation, 0.5)},
-        },
-    )
-    return path
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
@@ -106,7 +49,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert len([tag for tag, _ in elements if tag == "script"]) == 2
     assert not [a for _, a in elements if a.keys() & {"src", "action", "formaction", "data"}]
     assert all(str(a["href"]).startswith("#s") for _, a in elements if "href" in a)
-    (embedded,) = re.findall(r'<script type="application/json" id="correlation">(.*?)</script>', text)
+    (embedded,) = re.findall(r'<script type="application/json" id="correlation-profile">(.*?)</script>', text)
     found = json.loads(embedded)
     assert sorted(found["names"]) == sorted(HOSTILE)
     assert len(base64.b64decode(found["values"])) == len(HOSTILE) ** 2
@@ -202,9 +145,7 @@ def test_history_is_shown_where_there_is_one_and_not_missed_elsewhere(tmp_path: 
         | {"judged_topics": 2, "chronically_useless": 1, "useless": [useless]},
     }
     for job, summary in summaries.items():
-        (tmp_path / "out" / job).mkdir()
-        (tmp_path / "out" / job / MARKER).write_text(f"{job}\n")
-        write_json(tmp_path / "out" / job / "summary.json", summary)
+        marked(tmp_path / "out" / job, job, summary)
     report.run(tmp_path / "out", tmp_path / "page")
     text = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "<h2>Risk</h2>" in text
