@@ -10,11 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from mangrove.cli.output import JsonOption, print_json, stderr_console, stdout_console
-from mangrove.cli.pipeline.session import session_options, shared_session
-from mangrove.errors import EXIT_NEGATIVE, InputError
+from mangrove.cli.pipeline.session import report_skipped, session_options, shared_session
+from mangrove.errors import EXIT_NEGATIVE, InputError, MangroveError, system_words
 from mangrove.pipelines.session.settings import SparkSettings
 
 GOOD = ("done", "unchanged")
+RUN_FILE = "run.json"
+# What a disk refuses, and what outputs that are not as they were written do to those who read them.
+UNTOLD = (MangroveError, OSError, ValueError, LookupError, TypeError)
 
 
 @session_options
@@ -30,7 +33,7 @@ def run(
     """Run the jobs of a pipeline file in order, with one Spark session and one report."""
     from mangrove.cli.pipeline.run_jobs import CommandExecutor, commands
     from mangrove.pipelines.jobs import report
-    from mangrove.pipelines.output import write_json
+    from mangrove.pipelines.output import check_output
     from mangrove.pipelines.run.document import read_pipeline
     from mangrove.pipelines.run.runner import run_pipeline
     from mangrove.pipelines.run.session_keeper import SessionKeeper
@@ -39,6 +42,7 @@ def run(
     known = commands()
     jobs = {name: command.job() for name, command in known.items()}
     pipeline = read_pipeline(_read(file), file, jobs)
+    check_output(pipeline.output / report.JOB, report.JOB)
     console = stderr_console()
     began = time.monotonic()
     with console.status(f"pipeline {pipeline.name} …") as status:
@@ -60,16 +64,51 @@ def run(
         "seconds": round(time.monotonic() - began, 3),
         "sessions": keeper.sessions,
         "steps": [asdict(step) for step in steps],
-        "report": str(pipeline.output / "report" / "report.html"),
+        "report": str(pipeline.output / report.JOB / "report.html"),
     }
-    report.run(pipeline.output, pipeline.output / "report", run_of=answer)
-    write_json(pipeline.output / "run.json", answer)
+    untold = _tell(pipeline.output, answer)
     if as_json:
         print_json(answer)
     else:
         _show(answer)
+    if untold:
+        raise MangroveError(
+            "; ".join(untold),
+            hint="what the steps wrote is there; is there room, and may this user write there? "
+            "then run again with --resume",
+        )
     if any(step.outcome not in GOOD for step in steps):
         raise typer.Exit(EXIT_NEGATIVE)
+
+
+def _tell(output: Path, answer: dict[str, Any]) -> list[str]:
+    """Write `run.json` and the report; what is not written, and why: the steps are done all the same."""
+    untold = []
+    for name, write in ((RUN_FILE, _note), ("the report", _report)):
+        try:
+            write(output, answer)
+        except UNTOLD as error:
+            words = system_words(error) if isinstance(error, OSError) else str(error)
+            untold.append(f"{name} is not written: {words}")
+    return untold
+
+
+def _note(output: Path, answer: dict[str, Any]) -> None:
+    from mangrove.pipelines.output import write_json
+
+    output.mkdir(parents=True, exist_ok=True)
+    new = output / f".{RUN_FILE}.new"
+    try:
+        write_json(new, answer)
+        new.replace(output / RUN_FILE)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _report(output: Path, answer: dict[str, Any]) -> None:
+    from mangrove.pipelines.jobs import report
+
+    report_skipped(report.run(output, output / report.JOB, run_of=answer))
 
 
 def _read(path: Path) -> object:
