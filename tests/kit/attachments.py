@@ -34,6 +34,8 @@ class FakeAttachment:
     def __init__(self, owner: AttachmentOwner) -> None:
         self.owner = owner
         self.subscribed: list[str] = []
+        self.ended: list[str] = []
+        """What is not subscribed to any more."""
         self.written: list[bytes] = []
         self.grouped: list[tuple[tuple[str, ...], bytes]] = []
         self.full_after: int | None = None
@@ -47,6 +49,7 @@ class FakeAttachment:
     def unsubscribe(self, subjects: Iterable[str]) -> None:
         for subject in subjects:
             self.subscribed.remove(subject)
+            self.ended.append(subject)
 
     def confirm(self, done: Callable[[], None]) -> None:
         done()

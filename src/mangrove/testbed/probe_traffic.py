@@ -55,6 +55,12 @@ class ProbeTopic:
             raise ValueError(f"a probe needs {_STAMP.size} bytes for its number and time")
 
 
+def payload_number(payload: bytes) -> int:
+    """Which message of its stream a probe is."""
+    number: int = _STAMP.unpack_from(payload)[0]
+    return number
+
+
 class ProbeError(MangroveError):
     """A process of the traffic did not do its part; there is no honest account then."""
 

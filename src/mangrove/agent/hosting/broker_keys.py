@@ -34,10 +34,14 @@ class BrokerKeys:
         """Who a host is at the brokers of the domain."""
 
     def keep_to(self, federation: Federation) -> bool:
-        """Leave to clients what the access rules of this one do, and let in guests of the domains whose load
-        it takes; whether that is otherwise than before."""
-        homes = [each.domains[self._domain].accept_load_from for each in (federation, self._federation)]
-        changed = federation.access != self._federation.access or homes[0] != homes[1]
+        """Leave to clients what the access rules of this one do, by its names, and let in guests of the
+        domains whose load it takes; whether that is otherwise than before."""
+        now, before = federation.domains[self._domain], self._federation.domains[self._domain]
+        changed = (
+            federation.access != self._federation.access
+            or now.accept_load_from != before.accept_load_from
+            or now.names != before.names
+        )
         self._federation = federation
         return changed
 

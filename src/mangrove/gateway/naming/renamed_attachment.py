@@ -17,7 +17,7 @@ from mangrove.gateway.naming.translations import Translations
 from mangrove.model.selectors.group_names import selector_in
 from mangrove.overlay.protocol.bodies import DISCARD, Flow, Message, Rewrite
 
-AT_ONCE = 500
+AT_ONCE = 200
 """Patterns that are translated anew before others get their turn."""
 
 Asked = tuple[str, str]

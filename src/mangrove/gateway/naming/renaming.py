@@ -20,7 +20,7 @@ from mangrove.gateway.naming.site_names import SiteNames
 from mangrove.gateway.retained import RetainedMirror
 from mangrove.host.audit.audit_log import AuditLog
 from mangrove.model.audit.entry import AuditKind
-from mangrove.model.names.mapping import mapping_problems, mirrored_problem
+from mangrove.model.names.mapping import names_problem
 from mangrove.model.topics import TopicRules
 
 log = logging.getLogger(__name__)
@@ -82,12 +82,3 @@ class Renaming:
         log.info("other names are in force: %d mappings", len(mappings))
         self._audit.note(AuditKind.NAMES_TAKEN_OVER, mappings=len(mappings))
         self._told()
-
-
-def names_problem(mappings: Mappings, rules: TopicRules) -> str:
-    """Why names cannot be used under these contracts; empty if they can."""
-    found = mapping_problems(mappings)
-    if not found:
-        reaching = mirrored_problem(mappings, [each.match for each in rules.contracts if each.mirror])
-        found = [] if reaching is None else [reaching]
-    return "; ".join(f"names[{each.position}].{each.key}: {each.found}" for each in found[:3])

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from mangrove.model.subjects import is_internal, subject_problem
-from mangrove.model.topics import overlaps
+from mangrove.model.topics import TopicRules, overlaps
 
 
 class Direction(StrEnum):
@@ -122,3 +122,12 @@ def mirrored_problem(mappings: tuple[NameMapping, ...], mirrored: Iterable[str])
                         "names of topics without `mirror`: second copies keep the names of the federation",
                     )
     return None
+
+
+def names_problem(mappings: tuple[NameMapping, ...], topics: TopicRules) -> str:
+    """Why a domain cannot have these names under these contracts; empty if it can."""
+    found = mapping_problems(mappings)
+    if not found:
+        reaching = mirrored_problem(mappings, [each.match for each in topics.contracts if each.mirror])
+        found = [] if reaching is None else [reaching]
+    return "; ".join(f"names[{each.position}].{each.key}: {each.found}" for each in found[:3])

@@ -1,7 +1,8 @@
 """What a changed federation file means for a site that runs: what it can take at once, and what it cannot.
 
 What all sites agree on is changed by `mangrove apply`. Of the rest, agents take over whatever concerns them
-alone when they begin a new life; brokers, ports and gateways' own settings are those of the last start.
+alone when they begin a new life, and gateways the names of their domain; brokers, ports and gateways' other
+settings are those of the last start.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Effect(StrEnum):
 
     AT_ONCE = "taken at once"
     APPLY = "by `mangrove apply`"
+    ELSEWHERE = "by `mangrove reload` where it runs"
     RESTART = "needs a restart"
 
 
@@ -50,8 +52,8 @@ def site_changes(running: Federation, wanted: Federation, here: Collection[str])
             continue
         for key in Domain.__struct_fields__:
             if getattr(old, key) != getattr(new, key):
-                at_once = name in here and _is_taken(key, old, new)
-                effect = Effect.AT_ONCE if at_once else Effect.RESTART
+                taken = Effect.AT_ONCE if name in here else Effect.ELSEWHERE
+                effect = taken if _is_taken(key, old, new) else Effect.RESTART
                 yield SiteChange(place=f"domains.{name}.{key}", effect=effect)
 
 

@@ -16,12 +16,27 @@ queue_bytes: 1000000
 """
 
 
+NAMES = "names: [{local: x, federation: y}]"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place", "effect"),
     [
         ("accept_load_from: []", "accept_load_from: [b]", "domains.a.accept_load_from", Effect.AT_ONCE),
         ("edges: 2", "edges: [{capacity: 10}, {}]", "domains.a.edges", Effect.AT_ONCE),
         ("edges: 2", "edges: 3", "domains.a.edges", Effect.RESTART),
+        (
+            "a: {edges: 2",
+            "a: {names: [{local: x, federation: y}], edges: 2",
+            "domains.a.names",
+            Effect.AT_ONCE,
+        ),
+        (
+            "b: {edges: 1",
+            "b: {names: [{local: x, federation: y}], edges: 1",
+            "domains.b.names",
+            Effect.ELSEWHERE,
+        ),
         ("b: {edges: 1", "b: {placement: wan, edges: 1", "domains.b.placement", Effect.RESTART),
         ("security: none", "security: none\nplans: {policy: auto}", "plans", Effect.AT_ONCE),
         ("security: none", "security: none\nbalancing: {period_s: 3}", "balancing", Effect.AT_ONCE),
