@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import msgspec
+
 from mangrove.broker.client_connection import ClientConnection
 from mangrove.client.broker_pool import BrokerPool, round_trip_ms, same_broker
-from mangrove.client.gateway_questions import GatewayQuestions
+from mangrove.client.gateway_questions import ANSWER_S, Answer, GatewayQuestions
 from mangrove.client.legs import Legs
 from mangrove.client.management.link import ManagementLink
 from mangrove.client.migration.hand_over import Stage
@@ -18,7 +21,7 @@ from mangrove.client.migration.subscription_move import SubscriptionMove
 from mangrove.client.readiness import Readiness
 from mangrove.client.subscription import Subscription
 from mangrove.errors import MangroveError
-from mangrove.host.keys.login import at_home_in
+from mangrove.host.keys.login import LoginSource, at_home_in
 from mangrove.model.agents.registration import Migrated, Order
 from mangrove.model.shared_names import SDK_NAME
 
@@ -62,7 +65,7 @@ class SubscriptionMoves:
         self._carried_out: dict[Subscription, Order] = {}
         """Orders under way."""
         self._few = asyncio.Semaphore(MAX_AT_A_TIME)
-        self._foreign: dict[str, ManagementLink] = {}
+        self._foreign: dict[str, ForeignQuestions] = {}
         self._abroad: dict[Subscription, Order] = {}
         """Subscriptions that other domains serve, and the orders that brought them there."""
 
@@ -107,7 +110,7 @@ class SubscriptionMoves:
 
     def readiness_in(self, domain: str) -> Readiness:
         """Who tells whether a subscription is in force that this other domain serves."""
-        return Readiness(GatewayQuestions(self._foreign[domain]))
+        return Readiness(self._foreign[domain])
 
     async def end(self, subscription: Subscription) -> None:
         """A subscription ends."""
@@ -123,8 +126,8 @@ class SubscriptionMoves:
         """End all moves where they are."""
         for subscription in list(self._running):
             await self.end(subscription)
-        for link in self._foreign.values():
-            await link.close()
+        for questions in self._foreign.values():
+            await questions.close()
 
     async def _run(self, subscription: Subscription) -> None:
         try:
@@ -182,17 +185,10 @@ class SubscriptionMoves:
         self, subscription: Subscription, group: str, order: Order, target: ClientConnection
     ) -> Callable[[], Awaitable[float]]:
         """Waits until the gateway of the target's domain says that everybody sends there."""
-        link = self._foreign.get(order.domain)
         before = self._abroad.get(subscription)
         pause_s = order.pause_s if before is None else max(order.pause_s, before.pause_s)
-        if order.domain in ("", self._home.domain):
-            link = self._home
-        elif link is None:
-            login = self._home.login
-            guest = None if login is None else at_home_in(login, self._home.domain)
-            link = ManagementLink(order.domain, [order.management_url], SDK_NAME, guest)
-            self._foreign[order.domain] = link
-        readiness = Readiness(GatewayQuestions(link))
+        at_home = order.domain in ("", self._home.domain)
+        readiness = Readiness(GatewayQuestions(self._home) if at_home else self._questions(order))
 
         async def ask(subject: str, timeout: float) -> None:
             await target.request(subject, b"", timeout_s=timeout)
@@ -202,6 +198,62 @@ class SubscriptionMoves:
             return pause_s
 
         return wait
+
+    def _questions(self, order: Order) -> ForeignQuestions:
+        questions = self._foreign.get(order.domain)
+        if questions is None:
+            login = self._home.login
+            guest = None if login is None else at_home_in(login, self._home.domain)
+            questions = ForeignQuestions(order.domain, order.management_url, guest)
+            self._foreign[order.domain] = questions
+        questions.lead_to(order.management_url)
+        return questions
+
+
+class ForeignQuestions(GatewayQuestions):
+    """Asks the gateway of another domain, on the management broker that the latest order named."""
+
+    def __init__(self, domain: str, url: str, login: LoginSource | None) -> None:
+        self._url = url
+        self._login = login
+        self._asking: Counter[ManagementLink] = Counter()
+        self._closing: set[asyncio.Task[None]] = set()
+        super().__init__(self._new_link(domain))
+
+    def _new_link(self, domain: str) -> ManagementLink:
+        return ManagementLink(domain, [self._url], SDK_NAME, self._login)
+
+    def lead_to(self, url: str) -> None:
+        """Ask there from now on; what is being asked elsewhere may still be answered."""
+        if url != self._url:
+            self._url = url
+            before, self._link = self._link, self._new_link(self.domain)
+            self._let_go(before)
+
+    async def ask(
+        self, subject: str, question: msgspec.Struct, answer: type[Answer], timeout_s: float = ANSWER_S
+    ) -> Answer | None:
+        """See `GatewayQuestions`."""
+        link = self._link
+        self._asking[link] += 1
+        try:
+            return await super().ask(subject, question, answer, timeout_s)
+        finally:
+            self._asking[link] -= 1
+            if link is not self._link:
+                self._let_go(link)
+
+    def _let_go(self, link: ManagementLink) -> None:
+        """Close a link, unless somebody still waits for an answer: a link that is asked connects anew."""
+        if not self._asking[link]:
+            del self._asking[link]
+            task = asyncio.get_running_loop().create_task(link.close(), name="let go of a management broker")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        await asyncio.gather(self._link.close(), *self._closing)
 
 
 async def _near_enough(present: ClientConnection, target: ClientConnection, slack_ms: float) -> None:
